@@ -1,0 +1,45 @@
+# Every target that needs the environment runs setup first; that costs some milliseconds once it is done.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+
+.PHONY: help setup run test check format bench native lock clean
+
+help: ## List the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## Make .venv with the locked dependencies and the compiled spawner
+	@scripts/setup.sh
+
+run: setup ## Start the server
+	@exec $(BIN)/paddock serve $(ARGS)
+
+test: setup ## Run the whole test suite (ARGS="-k name" narrows it)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: setup ## Lint, formatting, types and layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup ## Rewrite the sources in the project's format
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+bench: setup ## Run the benchmarks
+	@$(BIN)/python -m bench $(ARGS)
+
+native: setup ## Recompile native/ if it has changed
+	@$(BIN)/python hatch_build.py
+
+lock: setup ## Renew requirements.lock from pyproject.toml
+	@scripts/lock.sh $(ARGS)
+
+clean: ## Remove everything that the other targets made
+	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -f src/paddock/native/paddock-spawner
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Makes .venv ready to run, test and check Paddock; does nothing when it already is.
+#
+# It needs Python 3.11 or newer and a C compiler. Missing Debian packages
+# (python3-venv, bubblewrap) are installed only when the caller is root or has
+# sudo without a password; otherwise one sentence says what to run.
+# PYTHON chooses the interpreter, CC the compiler.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly venv=.venv
+readonly stamp=$venv/.setup-done
+readonly origin=$venv/.made-in
+readonly spawner=src/paddock/native/paddock-spawner
+readonly log=$venv/setup.log
+apt_updated=no
+
+say() { printf 'setup: %s\n' "$*"; }
+warn() { printf 'setup: warning: %s\n' "$*" >&2; }
+die() {
+    printf 'setup: error: %s\n' "$*" >&2
+    exit 1
+}
+
+# True when .venv works from this directory: its scripts name their interpreter by
+# absolute path, so a moved or copied tree needs a new one.
+is_made_here() {
+    [[ -f $origin && $(<"$origin") == "$PWD" ]] && is_new_enough "$venv/bin/python"
+}
+
+# True when nothing that shaped .venv has changed since it was finished.
+is_ready() {
+    [[ -f $stamp && -x $venv/bin/paddock ]] && is_made_here &&
+        [[ -z $(find requirements.lock pyproject.toml hatch_build.py scripts/setup.sh -newer "$stamp" -print -quit) ]]
+}
+
+# True when the executable is there and newer than every source of it.
+is_compiled() {
+    [[ -x $spawner && -z $(find hatch_build.py native/*.[ch] -newer "$spawner" -print -quit) ]]
+}
+
+# run LABEL COMMAND...: one line of progress, and the command's output only if it fails.
+run() {
+    say "$1"
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        die "this command failed: $*"
+    fi
+}
+
+# True when Debian packages can be installed without asking anybody.
+can_install_packages() {
+    command -v apt-get >/dev/null && { [[ $EUID -eq 0 ]] || sudo -n true 2>/dev/null; }
+}
+
+# apt ARGUMENT...: apt-get as root, never asking, output kept for the log.
+apt() {
+    local as_root=()
+    [[ $EUID -eq 0 ]] || as_root=(sudo -n)
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@"
+}
+
+install_package() {
+    if [[ $apt_updated == no ]]; then
+        apt update || return 1
+        apt_updated=yes
+    fi
+    apt install --no-install-recommends "$1"
+}
+
+is_new_enough() {
+    # A version manager can leave a python3.12 on PATH that only prints an error, so it is run, not just found.
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+choose_python() {
+    local candidate
+    if [[ -n ${PYTHON:-} ]]; then
+        is_new_enough "$PYTHON" || die "PYTHON=$PYTHON does not run, or is older than 3.11"
+        printf '%s\n' "$PYTHON"
+        return
+    fi
+    for candidate in python3.14 python3.13 python3.12 python3.11 python3; do
+        if is_new_enough "$candidate"; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    die "no Python 3.11 or newer was found; install one, or set PYTHON to its path"
+}
+
+make_venv() {
+    local python=$1 package
+    rm -rf "$venv"
+    mkdir "$venv"
+    # Debian ships venv without ensurepip; the package that holds it carries the version in its name.
+    if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+        package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+        can_install_packages || die "$python cannot make a virtual environment; run: apt-get install $package"
+        run "installing $package" install_package "$package"
+    fi
+    run "making $venv with $("$python" --version)" "$python" -m venv "$venv"
+    printf '%s\n' "$PWD" >"$origin"
+}
+
+install_bubblewrap() {
+    command -v bwrap >/dev/null && return
+    if ! can_install_packages; then
+        warn "bubblewrap is missing, so sandboxes will not be available; run: apt-get install bubblewrap"
+        return
+    fi
+    say "installing bubblewrap"
+    if ! install_package bubblewrap >"$log" 2>&1; then
+        warn "bubblewrap could not be installed, so sandboxes will not be available; see $log"
+    fi
+}
+
+compile_native() {
+    local compiler
+    # The build hook would compile as well, but pip wraps whatever the compiler says in its own report.
+    read -ra compiler <<<"${CC:-cc}"
+    command -v "${compiler[0]}" >/dev/null || die "no C compiler was found; run: apt-get install gcc libc6-dev, or set CC"
+    run "compiling native/" "$venv/bin/python" hatch_build.py
+}
+
+main() {
+    local python
+    if is_ready && is_compiled; then
+        return
+    fi
+    # Two runs at once would remove each other's files; the second waits, then finds nothing to do.
+    exec 9<scripts/setup.sh
+    flock 9
+    if is_ready; then
+        is_compiled || compile_native
+        return
+    fi
+
+    python=$(choose_python)
+    is_made_here || make_venv "$python"
+    rm -f "$stamp"
+    # Older than the work, so that a file edited meanwhile counts as changed.
+    touch "$stamp.new"
+    run "installing the locked dependencies" \
+        "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+    compile_native
+    run "installing paddock" \
+        "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+    install_bubblewrap
+    mv "$stamp.new" "$stamp"
+    say "done"
+}
+
+main

@@ -1,0 +1,123 @@
+"""Settings of a server: TOML -> one frozen value.
+
+Every limit of the server has its name here. An unknown key or a bad value is an
+error that names it: a misspelt limit must not leave the default in force.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from paddock.errors import ConfigError
+
+KIB = 1024
+MIB = 1024 * KIB
+
+Positive = Annotated[int, Meta(ge=1)]
+Unsigned = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a server allows and how much of it. The defaults are those of `paddock serve`."""
+
+    listen: str = "ws://127.0.0.1:0"
+    """Where to listen: `ws://IP:PORT`, `unix:///path` or `stdio`."""
+
+    concurrent_requests: Positive = 64
+    """Ordinary requests of one connection that run at once; 1 is strictly serial."""
+
+    queued_requests: Positive = 1024
+    """Requests of one connection that may wait for their turn before it is read no further."""
+
+    allow_direct_exec: bool = True
+    """Whether `process/start` with argv, cwd and env is allowed."""
+
+    allow_prepared_exec: bool = False
+    """Whether `process/start` with a prepared spawn request is allowed."""
+
+    max_processes_per_connection: Positive = 1024
+    """Live processes of one session."""
+
+    retained_output_bytes_per_process: Annotated[int, Meta(ge=4 * KIB, le=1024 * MIB)] = 1 * MIB
+    """Output kept for a reader that comes back; stdout and stderr share it."""
+
+    closed_process_ttl_s: Seconds = 30.0
+    """How long a closed process and its output can still be asked for."""
+
+    closed_output_bytes_per_session: Unsigned = 64 * MIB
+    """Output that closed processes may hold in total before the oldest is forgotten early."""
+
+    session_ttl_s: Seconds = 30.0
+    """How long a session outlives its connection; 0 ends it with the connection."""
+
+    shutdown_grace_period_ms: Unsigned = 2000
+    """Time between SIGTERM and SIGKILL when a session or the server ends."""
+
+    max_connections: Positive = 1024
+    """Connections at once; more are refused."""
+
+    max_frame_bytes: Positive = 16 * MIB
+    """The largest websocket frame that is accepted."""
+
+    max_message_bytes: Positive = 64 * MIB
+    """The largest message that is accepted."""
+
+    max_json_values: Positive = 262_144
+    """JSON values in one message."""
+
+    max_json_depth: Annotated[int, Meta(ge=8, le=512)] = 128
+    """Nesting of one message; the upper bound keeps readers within Python's recursion limit."""
+
+    send_buffer_bytes: Annotated[int, Meta(ge=64 * KIB)] = 1 * MIB
+    """Unsent bytes at which a client's processes are paused; at eight times as many it is not read."""
+
+    handshake_timeout_s: Annotated[float, Meta(gt=0)] = 5.0
+    """Time for a client to complete the websocket upgrade."""
+
+    ping_interval_s: Seconds = 30.0
+    """How often an idle websocket is pinged; 0 never."""
+
+    @property
+    def shutdown_grace_s(self) -> float:
+        """The grace period in seconds."""
+        return self.shutdown_grace_period_ms / 1000
+
+
+def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
+    """Read a TOML file; `overrides`, from the command line, win. Raises ConfigError."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"is not valid TOML: {error}") from error
+    return make_settings(table | (overrides or {}))
+
+
+def make_settings(table: dict[str, Any]) -> Settings:
+    """Check a table of settings; what it leaves out has its default. Raises ConfigError naming the key."""
+    try:
+        return msgspec.convert(table, Settings)
+    except msgspec.ValidationError as error:
+        raise _named(str(error), table) from error
+
+
+_LOCATED = re.compile(r"(.*) - at `\$\.(.*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+
+
+def _named(problem: str, table: dict[str, Any]) -> ConfigError:
+    if located := _LOCATED.fullmatch(problem):
+        value = table.get(located[2])
+        return ConfigError(located[2], f"{located[1][0].lower()}{located[1][1:]}; it is {value!r}")
+    if unknown := _UNKNOWN.fullmatch(problem):
+        known = ", ".join(sorted(Settings.__struct_fields__))
+        return ConfigError(unknown[1], f"there is no such setting; there are {known}")
+    return ConfigError("settings", problem)

@@ -1,0 +1,260 @@
+"""Every exception that Paddock raises on purpose.
+
+    PaddockError
+    ├── ConfigError                 a setting has an unknown name or a bad value
+    ├── ProtocolError               the other side broke the protocol
+    │   ├── MalformedMessage        one message could not be read; the connection goes on
+    │   └── ProtocolViolation       the connection must be dropped
+    ├── RequestError                a request was understood and refused, or failed
+    │   ├── InvalidRequest          the caller's mistake, or the wrong moment
+    │   │   ├── UnknownProcess
+    │   │   ├── ProcessExists
+    │   │   ├── TooManyProcesses
+    │   │   ├── StdinClosed
+    │   │   ├── NotATerminal
+    │   │   ├── ExecForbidden
+    │   │   └── UnknownSession
+    │   ├── MethodNotFound          this server does not have the method
+    │   ├── InvalidParams           the parameters do not fit the method
+    │   ├── NotFound                the named thing does not exist
+    │   ├── SessionAttached         another connection holds the session
+    │   └── OperationFailed         the operating system, or the server itself, failed
+    │       ├── SpawnError          the program could not be started
+    │       └── SpawnerLost         the helper that starts programs is gone
+    └── TransportError              the connection itself
+        ├── ListenError             the address can't be listened on
+        ├── ConnectError            no connection could be made
+        │   └── HandshakeRefused    the server answered the upgrade with an HTTP error
+        ├── MessageTooLarge         a message over the limit
+        ├── ConnectionLost          the connection ended before the answer came
+        └── RequestTimeout          no answer within the time the caller gave
+
+The tree below `RequestError` is what crosses the wire: `protocol.codes` maps it
+to error codes and back, so a caller of the client catches the same classes that
+the server raised. Siblings differ by what the caller can do about them.
+"""
+
+from __future__ import annotations
+
+import errno as errno_names
+import os
+
+
+class PaddockError(Exception):
+    """Base of everything Paddock raises on purpose."""
+
+
+class ConfigError(PaddockError):
+    """A setting is unknown or has a bad value. Nothing was started."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(key, problem)
+        self.key = key
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"setting {self.key!r}: {self.problem}"
+
+
+class ProtocolError(PaddockError):
+    """The other side broke the protocol."""
+
+
+class MalformedMessage(ProtocolError):
+    """One message could not be read as an envelope. The connection stays usable."""
+
+
+class ProtocolViolation(ProtocolError):
+    """A message that ends the connection."""
+
+
+class RequestError(PaddockError):
+    """A request was refused or failed; `str()` is the text for the caller."""
+
+
+class InvalidRequest(RequestError):
+    """The caller's mistake, or a request at the wrong moment."""
+
+
+class UnknownProcess(InvalidRequest):
+    """No process of this session has that id, or it was forgotten after it closed."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id
+
+    def __str__(self) -> str:
+        return f"unknown process id {self.process_id!r}: never started here, or forgotten after it closed"
+
+
+class ProcessExists(InvalidRequest):
+    """The process id is taken."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id
+
+    def __str__(self) -> str:
+        return f"process {self.process_id!r} already exists; choose another processId"
+
+
+class TooManyProcesses(InvalidRequest):
+    """The connection has as many live processes as the server allows."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.limit} processes are live on this connection, which is the limit; end one first, "
+            "or raise max_processes_per_connection"
+        )
+
+
+class StdinClosed(InvalidRequest):
+    """The process does not take input (any more)."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id
+
+    def __str__(self) -> str:
+        return f"stdin of process {self.process_id!r} is closed; start it with an open stdin or a tty"
+
+
+class NotATerminal(InvalidRequest):
+    """A terminal operation on a process that runs on pipes."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id
+
+    def __str__(self) -> str:
+        return f"process {self.process_id!r} runs on pipes and has no window; to resize, start it with a tty"
+
+
+class ExecForbidden(InvalidRequest):
+    """The server's settings do not allow this kind of start."""
+
+    def __init__(self, kind: str, setting: str) -> None:
+        super().__init__(kind, setting)
+        self.kind = kind
+        self.setting = setting
+
+    def __str__(self) -> str:
+        return f"{self.kind} starts are switched off on this server; its setting {self.setting} allows them"
+
+
+class UnknownSession(InvalidRequest):
+    """The session never existed here or has expired."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        return f"unknown session id {self.session_id!r}: never opened here, or expired; start a new session"
+
+
+class MethodNotFound(RequestError):
+    """This server does not have the method."""
+
+
+class InvalidParams(RequestError):
+    """The parameters do not fit the method."""
+
+
+class NotFound(RequestError):
+    """The named file or handle does not exist."""
+
+
+class SessionAttached(RequestError):
+    """Another connection holds the session; it is not taken over."""
+
+
+class OperationFailed(RequestError):
+    """The operating system, or the server itself, failed to carry the request out."""
+
+
+class SpawnError(OperationFailed):
+    """The program could not be started. Nothing of it is left."""
+
+    def __init__(self, stage: str, errno: int, program: str, cwd: str) -> None:
+        super().__init__(stage, errno, program, cwd)
+        self.stage = stage
+        self.errno = errno
+        self.program = program
+        self.cwd = cwd
+
+    def __str__(self) -> str:
+        reason = f"{os.strerror(self.errno)} (os error {self.errno})"
+        match self.stage:
+            case "cwd":
+                return f"can't start {self.program!r} in {self.cwd!r}: {reason}"
+            case "exec" if self.errno == errno_names.ENOENT and "/" not in self.program:
+                return f"can't start {self.program!r}: {reason}; it is not on the PATH of its environment"
+            case "exec" | "request":
+                return f"can't start {self.program!r}: {reason}"
+            case _:
+                return f"can't start {self.program!r}, {self.stage}: {reason}"
+
+
+class SpawnerLost(OperationFailed):
+    """The helper that starts programs is missing or has gone. Nothing can be started."""
+
+
+class TransportError(PaddockError):
+    """The connection itself, not a request on it."""
+
+
+class ListenError(TransportError):
+    """The address can't be listened on."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't listen on {self.address}: {self.reason}"
+
+
+class ConnectError(TransportError):
+    """No connection could be made."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't connect to {self.address}: {self.reason}"
+
+
+class HandshakeRefused(ConnectError):
+    """The server answered the websocket upgrade with an HTTP error."""
+
+    def __init__(self, address: str, status: int, body: str) -> None:
+        super().__init__(address, f"the server refused with HTTP {status} {body}".rstrip())
+        self.status = status
+        self.body = body
+
+
+class MessageTooLarge(TransportError):
+    """A message is over the limit; the connection is dropped."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return f"a message exceeds the limit of {self.limit_bytes} bytes"
+
+
+class ConnectionLost(TransportError):
+    """The connection ended before the answer came; whether the request took effect is not known."""
+
+
+class RequestTimeout(TransportError):
+    """No answer came within the caller's time; whether the request took effect is not known."""

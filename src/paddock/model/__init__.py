@@ -1,0 +1,1 @@
+"""Values without behaviour that several layers share."""

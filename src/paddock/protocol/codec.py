@@ -1,0 +1,161 @@
+"""Bytes <-> values, within limits.
+
+Reading is strict where the JSON library is lenient: an object that holds a key
+twice, a message nested too deep or holding too many values is refused before
+anything looks at it. Parameters are then converted to the method's type, base64
+fields included, in one pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from paddock.errors import InvalidParams, MalformedMessage
+from paddock.protocol.path import HostPath, parse_path
+from paddock.protocol.structure import NoParams, Params
+
+P = TypeVar("P", bound=Params)
+
+MIN_BYTES_PER_VALUE = 2
+"""The densest JSON, `[1,1,…]` or `[[…]]`, spends two bytes on a value: no need to count shorter ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodecLimits:
+    """What a single message may hold."""
+
+    max_values: int = 262_144
+    max_depth: int = 128
+
+
+_decoder = msgspec.json.Decoder()
+
+
+def read_json(message: bytes, limits: CodecLimits) -> Any:
+    """The JSON value of a message. Raises MalformedMessage, also for duplicate keys and exceeded limits."""
+    try:
+        value = _decoder.decode(message)
+    except RecursionError:
+        raise MalformedMessage(f"the message is nested deeper than {limits.max_depth} levels") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise MalformedMessage(str(error)) from error
+    tally = _Tally(limits.max_depth)
+    strings = tally.count(value, 1)
+    if len(message) >= limits.max_values * MIN_BYTES_PER_VALUE and tally.values > limits.max_values:
+        raise MalformedMessage(f"the message exceeds the limit of {limits.max_values} JSON values")
+    # Every string of a document without escapes stands between two quotes, so a
+    # key that the decoder dropped as a duplicate leaves a pair of quotes over.
+    if b"\\" in message or message.count(b'"') != 2 * strings:
+        _refuse_duplicate_keys(message)
+    return value
+
+
+class _Tally:
+    """Counts the strings (keys included) and values of a decoded document, and checks its depth."""
+
+    __slots__ = ("_max_depth", "values")
+
+    def __init__(self, max_depth: int) -> None:
+        self._max_depth = max_depth
+        self.values = 0
+
+    def count(self, value: Any, depth: int) -> int:
+        """The number of strings in `value`. Raises MalformedMessage when it is too deep."""
+        kind = type(value)
+        if kind is str:
+            return 1
+        if kind is dict:
+            strings = len(value)
+            children = value.values()
+        elif kind is list:
+            strings = 0
+            children = value
+        else:
+            return 0
+        if depth > self._max_depth:
+            raise MalformedMessage(f"the message is nested deeper than {self._max_depth} levels")
+        self.values += len(value)
+        for child in children:
+            kind = type(child)
+            if kind is str:
+                strings += 1
+            elif kind is dict or kind is list:
+                strings += self.count(child, depth + 1)
+        return strings
+
+
+def _refuse_duplicate_keys(message: bytes) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise MalformedMessage(f"duplicate JSON object key {key!r}; each key may occur once")
+            seen.add(key)
+
+    json.loads(message, object_pairs_hook=check)
+
+
+def convert_params(value: Any, kind: type[P]) -> P:
+    """Check `value`, as read from a message, against a parameter type.
+
+    Absent parameters are null. A positional array must give every field of the
+    reference protocol, in order. Raises InvalidParams that says what is wrong.
+    """
+    if value is None and issubclass(kind, NoParams):
+        value = {}
+    elif isinstance(value, list):
+        value = _named(value, kind)
+    try:
+        return msgspec.convert(value, kind, dec_hook=_from_wire)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(_readable(str(error))) from error
+
+
+_LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+
+
+def _readable(problem: str) -> str:
+    """The library's words with the place of the problem in front, as the caller wrote it."""
+    located = _LOCATED.fullmatch(problem)
+    place, problem = (f"params.{located[2]}", located[1]) if located else ("params", problem)
+    return f"{place}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _named(values: list[Any], kind: type[Params]) -> dict[str, Any]:
+    names = [
+        wire_name
+        for name, wire_name in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+        if name not in kind.EXTENSIONS
+    ]
+    if len(values) != len(names):
+        raise InvalidParams(
+            f"an array of {len(values)} was given for {len(names)} positional parameters ({', '.join(names)})"
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _from_wire(kind: type, value: Any) -> Any:
+    if kind is not HostPath:
+        raise TypeError(f"{kind.__name__} has no wire form")
+    if not isinstance(value, str):
+        raise TypeError(f"expected `str`, got `{'null' if value is None else type(value).__name__}`")
+    return parse_path(value)
+
+
+def _to_wire(value: Any) -> Any:
+    if isinstance(value, HostPath):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no wire form")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_to_wire)
+
+
+def write_json(value: Any) -> bytes:
+    """The bytes of a message. Every string must be encodable as UTF-8."""
+    return _encoder.encode(value)

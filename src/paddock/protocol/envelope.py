@@ -1,0 +1,165 @@
+"""The JSON-RPC envelope, with the `jsonrpc` member neither required nor sent.
+
+A message with `method` and `id` is a request, with `method` alone a
+notification, with `result` a response, and anything else is tried as an error
+response.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import DecodeError, Raw, Struct, json
+
+from paddock.errors import MalformedMessage, RequestError
+from paddock.protocol.codec import CodecLimits, read_json, write_json
+from paddock.protocol.codes import INVALID_REQUEST, code_of
+
+RequestId = int | str
+
+UNREADABLE_ID = -1
+"""The id of an error that answers a message whose own id could not be read or was not there."""
+
+_MIN_ID, _MAX_ID = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A message that wants none."""
+
+    method: str
+    params: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, good or bad, to a request of this side."""
+
+    id: RequestId
+
+
+Message = Request | Notification | Response
+
+
+def read_message(data: bytes, limits: CodecLimits) -> Message:
+    """Read one message of a client. Raises MalformedMessage; the connection may go on after that."""
+    value = read_json(data, limits)
+    if type(value) is not dict:
+        raise MalformedMessage("expected a JSON-RPC object; batches and bare values are not understood")
+    if "method" in value:
+        return _read_call(value)
+    if "result" in value or isinstance(value.get("error"), dict):
+        return Response(_read_id(value))
+    raise MalformedMessage(
+        "the object is neither a request nor a response: it has no method, result or error"
+    )
+
+
+def _read_call(value: dict[str, Any]) -> Request | Notification:
+    method = value["method"]
+    if type(method) is not str:
+        raise MalformedMessage("the method is not a string")
+    trace = value.get("trace")
+    if trace is not None and type(trace) is not dict:
+        raise MalformedMessage("trace is not an object")
+    params = value.get("params")
+    if "id" not in value:
+        return Notification(method, params)
+    return Request(_read_id(value), method, params)
+
+
+def _read_id(value: dict[str, Any]) -> RequestId:
+    found = value.get("id")
+    if type(found) is str or (type(found) is int and _MIN_ID <= found <= _MAX_ID):
+        return found
+    raise MalformedMessage("the id is neither a string nor a 64-bit integer")
+
+
+class _ResultEnvelope(Struct, frozen=True):
+    id: RequestId
+    result: Any
+
+
+class _ErrorBody(Struct, frozen=True):
+    code: int
+    message: str
+
+
+class _ErrorEnvelope(Struct, frozen=True):
+    error: _ErrorBody
+    id: RequestId
+
+
+class _RequestEnvelope(Struct, frozen=True, omit_defaults=True):
+    id: RequestId
+    method: str
+    params: Any = None
+
+
+class _NotificationEnvelope(Struct, frozen=True):
+    method: str
+    params: Any
+
+
+def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
+    """The bytes of a request; parameters of None are left out."""
+    return write_json(_RequestEnvelope(request_id, method, params))
+
+
+def write_notification(method: str, params: Any) -> bytes:
+    """The bytes of a notification."""
+    return write_json(_NotificationEnvelope(method, params))
+
+
+def write_result(request_id: RequestId, result: Any) -> bytes:
+    """The bytes of a good answer."""
+    return write_json(_ResultEnvelope(request_id, result))
+
+
+def write_error(request_id: RequestId, error: RequestError) -> bytes:
+    """The bytes of a bad answer. Undecodable bytes of a path in its text are replaced."""
+    return _write_error(request_id, code_of(error), str(error))
+
+
+def write_malformed(problem: str) -> bytes:
+    """The bytes of the error for a message that has no id to answer to."""
+    return _write_error(UNREADABLE_ID, INVALID_REQUEST, problem)
+
+
+def _write_error(request_id: RequestId, code: int, text: str) -> bytes:
+    printable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return write_json(_ErrorEnvelope(_ErrorBody(code, printable), request_id))
+
+
+class ServerMessage(Struct, frozen=True):
+    """One message of a server, as the client reads it; the parts are decoded when their type is known.
+
+    A part that was not there is empty.
+    """
+
+    id: RequestId | None = None
+    method: str | None = None
+    params: Raw = Raw()
+    result: Raw = Raw()
+    error: _ErrorBody | None = None
+
+
+_server_message_decoder = json.Decoder(ServerMessage)
+
+
+def read_server_message(data: bytes) -> ServerMessage:
+    """Read one message of a server. Raises MalformedMessage."""
+    try:
+        return _server_message_decoder.decode(data)
+    except (DecodeError, RecursionError) as error:
+        raise MalformedMessage(f"the server sent something that is not a message: {error}") from error

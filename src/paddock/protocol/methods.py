@@ -1,0 +1,101 @@
+"""THE table of methods: name, parameters, result, and how a request is scheduled.
+
+The server, the client and the generated reference all read this table. A method
+without a result type has its parameters declared, so that bad ones are answered
+rightly, but is not offered by this version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from paddock.protocol import executor, fs, process, session
+from paddock.protocol.structure import Empty, NoParams, Params, Result
+
+INITIALIZE = "initialize"
+INITIALIZED = "initialized"
+
+
+class Family(StrEnum):
+    """A group of methods, as it is called in error messages."""
+
+    SESSION = "session"
+    ENVIRONMENT_INFO = "environment info"
+    ENVIRONMENT_STATUS = "environment status"
+    EXEC = "exec"
+    FILESYSTEM = "filesystem"
+    HTTP = "http"
+    ENVIRONMENT_CONFIG = "environment config"
+    CAPABILITY_DISCOVERY = "capability discovery"
+
+
+class Lane(Enum):
+    """Which requests wait for each other. Control requests overtake a queue of ordinary ones."""
+
+    ORDINARY = "ordinary"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One request method."""
+
+    name: str
+    params: type[Params]
+    result: type[Result] | None
+    family: Family
+    lane: Lane = Lane.ORDINARY
+    is_extension: bool = False
+
+
+_ALL = (
+    Method(INITIALIZE, session.InitializeParams, session.InitializeResult, Family.SESSION, Lane.CONTROL),
+    Method("environment/info", NoParams, session.EnvironmentInfo, Family.ENVIRONMENT_INFO, Lane.CONTROL),
+    Method(
+        "environment/status", NoParams, session.EnvironmentStatus, Family.ENVIRONMENT_STATUS, Lane.CONTROL
+    ),
+    Method("process/start", process.StartParams, process.StartResult, Family.EXEC),
+    Method("process/read", process.ReadParams, process.ReadResult, Family.EXEC),
+    Method("process/write", process.WriteParams, process.WriteResult, Family.EXEC),
+    Method("process/signal", process.SignalParams, Empty, Family.EXEC, Lane.CONTROL),
+    Method("process/terminate", process.TerminateParams, process.TerminateResult, Family.EXEC, Lane.CONTROL),
+    Method("process/closeStdin", process.ProcessParams, Empty, Family.EXEC, is_extension=True),
+    Method("process/resize", process.ResizeParams, Empty, Family.EXEC, is_extension=True),
+    Method("process/wait", process.WaitParams, process.WaitResult, Family.EXEC, is_extension=True),
+    Method("process/snapshot", process.ProcessParams, process.SnapshotResult, Family.EXEC, is_extension=True),
+    Method("process/list", NoParams, process.ListResult, Family.EXEC, is_extension=True),
+    Method("fs/readFile", fs.FollowablePathParams, None, Family.FILESYSTEM),
+    Method("fs/writeFile", fs.WriteFileParams, None, Family.FILESYSTEM),
+    Method("fs/createDirectory", fs.CreateDirectoryParams, None, Family.FILESYSTEM),
+    Method("fs/getMetadata", fs.FollowablePathParams, None, Family.FILESYSTEM),
+    Method("fs/readDirectory", fs.PathParams, None, Family.FILESYSTEM),
+    Method("fs/canonicalize", fs.PathParams, None, Family.FILESYSTEM),
+    Method("fs/walk", fs.WalkParams, None, Family.FILESYSTEM),
+    Method("fs/remove", fs.RemoveParams, None, Family.FILESYSTEM),
+    Method("fs/copy", fs.CopyParams, None, Family.FILESYSTEM),
+    Method("fs/open", fs.OpenParams, None, Family.FILESYSTEM),
+    Method("fs/readBlock", fs.ReadBlockParams, None, Family.FILESYSTEM),
+    Method("fs/writeBlock", fs.WriteBlockParams, None, Family.FILESYSTEM),
+    Method("fs/close", fs.CloseParams, None, Family.FILESYSTEM, Lane.CONTROL),
+    Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
+    Method("http/request", executor.HttpRequestParams, None, Family.HTTP),
+    Method("environmentConfig/read", executor.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),
+    Method("capabilityRoots/discoverV1", executor.CapabilityRootsParams, None, Family.CAPABILITY_DISCOVERY),
+    Method("capabilities/discoverV2", executor.CapabilitiesParams, None, Family.CAPABILITY_DISCOVERY),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+
+NOTIFICATIONS: dict[str, type[Result]] = {
+    "process/output": process.OutputEvent,
+    "process/exited": process.ExitedEvent,
+    "process/closed": process.ClosedEvent,
+}
+"""What the server sends to every client."""
+
+OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
+    "process/started": process.StartedEvent,
+    "process/failed": process.FailedEvent,
+}
+"""What the server sends to clients that named it in `initialize`."""

@@ -1,0 +1,92 @@
+"""Paths on the wire: an absolute path or a `file:` URI.
+
+Both forms are accepted wherever a path is expected, and an answer uses the form
+of the request. A URI is resolved lexically (`.` and `..`), as URIs are; an
+absolute path is left to the kernel.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
+_LOCAL_AUTHORITIES = ("", "localhost")
+
+
+class HostPath:
+    """A path on the server's host, and whether the caller wrote it as a URI.
+
+    `is_foreign` marks a URI that is well-formed but can't name a file on Linux
+    (another host, a drive letter); who uses the path must refuse it.
+    """
+
+    # Not a dataclass: msgspec would read those as JSON objects instead of asking
+    # the codec's hook.
+    __slots__ = ("is_foreign", "is_uri", "path", "text")
+
+    def __init__(self, path: str, *, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
+        self.path = path
+        self.text = text
+        self.is_uri = is_uri
+        self.is_foreign = is_foreign
+
+    def like(self, path: str) -> str:
+        """`path` in the form in which this one was written."""
+        return file_uri(path) if self.is_uri else path
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"HostPath({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostPath) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def file_uri(path: str) -> str:
+    """The `file:` URI of an absolute path; undecodable bytes survive the round trip."""
+    return "file://" + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~")
+
+
+def parse_path(text: str) -> HostPath:
+    """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
+    if text.startswith("/"):
+        if "\0" in text:
+            raise ValueError(f"path {text!r} contains a NUL byte")
+        return HostPath(text, text=text)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")
+    if scheme[1].lower() != "file":
+        raise ValueError(f"path {text!r} has the unsupported scheme {scheme[1]!r}; give a file: URI")
+    return _parse_file_uri(text, text[scheme.end() :])
+
+
+def _parse_file_uri(text: str, rest: str) -> HostPath:
+    if "?" in rest:
+        raise ValueError(f"path {text!r} has query parameters; write '?' in a name as %3F")
+    if "#" in rest:
+        raise ValueError(f"path {text!r} has a fragment; write '#' in a name as %23")
+    authority = ""
+    if rest.startswith("//"):
+        authority, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+    decoded = unquote_to_bytes(rest)
+    if b"\0" in decoded:
+        raise ValueError(f"path {text!r} contains a NUL byte")
+    path = _resolve_dots("/" + decoded.decode("utf-8", "surrogateescape").lstrip("/"))
+    is_foreign = authority.lower() not in _LOCAL_AUTHORITIES or _DRIVE.match(path) is not None
+    return HostPath(path, text=text, is_uri=True, is_foreign=is_foreign)
+
+
+def _resolve_dots(path: str) -> str:
+    # A trailing slash is kept: it makes the kernel insist on a directory.
+    resolved = posixpath.normpath(path)
+    return resolved + "/" if path.endswith("/") and resolved != "/" else resolved

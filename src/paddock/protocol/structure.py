@@ -1,0 +1,38 @@
+"""Base types of everything that crosses the wire.
+
+Python names are snake_case and wire names camelCase; the mapping is declared
+here, once. Requests ignore fields they do not know, because peers differ in
+version; a type that grants access derives from `Grant`, which refuses them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+Unsigned = Annotated[int, Meta(ge=0)]
+"""A count, an offset or a time; the wire has no negative ones."""
+
+
+class Params(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The parameters of a method."""
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the reference protocol does not have; they can't be given by position."""
+
+
+class Result(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The result of a method, the parameters of a notification, or a part of one."""
+
+
+class Grant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value that grants access. A field that is not understood is refused, never ignored."""
+
+
+class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Absent, null or an empty object."""
+
+
+class Empty(Result, frozen=True, kw_only=True):
+    """A result that says only that it worked."""

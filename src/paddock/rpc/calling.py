@@ -1,0 +1,104 @@
+"""The client's side of one connection, without I/O.
+
+`request` gives the bytes of a request and remembers its id; feed every message
+that arrives to `receive`, which returns what it answers or tells. An answer to
+nothing is ignored: it may belong to a request whose caller has given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import DecodeError, json
+
+from paddock.errors import ProtocolViolation, RequestError
+from paddock.protocol.codes import error_for
+from paddock.protocol.envelope import RequestId, read_server_message, write_notification, write_request
+from paddock.protocol.methods import INITIALIZED, METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
+from paddock.protocol.structure import Params, Result
+
+_RESULTS: dict[str, json.Decoder[Any]] = {
+    name: json.Decoder(method.result) for name, method in METHODS.items() if method.result is not None
+}
+_NOTIFICATIONS: dict[str, json.Decoder[Any]] = {
+    name: json.Decoder(kind) for name, kind in (NOTIFICATIONS | OPTIONAL_NOTIFICATIONS).items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A request succeeded."""
+
+    id: RequestId
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A request was refused or failed."""
+
+    id: RequestId
+    error: RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The server tells something."""
+
+    method: str
+    params: Result
+
+
+Event = Answered | Failed | Told
+
+
+class CallingConnection:
+    """Request ids and the matching of answers."""
+
+    def __init__(self) -> None:
+        self._next_id = 1
+        self._methods: dict[RequestId, str] = {}
+
+    def request(self, method: str, params: Params | None) -> tuple[RequestId, bytes]:
+        """The id and the bytes of a new request."""
+        request_id = self._next_id
+        self._next_id += 1
+        self._methods[request_id] = method
+        return request_id, write_request(request_id, method, params)
+
+    def initialized(self) -> bytes:
+        """The bytes of the notification that completes the handshake."""
+        return write_notification(INITIALIZED, {})
+
+    def forget(self, request_id: RequestId) -> None:
+        """The caller has given up; the answer, if it comes, is ignored."""
+        self._methods.pop(request_id, None)
+
+    def receive(self, data: bytes) -> Event | None:
+        """What one message means, or None for one that concerns nobody.
+
+        Raises MalformedMessage or ProtocolViolation when it can't be understood:
+        the connection is of no use then.
+        """
+        message = read_server_message(data)
+        if message.method is not None:
+            decoder = _NOTIFICATIONS.get(message.method)
+            if decoder is None or message.id is not None:
+                return None
+            return Told(message.method, _decode(decoder, message.params, message.method))
+        if message.id is None:
+            raise ProtocolViolation("the server sent a message without method and id")
+        method = self._methods.pop(message.id, None)
+        if method is None:
+            return None
+        if message.error is not None:
+            return Failed(message.id, error_for(message.error.code, message.error.message))
+        return Answered(message.id, _decode(_RESULTS[method], message.result, method))
+
+
+def _decode(decoder: json.Decoder[Any], raw: Any, name: str) -> Any:
+    try:
+        return decoder.decode(raw)
+    except DecodeError as error:
+        raise ProtocolViolation(f"the server's {name} can't be understood: {error}") from error

@@ -1,0 +1,142 @@
+"""The server's side of one connection, without I/O.
+
+Feed every message that arrives to `receive` and do what the returned event
+says:
+
+    Call      carry the request out, then send `result(...)` or `failure(...)`
+    Refusal   send these bytes; the request is answered
+    Ready     the client sent `initialized`; nothing to do
+    Drop      close the connection at once, without a word
+
+`initialize` comes as a Call like any other; after it succeeded the owner calls
+`greeted()`, and until then it may be retried. The order of checks is fixed: an
+unknown method, then bad parameters, then the wrong moment, then a method that
+this version does not offer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from paddock.errors import InvalidRequest, MalformedMessage, MethodNotFound, RequestError
+from paddock.protocol.codec import CodecLimits, convert_params
+from paddock.protocol.envelope import (
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    read_message,
+    write_error,
+    write_malformed,
+)
+from paddock.protocol.methods import INITIALIZE, INITIALIZED, METHODS, Method
+from paddock.protocol.structure import Params
+
+
+class State(Enum):
+    """How far the handshake has come."""
+
+    NEW = "new"
+    GREETED = "greeted"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request with checked parameters, at the right moment."""
+
+    id: RequestId
+    method: Method
+    params: Params
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request, or an unreadable message, that is answered with an error."""
+
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The handshake is complete (again)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The client broke the protocol in a way that ends the connection."""
+
+    reason: str
+
+
+Event = Call | Refusal | Ready | Drop
+
+
+class ServingConnection:
+    """Handshake state and request checking of one client."""
+
+    def __init__(self, peer: str, limits: CodecLimits) -> None:
+        self._peer = peer
+        self._limits = limits
+        self._state = State.NEW
+
+    @property
+    def state(self) -> State:
+        """How far the handshake has come."""
+        return self._state
+
+    def receive(self, data: bytes) -> Event:
+        """What one message means. Never raises for anything a client can send."""
+        try:
+            message = read_message(data, self._limits)
+        except MalformedMessage as problem:
+            return Refusal(
+                write_malformed(f"failed to parse a JSON-RPC message from {self._peer}: {problem}")
+            )
+        match message:
+            case Request():
+                try:
+                    return self._call(message, len(data))
+                except RequestError as error:
+                    return Refusal(write_error(message.id, error))
+            case Notification():
+                return self._notification(message)
+            case Response():
+                return Drop(f"a response to id {message.id!r}, which was never asked")
+
+    def greeted(self) -> None:
+        """`initialize` has succeeded. Call it once, before its result is sent."""
+        assert self._state is State.NEW
+        self._state = State.GREETED
+
+    def _call(self, request: Request, size_bytes: int) -> Call:
+        method = METHODS.get(request.method)
+        if method is None:
+            raise MethodNotFound(f"this server has no method {request.method!r}")
+        params = convert_params(request.params, method.params)
+        if method.name == INITIALIZE:
+            if self._state is not State.NEW:
+                raise InvalidRequest("initialize may only be sent once per connection")
+        elif self._state is State.NEW:
+            raise InvalidRequest(f"client must call initialize before using {method.family} methods")
+        elif self._state is State.GREETED:
+            raise InvalidRequest(f"client must send initialized before using {method.family} methods")
+        if method.result is None:
+            raise MethodNotFound(f"this server does not offer {method.name!r} yet")
+        return Call(request.id, method, params, size_bytes)
+
+    def _notification(self, notification: Notification) -> Event:
+        if notification.method != INITIALIZED:
+            known = notification.method in METHODS
+            problem = (
+                f"{notification.method!r} is a request and was sent without an id; nothing was done"
+                if known
+                else f"unexpected notification {notification.method!r}; only {INITIALIZED!r} is understood"
+            )
+            return Refusal(write_malformed(problem))
+        if self._state is State.NEW:
+            return Drop("initialized was sent before initialize")
+        self._state = State.READY
+        return Ready()

@@ -1,0 +1,486 @@
+/*
+ * paddock-spawner: starts, reaps and in the end kills every process of one server.
+ *
+ * The server is a large Python program; forking it copies its page tables and
+ * runs its code between fork and exec. This one is small, has one thread, and
+ * starts a child within a few system calls. It is also the one parent of all
+ * that the server starts, so it can promise what the server cannot: when the
+ * server is gone, by whatever death, nothing that it started lives on.
+ *
+ * Promises
+ *   - A spawn is answered once: pid and pidfd, or an errno and the step that
+ *     failed. SPAWNED precedes EXITED of the same pid.
+ *   - A child starts in a session of its own with descriptors 0, 1 and 2 only,
+ *     an empty signal mask and default signal dispositions.
+ *   - Only the end of the stream ends the spawner, or a request that makes no
+ *     sense. It kills every descendant first and waits until none is left.
+ *
+ * Privilege: it runs with the credentials and capabilities of the server, never
+ * gains or drops any, and hands the same to its children. It trusts the socket,
+ * for whoever holds the other end is the server; it trusts no child.
+ *
+ * Limits: it sleeps while a child does chdir and execve, so a program on a hung
+ * network file system stalls every later spawn.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "descendants.h"
+#include "wire.h"
+
+static const int server = 3; /* the socket, by agreement with whoever starts us */
+static pid_t self;
+static pid_set spawned; /* started on request and not yet reaped */
+
+/* ---- Talking to the server ---- */
+
+/* Sends one record, with a descriptor unless fd is -1. Blocks: the server always reads. */
+static bool send_record(const struct record *record, int fd) {
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {(void *)record, sizeof *record};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    /* A record is far below one socket buffer page, so the kernel queues it whole or not at all. */
+    return sendmsg(server, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *record;
+}
+
+struct request {
+    struct header header;
+    char *payload;
+    int fds[FDS_MAX];
+    int n_fds;
+    bool fds_lost; /* more than FDS_MAX were sent, or our descriptor table was full */
+};
+
+static void collect_fds(struct request *request, struct msghdr *message) {
+    if (message->msg_flags & MSG_CTRUNC)
+        request->fds_lost = true;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            if (request->n_fds < FDS_MAX) {
+                request->fds[request->n_fds++] = fd;
+            } else {
+                close(fd);
+                request->fds_lost = true;
+            }
+        }
+    }
+}
+
+static void close_fds(struct request *request) {
+    while (request->n_fds > 0)
+        close(request->fds[--request->n_fds]);
+}
+
+/*
+ * Reads one request; false when the server is gone or the stream makes no
+ * sense. It never asks for bytes beyond the header or payload at hand: a
+ * longer read could swallow the descriptors of the next request (unix(7):
+ * ancillary data is a barrier only *after* it was received).
+ */
+static bool request_read(struct request *request) {
+    size_t got = 0;
+    while (got < sizeof request->header) {
+        union {
+            struct cmsghdr align;
+            char space[CMSG_SPACE(FDS_MAX * sizeof(int))];
+        } control;
+        struct iovec part = {(char *)&request->header + got, sizeof request->header - got};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1,
+                                 .msg_control = control.space, .msg_controllen = sizeof control.space};
+        ssize_t n = recvmsg(server, &message, MSG_CMSG_CLOEXEC);
+        if (n <= 0)
+            return false;
+        collect_fds(request, &message);
+        got += (size_t)n;
+    }
+    size_t length = request->header.length;
+    if (length > PAYLOAD_LIMIT_BYTES || !(request->payload = malloc(length + 1)))
+        return false;
+    for (got = 0; got < length;) {
+        ssize_t n = recv(server, request->payload + got, length - got, MSG_WAITALL);
+        if (n <= 0)
+            return false;
+        got += (size_t)n;
+    }
+    return true;
+}
+
+/* ---- The child, between clone and exec ---- */
+
+struct spawn {
+    struct spawn_request head;
+    const char *limits; /* n_rlimits packed struct limit */
+    const char *program, *cwd, *path;
+    char **argv, **envp;
+    const int *fds;
+    /* Written by the child, read by the parent: they share memory. */
+    volatile int error;
+    volatile enum stage stage;
+};
+
+/*
+ * Executes the program, looked up in the child's own PATH if it has no slash.
+ * Returns only on failure, with the errno to report. There is no fall-back to
+ * a shell for a file without "#!": what runs is what was asked for.
+ */
+static int exec_program(const struct spawn *spawn) {
+    size_t length = strlen(spawn->program);
+    if (length == 0 || strchr(spawn->program, '/')) {
+        execve(spawn->program, spawn->argv, spawn->envp);
+        return errno;
+    }
+    int error = ENOENT;
+    const char *element = spawn->path;
+    do {
+        size_t width = (size_t)(strchrnul(element, ':') - element);
+        char candidate[PATH_MAX];
+        if (width + length + 2 < sizeof candidate) {
+            /* An empty element is the working directory (environ(7)). */
+            char *end = mempcpy(candidate, width ? element : ".", width ? width : 1);
+            *end++ = '/';
+            memcpy(end, spawn->program, length + 1);
+            execve(candidate, spawn->argv, spawn->envp);
+            if (errno == EACCES)
+                error = EACCES;
+            else if (errno != ENOENT && errno != ENOTDIR)
+                return errno;
+        }
+        element += width;
+    } while (*element++);
+    return error;
+}
+
+static _Noreturn void child_fail(struct spawn *spawn, enum stage stage, int error) {
+    spawn->error = error;
+    spawn->stage = stage;
+    _exit(127);
+}
+
+/*
+ * Runs in the memory of the spawner, errno included, which sleeps until exec
+ * or _exit (CLONE_VM | CLONE_VFORK); descriptor table, working directory,
+ * limits and signal state are its own. So it may make system calls and write
+ * to its stack and to `spawn`; it must not allocate, use stdio, take locks or
+ * return. Signals are blocked until the last step and no handler is ever
+ * installed, so no other code can run on the shared memory.
+ */
+static int child_main(void *argument) {
+    struct spawn *spawn = argument;
+    /* Should the spawner be killed, its direct children go too. It may have died before this took effect.
+     * A set-user-ID program loses it in execve (prctl(2)). */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        child_fail(spawn, STAGE_SETUP, errno);
+    if (getppid() != self)
+        _exit(127);
+    if (setsid() < 0)
+        child_fail(spawn, STAGE_SETUP, errno);
+    bool terminal = spawn->head.flags & SPAWN_TERMINAL;
+    if (terminal && ioctl(spawn->fds[0], TIOCSCTTY, 0) < 0)
+        child_fail(spawn, STAGE_SETUP, errno);
+    /* Descriptors 0 to 3 are always taken here, so none that was received is overwritten before its turn. */
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(spawn->fds[terminal ? 0 : fd], fd) < 0)
+            child_fail(spawn, STAGE_SETUP, errno);
+    /* All others are close-on-exec from birth, so it does no harm that kernels before 5.11 lack this. */
+    syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    if (chdir(spawn->cwd) < 0)
+        child_fail(spawn, STAGE_CWD, errno);
+    /* After the descriptors: a low RLIMIT_NOFILE would refuse dup2. */
+    for (uint32_t i = 0; i < spawn->head.n_rlimits; i++) {
+        struct limit limit;
+        memcpy(&limit, spawn->limits + i * sizeof limit, sizeof limit);
+        struct rlimit value = {limit.soft, limit.hard};
+        if (setrlimit((int)limit.resource, &value) < 0)
+            child_fail(spawn, STAGE_SETUP, errno);
+    }
+    /* Last: a pending signal may end the child here, which the parent sees as an ordinary exit. */
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    child_fail(spawn, STAGE_EXEC, exec_program(spawn));
+}
+
+/* ---- Spawning ---- */
+
+static const char *next_string(const char **cursor, const char *end) {
+    const char *start = *cursor;
+    const char *nul = memchr(start, '\0', (size_t)(end - start));
+    if (nul)
+        *cursor = nul + 1;
+    return nul ? start : NULL;
+}
+
+/* Fills `spawn` from the payload after its head; `vector` has room for both arrays. False if malformed. */
+static bool spawn_parse(struct spawn *spawn, const struct request *request, char **vector) {
+    const char *end = request->payload + request->header.length;
+    const char *cursor = request->payload + sizeof spawn->head;
+    spawn->limits = cursor;
+    cursor += spawn->head.n_rlimits * sizeof(struct limit);
+    spawn->program = next_string(&cursor, end);
+    spawn->cwd = spawn->program ? next_string(&cursor, end) : NULL;
+    if (!spawn->cwd)
+        return false;
+    spawn->argv = vector;
+    spawn->envp = vector + spawn->head.argc + 1;
+    for (uint32_t i = 0; i < spawn->head.argc; i++)
+        if (!(spawn->argv[i] = (char *)next_string(&cursor, end)))
+            return false;
+    spawn->path = "/usr/local/bin:/usr/bin:/bin";
+    for (uint32_t i = 0; i < spawn->head.envc; i++) {
+        if (!(spawn->envp[i] = (char *)next_string(&cursor, end)))
+            return false;
+        if (strncmp(spawn->envp[i], "PATH=", 5) == 0)
+            spawn->path = spawn->envp[i] + 5;
+    }
+    spawn->argv[spawn->head.argc] = spawn->envp[spawn->head.envc] = NULL;
+    spawn->fds = request->fds;
+    return cursor == end;
+}
+
+/* Starts the child. Returns its pidfd, or -1 and the reason in `answer`. */
+static int spawn_start(struct spawn *spawn, struct record *answer) {
+    /* One stack for all children, as we sleep while one uses it. Its largest tenant is PATH_MAX. */
+    static char stack[64 << 10] __attribute__((aligned(16)));
+    int pidfd = -1;
+    int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
+    pid_t pid = clone(child_main, stack + sizeof stack, flags, spawn, &pidfd);
+    if (pid < 0) {
+        answer->status = errno;
+        answer->stage = STAGE_FORK;
+        return -1;
+    }
+    if (spawn->error) {
+        waitpid(pid, NULL, 0);
+        close(pidfd);
+        answer->status = spawn->error;
+        answer->stage = spawn->stage;
+        return -1;
+    }
+    answer->pid = pid;
+    return pidfd;
+}
+
+/* As spawn_start, from a request not yet looked at. Its head is in `spawn`. */
+static int spawn_try(struct spawn *spawn, const struct request *request, struct record *answer) {
+    const struct spawn_request *head = &spawn->head;
+    size_t length = request->header.length;
+    answer->stage = STAGE_REQUEST;
+    answer->status = EINVAL;
+    /* A string is at least its NUL. These bounds keep the sums below and in spawn_parse from overflowing. */
+    if (head->n_rlimits > RLIM_NLIMITS || head->argc < 1 || head->argc > length || head->envc > length ||
+        length < sizeof *head + head->n_rlimits * sizeof(struct limit))
+        return -1;
+    if (request->fds_lost) {
+        answer->status = EMFILE;
+        return -1;
+    }
+    if (request->n_fds != (head->flags & SPAWN_TERMINAL ? 1 : 3))
+        return -1;
+    char **vector = malloc(((size_t)head->argc + head->envc + 2) * sizeof *vector);
+    int pidfd = -1;
+    if (!vector) {
+        answer->status = ENOMEM;
+    } else if (spawn_parse(spawn, request, vector)) {
+        answer->status = 0;
+        answer->stage = STAGE_NONE;
+        pidfd = spawn_start(spawn, answer);
+    }
+    free(vector);
+    return pidfd;
+}
+
+/* Answers one REQUEST_SPAWN. False when the server is gone or the request cannot even be answered. */
+static bool spawn_serve(struct request *request) {
+    struct spawn spawn = {0};
+    if (request->header.length < sizeof spawn.head)
+        return false;
+    memcpy(&spawn.head, request->payload, sizeof spawn.head);
+    struct record answer = {.kind = RECORD_SPAWNED, .token = spawn.head.token};
+    int pidfd = spawn_try(&spawn, request, &answer);
+    /* Before the answer: whoever has it may count on the child being the only holder of its pipes. */
+    close_fds(request);
+    if (pidfd < 0)
+        return send_record(&answer, -1);
+    pid_add(spawned, answer.pid);
+    bool sent = send_record(&answer, pidfd);
+    int error = errno;
+    close(pidfd);
+    if (sent || error == EPIPE || error == ECONNRESET)
+        return sent;
+    /* The pidfd cannot travel (ETOOMANYREFS, ENOMEM). A child that its owner cannot signal must not run. */
+    kill(-answer.pid, SIGKILL);
+    waitpid(answer.pid, NULL, 0);
+    pid_remove(spawned, answer.pid);
+    answer.pid = 0;
+    answer.status = error;
+    answer.stage = STAGE_REQUEST;
+    return send_record(&answer, -1);
+}
+
+static bool request_serve(struct request *request) {
+    struct kill_request kill_request;
+    switch (request->header.kind) {
+    case REQUEST_SPAWN:
+        return spawn_serve(request);
+    case REQUEST_KILL:
+        if (request->header.length != sizeof kill_request)
+            return false;
+        memcpy(&kill_request, request->payload, sizeof kill_request);
+        if (pid_in(spawned, kill_request.pid))
+            kill(-kill_request.pid, SIGKILL);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- Reaping ---- */
+
+static uint64_t microseconds(struct timeval value) {
+    return (uint64_t)value.tv_sec * 1000000 + (uint64_t)value.tv_usec;
+}
+
+/* Reaps all that has ended: reports what was spawned, drops adopted orphans. False when the server is gone. */
+static bool reap(void) {
+    int status;
+    struct rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        if (WIFSTOPPED(status)) {
+            /* It called PTRACE_TRACEME, which made us its tracer. Decline, passing on the signal that
+             * stopped it, except the SIGTRAP that only a traced process gets from execve (ptrace(2)). */
+            ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0L : (long)WSTOPSIG(status));
+            continue;
+        }
+        if (!pid_in(spawned, pid))
+            continue;
+        pid_remove(spawned, pid);
+        /* max_rss is never below our own peak: execve folds that of the shared address space into it. */
+        struct record record = {
+            .kind = RECORD_EXITED, .pid = pid, .status = status,
+            .user_us = microseconds(usage.ru_utime), .system_us = microseconds(usage.ru_stime),
+            .max_rss_kib = (uint64_t)usage.ru_maxrss,
+        };
+        if (!send_record(&record, -1))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Life ---- */
+
+static _Noreturn void startup_fail(const char *step) {
+    dprintf(2, "paddock-spawner: %s: %s\n", step, strerror(errno));
+    _exit(1);
+}
+
+/* Makes this process the spawner, or ends it. Returns the descriptor that tells of ended children. */
+static int start(void) {
+    self = getpid();
+    /* Descriptors 0 to 3 stay. Any other that slipped through may be a pipe whose reader waits for its end. */
+    for (int fd = 0; fd < server; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            startup_fail("/dev/null");
+    if (fcntl(server, F_SETFD, FD_CLOEXEC) < 0)
+        startup_fail("descriptor 3 must be the socket of the server");
+    if (syscall(SYS_close_range, (unsigned)server + 1, ~0u, 0u) < 0)
+        for (int fd = server + 1, end = (int)sysconf(_SC_OPEN_MAX); fd < end; fd++)
+            close(fd);
+    /* Out of the session of the server: Ctrl-C on its terminal is for the server to act on. */
+    if (setsid() < 0 && getsid(0) != self)
+        startup_fail("setsid");
+    prctl(PR_SET_NAME, "paddock-spawner");
+    /* Without these the promise to leave nothing alive could not be kept, so nothing is started. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        startup_fail("child subreaper");
+    int probe = (int)syscall(SYS_pidfd_open, self, 0);
+    if (probe < 0)
+        startup_fail("pidfd_open, since Linux 5.3");
+    close(probe);
+    if (parent_of(self) != getppid())
+        startup_fail("/proc of this pid namespace");
+    /* Children inherit dispositions through exec: all default, whatever the server ignores (Python does
+     * SIGPIPE). Zeros are SIG_DFL; raw, because the C library keeps 32 and 33 to itself. */
+    const unsigned long defaults[8] = {0};
+    for (int signo = 1; signo <= 64; signo++)
+        syscall(SYS_rt_sigaction, signo, defaults, NULL, (size_t)8);
+    /* Blocked and not ignored, so that children have one mask to reset instead of 64 dispositions. */
+    sigset_t all, child;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    int ended = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (ended < 0)
+        startup_fail("signalfd");
+    return ended;
+}
+
+static void serve(int ended) {
+    struct pollfd events[] = {{.fd = server, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
+    for (;;) {
+        if (poll(events, 2, -1) < 0)
+            return;
+        if (events[1].revents) {
+            /* Drained before reaping: a child that ends in between makes it readable again. */
+            struct signalfd_siginfo drained;
+            while (read(ended, &drained, sizeof drained) > 0) {
+            }
+            if (!reap())
+                return;
+        }
+        if (events[0].revents) {
+            struct request request = {0};
+            bool served = request_read(&request) && request_serve(&request);
+            close_fds(&request);
+            free(request.payload);
+            if (!served)
+                return;
+        }
+    }
+}
+
+int main(void) {
+    int ended = start();
+    const struct record ready = {.kind = RECORD_READY, .pid = self};
+    if (send_record(&ready, -1))
+        serve(ended);
+    kill_descendants();
+    return 0;
+}

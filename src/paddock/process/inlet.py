@@ -1,0 +1,113 @@
+"""The input of a process: a pipe, or a terminal's master side.
+
+What the kernel does not take at once waits in a bounded queue; a writer that
+fills it is told to wait. Writes are never reordered and never dropped while the
+process can still read them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+
+QUEUE_LIMIT_BYTES = 1024 * 1024
+"""How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
+
+END_OF_FILE = b"\x04"
+"""VEOF of a fresh terminal (termios(3)); it ends a read, and the input when the line is empty."""
+
+
+class Inlet:
+    """Owns `fd` and writes to it without ever blocking the loop."""
+
+    def __init__(self, fd: int, *, is_terminal: bool) -> None:
+        self._fd = fd
+        self._is_terminal = is_terminal
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[memoryview] = deque()
+        self._queued_bytes = 0
+        self._room: asyncio.Future[None] | None = None
+        self._is_closed = False
+        self._is_ending = False
+        self._is_watching = False
+        self._is_at_line_start = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a write can still reach the process."""
+        return not self._is_closed and not self._is_ending
+
+    def write(self, data: bytes) -> asyncio.Future[None] | None:
+        """Queue input. The future, if any, is done when the queue has room again or the input is closed.
+
+        The caller checks `is_open` first and waits for the future before it writes more.
+        """
+        if data:
+            self._is_at_line_start = data.endswith(b"\n")
+            self._queue.append(memoryview(data))
+            self._queued_bytes += len(data)
+            if not self._is_watching:
+                self._flush()
+        if self._queued_bytes <= QUEUE_LIMIT_BYTES or self._is_closed:
+            return None
+        if self._room is None or self._room.done():
+            self._room = self._loop.create_future()
+        return self._room
+
+    def end(self) -> None:
+        """Let the process read what is queued and then the end of its input."""
+        if not self.is_open:
+            return
+        if self._is_terminal:
+            # In the middle of a line the first VEOF only completes the read.
+            self.write(END_OF_FILE if self._is_at_line_start else END_OF_FILE * 2)
+        self._is_ending = True
+        if not self._queue:
+            self.close()
+
+    def close(self) -> None:
+        """Close now; input that the process has not taken is gone, and nobody could read it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._watch(False)
+        self._queue.clear()
+        self._queued_bytes = 0
+        os.close(self._fd)
+        self._make_room()
+
+    def _flush(self) -> None:
+        while self._queue:
+            data = self._queue[0]
+            try:
+                written = os.write(self._fd, data)
+            except BlockingIOError:
+                break
+            except OSError:
+                # EPIPE or EIO: nobody will ever read this.
+                self.close()
+                return
+            self._queued_bytes -= written
+            if written < len(data):
+                self._queue[0] = data[written:]
+            else:
+                self._queue.popleft()
+        self._watch(bool(self._queue))
+        if self._queued_bytes <= QUEUE_LIMIT_BYTES:
+            self._make_room()
+        if self._is_ending and not self._queue:
+            self.close()
+
+    def _watch(self, wanted: bool) -> None:
+        if wanted and not self._is_watching:
+            self._loop.add_writer(self._fd, self._flush)
+        elif not wanted and self._is_watching:
+            self._loop.remove_writer(self._fd)
+        self._is_watching = wanted
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None

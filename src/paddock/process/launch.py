@@ -1,0 +1,122 @@
+"""Starting a process: descriptors, spawn, and who owns what afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paddock.model.stream import Stream
+from paddock.model.terminal import TerminalSize
+from paddock.process.group import ProcessGroup
+from paddock.process.inlet import Inlet
+from paddock.process.managed import ManagedProcess
+from paddock.process.outlet import Outlet
+from paddock.process.output_log import chunk_limit_for
+from paddock.process.spawner import Spawner, SpawnRequest
+from paddock.process.terminal import open_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """What to start. A `terminal` size asks for a PTY, otherwise it runs on pipes."""
+
+    program: str
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    terminal: TerminalSize | None
+    has_stdin: bool
+
+
+@dataclass(slots=True)
+class _Descriptors:
+    """Both ends of a child's streams; whatever is not taken over is closed by `close`."""
+
+    child: list[int] = field(default_factory=list)
+    outputs: list[tuple[Stream, int]] = field(default_factory=list)
+    input_fd: int = -1
+
+    def close_child_ends(self) -> None:
+        while self.child:
+            os.close(self.child.pop())
+
+    def close(self) -> None:
+        self.close_child_ends()
+        while self.outputs:
+            os.close(self.outputs.pop()[1])
+        if self.input_fd >= 0:
+            os.close(self.input_fd)
+            self.input_fd = -1
+
+
+async def launch(spawner: Spawner, spec: LaunchSpec, process: ManagedProcess, retained_bytes: int) -> None:
+    """Spawn `process` and hand it its streams. The caller calls `process.begin()` when events may come.
+
+    Raises SpawnError, SpawnerLost or OSError (out of descriptors); nothing is left behind then.
+    """
+    descriptors = _Descriptors()
+    try:
+        if spec.terminal is not None:
+            _open_terminal(descriptors, spec.terminal)
+        else:
+            _open_pipes(descriptors, spec.has_stdin)
+        spawned = await spawner.spawn(
+            SpawnRequest(
+                program=spec.program,
+                argv=spec.argv,
+                cwd=spec.cwd,
+                env=spec.env,
+                fds=tuple(descriptors.child),
+                is_terminal=spec.terminal is not None,
+            ),
+            process.exited,
+        )
+        descriptors.close_child_ends()
+        _hand_over(descriptors, process, ProcessGroup(spawned.pid, spawned.pidfd), spec, retained_bytes)
+    except BaseException:
+        descriptors.close()
+        raise
+
+
+def _open_terminal(descriptors: _Descriptors, size: TerminalSize) -> None:
+    master, slave = open_terminal(size)
+    descriptors.child.append(slave)
+    descriptors.outputs.append((Stream.PTY, master))
+    os.set_blocking(master, False)
+    # Input has a descriptor of its own, so that closing it leaves the output open.
+    descriptors.input_fd = os.dup(master)
+
+
+def _open_pipes(descriptors: _Descriptors, has_stdin: bool) -> None:
+    if has_stdin:
+        read_end, descriptors.input_fd = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(descriptors.input_fd, False)
+    else:
+        read_end = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    descriptors.child.append(read_end)
+    for stream in (Stream.STDOUT, Stream.STDERR):
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        descriptors.outputs.append((stream, read_end))
+        descriptors.child.append(write_end)
+        os.set_blocking(read_end, False)
+
+
+def _hand_over(
+    descriptors: _Descriptors,
+    process: ManagedProcess,
+    group: ProcessGroup,
+    spec: LaunchSpec,
+    retained_bytes: int,
+) -> None:
+    chunk_bytes = chunk_limit_for(retained_bytes)
+    outlets = [
+        Outlet(fd, stream, chunk_bytes, process.output_received, process.output_ended)
+        for stream, fd in descriptors.outputs
+    ]
+    window_fd = descriptors.outputs[0][1] if spec.terminal is not None else -1
+    is_terminal = spec.terminal is not None
+    inlet = Inlet(descriptors.input_fd, is_terminal=is_terminal) if descriptors.input_fd >= 0 else None
+    descriptors.outputs.clear()
+    descriptors.input_fd = -1
+    process.adopt(group, outlets, inlet, window_fd)

@@ -1,0 +1,294 @@
+"""A process with everything that belongs to it: group, streams, retained output, waiters.
+
+Its life is STARTING -> RUNNING -> EXITED -> CLOSED, or LOST when the helper that
+started it went away and what became of it is not known. Events are numbered by
+one counter and reported to the listener in that order, never before `begin`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from paddock.errors import NotATerminal, StdinClosed
+from paddock.model.stream import Stream
+from paddock.model.terminal import TerminalSize
+from paddock.process.group import ProcessGroup
+from paddock.process.inlet import Inlet
+from paddock.process.outlet import Outlet
+from paddock.process.output_log import Chunk, OutputLog
+from paddock.process.spawner import ExitReport
+from paddock.process.terminal import resize_terminal
+
+FORCED_DRAIN_S = 0.25
+"""How long the streams of a killed group may stay open: long enough for every member to die,
+after which only a process that left the group can hold them."""
+
+
+class Status(Enum):
+    """Where a process is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    CLOSED = "closed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the process was started as."""
+
+    process_id: str
+    argv: Sequence[str]
+    cwd: str
+    is_terminal: bool
+    is_kept_alive: bool = False
+
+
+class ProcessListener(Protocol):
+    """Who is told what happens. Calls come in the order of their numbers."""
+
+    def process_output(self, process: ManagedProcess, chunk: Chunk) -> None:
+        """Output was read and retained."""
+
+    def process_exited(self, process: ManagedProcess, seq: int) -> None:
+        """The process has ended; `exit_code` is set."""
+
+    def process_closed(self, process: ManagedProcess, seq: int) -> None:
+        """It has ended and its streams are at their end. The last call but for `process_lost`."""
+
+    def process_lost(self, process: ManagedProcess) -> None:
+        """What became of it will never be known. The last call."""
+
+
+class ManagedProcess:
+    """One child. Made before it is spawned; see `launch`."""
+
+    def __init__(self, description: Description, listener: ProcessListener, retained_bytes: int) -> None:
+        self.description = description
+        self.log = OutputLog(retained_bytes)
+        self.status = Status.STARTING
+        self.exit_code: int | None = None
+        self.failure: str | None = None
+        self.started_at_s = time.time()
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._group: ProcessGroup | None = None
+        self._inlet: Inlet | None = None
+        self._outlets: list[Outlet] = []
+        self._window_fd = -1
+        self._report: ExitReport | None = None
+        self._has_begun = False
+        self._is_paused = False
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self._is_killed = False
+
+    # --- life ---------------------------------------------------------------
+
+    def adopt(self, group: ProcessGroup, outlets: list[Outlet], inlet: Inlet | None, window_fd: int) -> None:
+        """Take over what was spawned. `window_fd`, if not -1, is an outlet's and stays owned by it."""
+        self._group = group
+        self._outlets = outlets
+        self._inlet = inlet
+        self._window_fd = window_fd
+        self.status = Status.RUNNING
+
+    def begin(self) -> None:
+        """Start to report, once the caller knows that the process runs. A second call does nothing."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        if not self._is_paused:
+            for outlet in self._outlets:
+                outlet.begin()
+        if self._report is not None:
+            self._publish_exit(self._report)
+
+    def exited(self, report: ExitReport) -> None:
+        """The spawner saw the end of the process."""
+        self._report = report
+        if self._has_begun:
+            self._publish_exit(report)
+
+    def lose(self, reason: str) -> None:
+        """The spawner is gone, and with it the exit status. A process that has exited has lost nothing."""
+        if not self.is_running:
+            return
+        self.failure = reason
+        self.status = Status.LOST
+        self._release()
+        self._listener.process_lost(self)
+        self._wake()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process itself, as far as is known, has not ended."""
+        return self.status in (Status.STARTING, Status.RUNNING)
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the exit was seen."""
+        return self.exit_code is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further event can come."""
+        return self.status in (Status.CLOSED, Status.LOST)
+
+    def _publish_exit(self, report: ExitReport) -> None:
+        self.exit_code = report.exit_code
+        self.status = Status.EXITED
+        if self._inlet is not None:
+            self._inlet.close()
+        self._listener.process_exited(self, self.log.take_seq())
+        self._wake()
+        if self._is_killed:
+            self._bound_drain()
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self.status is not Status.EXITED or any(not outlet.is_ended for outlet in self._outlets):
+            return
+        self.status = Status.CLOSED
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+        if self._kill_timer is None or self._group is None or not self._group.is_alive():
+            self._release()
+        self._listener.process_closed(self, self.log.take_seq())
+        self._wake()
+
+    def _release(self) -> None:
+        """Give every descriptor and timer back."""
+        for timer in (self._kill_timer, self._drain_timer):
+            if timer is not None:
+                timer.cancel()
+        self._kill_timer = self._drain_timer = None
+        if self._inlet is not None:
+            self._inlet.close()
+        for outlet in self._outlets:
+            outlet.close()
+        if self._group is not None:
+            self._group.close()
+
+    # --- output -------------------------------------------------------------
+
+    def output_received(self, stream: Stream, data: bytes) -> None:
+        """An outlet has read something."""
+        self._listener.process_output(self, self.log.append(stream, data))
+        self._wake()
+
+    def output_ended(self) -> None:
+        """An outlet is at its end."""
+        self._close_if_done()
+
+    def pause_output(self) -> None:
+        """Stop reading, so that the child waits when its pipes are full."""
+        self._is_paused = True
+        for outlet in self._outlets:
+            outlet.pause()
+
+    def resume_output(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        if self._has_begun:
+            for outlet in self._outlets:
+                outlet.begin()
+
+    # --- input --------------------------------------------------------------
+
+    @property
+    def has_open_stdin(self) -> bool:
+        """Whether a write can still reach the process."""
+        return self._inlet is not None and self._inlet.is_open and self.is_running
+
+    def write(self, data: bytes) -> asyncio.Future[None] | None:
+        """Queue input; the future, if any, is done when more may be written. Raises StdinClosed."""
+        if self._inlet is None or not self.has_open_stdin:
+            raise StdinClosed(self.description.process_id)
+        return self._inlet.write(data)
+
+    def end_stdin(self) -> None:
+        """Let the process read the end of its input; repeatable. Raises StdinClosed if it never had one."""
+        if self._inlet is None:
+            raise StdinClosed(self.description.process_id)
+        self._inlet.end()
+
+    def resize(self, size: TerminalSize) -> None:
+        """Set the window size; nothing happens after the end. Raises NotATerminal."""
+        if not self.description.is_terminal:
+            raise NotATerminal(self.description.process_id)
+        if any(not outlet.is_ended for outlet in self._outlets):
+            resize_terminal(self._window_fd, size)
+
+    # --- the end ------------------------------------------------------------
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the group; nothing happens when nobody is left."""
+        if self._group is not None:
+            self._group.signal(number)
+
+    def kill(self) -> bool:
+        """SIGKILL to the whole group. True if the process was still running.
+
+        The output that its members wrote is still read; whoever left the group
+        and holds a stream open is not waited for longer than a moment.
+        """
+        was_running = self.is_running
+        self._is_killed = True
+        self.signal(signal.SIGKILL)
+        if self.status is Status.EXITED:
+            self._bound_drain()
+        return was_running
+
+    def terminate(self, grace_s: float) -> bool:
+        """SIGTERM now, SIGKILL to whoever is left after the grace. True if the process was running."""
+        if self.is_closed:
+            return False
+        was_running = self.is_running
+        self.signal(signal.SIGTERM)
+        # A stopped process can't act on SIGTERM.
+        self.signal(signal.SIGCONT)
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        self._kill_timer = self._loop.call_later(grace_s, self._grace_is_over)
+        return was_running
+
+    def _grace_is_over(self) -> None:
+        self._kill_timer = None
+        self.kill()
+        if self.is_closed:
+            self._release()
+
+    def _bound_drain(self) -> None:
+        if self._drain_timer is None and self.status is Status.EXITED:
+            self._drain_timer = self._loop.call_later(FORCED_DRAIN_S, self._drain_is_over)
+
+    def _drain_is_over(self) -> None:
+        for outlet in self._outlets:
+            outlet.close()
+
+    # --- waiting ------------------------------------------------------------
+
+    async def changed(self) -> None:
+        """Return at the next event: output, exit, close or loss."""
+        waiter = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def _wake(self) -> None:
+        if self._waiters:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()

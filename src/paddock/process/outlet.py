@@ -1,0 +1,103 @@
+"""One output stream of a process, read when the kernel says there is something.
+
+An `Outlet` owns the descriptor it reads. While it is paused nothing is read, so
+the pipe fills up and the child waits: that is the back-pressure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable
+
+from paddock.model.stream import Stream
+
+BULK_PIPE_BYTES = 1024 * 1024
+"""The largest pipe an ordinary user may ask for (/proc/sys/fs/pipe-max-size)."""
+
+
+class Outlet:
+    """Reads `fd` in pieces of at most `chunk_bytes` and hands them on, in order.
+
+    `on_data` is called with each piece, `on_end` once, at the end of the stream
+    or when the outlet is closed. `begin` starts it.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        stream: Stream,
+        chunk_bytes: int,
+        on_data: Callable[[Stream, bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._fd = fd
+        self._stream = stream
+        self._chunk_bytes = chunk_bytes
+        self._on_data = on_data
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._is_reading = False
+        self._is_ended = False
+        self._is_bulk = stream is Stream.PTY
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether everything was read, or the outlet was closed."""
+        return self._is_ended
+
+    def begin(self) -> None:
+        """Start, or go on after a pause."""
+        if not self._is_reading and not self._is_ended:
+            self._is_reading = True
+            self._loop.add_reader(self._fd, self._read)
+
+    def pause(self) -> None:
+        """Read nothing until `begin` is called again."""
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._fd)
+
+    def close(self) -> None:
+        """Take what is there now without waiting, then end."""
+        while not self._is_ended and self._read_once():
+            pass
+        self._end()
+
+    def _read(self) -> None:
+        self._read_once()
+
+    def _read_once(self) -> bool:
+        """Hand on one piece. False when there is nothing more for now."""
+        try:
+            data = os.read(self._fd, self._chunk_bytes)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # EIO: the last holder of a terminal's other side has closed it (ioctl_tty(2)).
+            data = b""
+        if not data:
+            self._end()
+            return False
+        if len(data) == self._chunk_bytes and not self._is_bulk:
+            self._widen()
+        self._on_data(self._stream, data)
+        return True
+
+    def _widen(self) -> None:
+        # A stream that fills a read is bulk: a larger pipe lets the child write on
+        # while we encode. Refused (EPERM) when the user's pipes hold too many pages.
+        self._is_bulk = True
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, BULK_PIPE_BYTES)
+        except OSError:
+            return
+
+    def _end(self) -> None:
+        if self._is_ended:
+            return
+        self.pause()
+        self._is_ended = True
+        os.close(self._fd)
+        self._on_end()

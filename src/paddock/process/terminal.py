@@ -1,0 +1,26 @@
+"""Pseudo-terminals: the pair, and its window size."""
+
+from __future__ import annotations
+
+import os
+import pty
+import termios
+
+from paddock.model.terminal import TerminalSize
+
+
+def open_terminal(size: TerminalSize) -> tuple[int, int]:
+    """A new terminal of this size: the master and the slave side. The caller owns both."""
+    master, slave = pty.openpty()
+    try:
+        resize_terminal(master, size)
+    except OSError:
+        os.close(master)
+        os.close(slave)
+        raise
+    return master, slave
+
+
+def resize_terminal(fd: int, size: TerminalSize) -> None:
+    """Set the window size; the kernel tells the foreground group with SIGWINCH (ioctl_tty(2))."""
+    termios.tcsetwinsize(fd, (size.rows, size.cols))

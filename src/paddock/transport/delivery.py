@@ -1,0 +1,186 @@
+"""What every link does alike: call its receiver by the rules, and not close for ever.
+
+`Delivery` is the only caller of a `Receiver`. It keeps the promises of `link`: order,
+a pause that holds, a fault that ends the link instead of vanishing, and one last call.
+`Farewell` bounds the time that a closing link may take. Neither knows the medium.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paddock.transport.link import Accept, Link
+
+if TYPE_CHECKING:
+    from paddock.transport.link import Receiver
+
+_log = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    """Stand in for a callback that nobody needs."""
+
+
+class Delivery:
+    """The calls from one link to its receiver.
+
+    `reopen` is called when input may flow again after a pause; `ended` after the
+    receiver's last call, so that a listener can forget the link.
+    """
+
+    def __init__(
+        self, link: Link, *, reopen: Callable[[], None], ended: Callable[[], None] = _nothing
+    ) -> None:
+        self.is_open = True
+        self._link = link
+        self._reopen = reopen
+        self._ended = ended
+        self._receiver: Receiver | None = None
+        self._is_paused = False
+        self._held: deque[bytes] = deque()
+        self._fault: Exception | None = None
+        self._is_finished = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner asked for no more messages."""
+        return self._is_paused
+
+    @property
+    def fault(self) -> Exception | None:
+        """What ended the link, if it was a fault."""
+        return self._fault
+
+    def attach(self, accept: Accept) -> None:
+        """Make the receiver. Must precede every other call except `stop`."""
+        try:
+            self._receiver = accept(self._link)
+        except Exception as error:
+            _log.exception("no receiver for %s; dropping it", self._link.peer)
+            self.fail(error)
+
+    def deliver(self, message: bytes) -> None:
+        """Pass one message on, now or when the pause is over; drop it if the link is closing."""
+        if not self.is_open:
+            return
+        # Messages held from before a resume_reading go first.
+        if self._is_paused or self._held:
+            self._held.append(message)
+        else:
+            self._hand_over(message)
+
+    def pause(self) -> None:
+        """Hold messages back from now on. The link stops its input itself."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """End the pause. `reopen` follows once nothing is held back any more."""
+        if not self._is_paused:
+            return
+        self._is_paused = False
+        if self._held:
+            # Not from within this call: the owner may be in the middle of handling a message.
+            asyncio.get_running_loop().call_soon(self._release)
+        elif self.is_open:
+            self._reopen()
+
+    def writing_paused(self) -> None:
+        """Tell the receiver that output piles up."""
+        if self.is_open and self._receiver is not None:
+            try:
+                self._receiver.writing_paused()
+            except Exception as error:
+                self._blame_receiver(error)
+
+    def writing_resumed(self) -> None:
+        """Tell the receiver that output has drained."""
+        if self.is_open and self._receiver is not None:
+            try:
+                self._receiver.writing_resumed()
+            except Exception as error:
+                self._blame_receiver(error)
+
+    def stop(self, fault: Exception | None = None) -> None:
+        """Deliver nothing more; what is held back is discarded. `finish` must follow some day.
+
+        `fault` is what the receiver gets as the reason, unless one was noted before.
+        """
+        self.is_open = False
+        self._held.clear()
+        if self._fault is None:
+            self._fault = fault
+
+    def fail(self, fault: Exception) -> None:
+        """Abort the link because of `fault`."""
+        self.stop(fault)
+        self._link.abort()
+
+    def finish(self, error: Exception | None) -> None:
+        """Make the last call, with the fault that came first, else with `error`. Idempotent."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        self.stop()
+        try:
+            if self._receiver is not None:
+                self._receiver.link_closed(self._fault or error)
+        except Exception:
+            _log.exception("the receiver of %s failed to take its end", self._link.peer)
+        finally:
+            self._receiver = None
+            self._ended()
+
+    def _hand_over(self, message: bytes) -> None:
+        assert self._receiver is not None
+        try:
+            self._receiver.message_received(message)
+        except Exception as error:
+            self._blame_receiver(error)
+
+    def _release(self) -> None:
+        while self._held and self.is_open and not self._is_paused:
+            self._hand_over(self._held.popleft())
+        if self.is_open and not self._is_paused:
+            self._reopen()
+
+    def _blame_receiver(self, error: Exception) -> None:
+        _log.error("the receiver of %s failed; dropping the link", self._link.peer, exc_info=error)
+        self.fail(error)
+
+
+class Farewell:
+    """Aborts a closing link that makes no progress for `timeout_s`.
+
+    Progress is a shrinking queue, so a big queue may take its time with a slow
+    peer, and a peer that reads nothing, or does not answer the close, is dropped.
+    """
+
+    def __init__(self, link: Link, timeout_s: float) -> None:
+        self._link = link
+        self._timeout_s = timeout_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start the clock. Call `end` when the link is gone."""
+        if self._timer is None:
+            self._arm()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._timeout_s, self._check, self._link.buffered_bytes)
+
+    def _check(self, buffered_before: int) -> None:
+        if self._link.buffered_bytes < buffered_before:
+            self._arm()
+        else:
+            self._link.abort()

@@ -1,0 +1,186 @@
+r"""One message per line, over any byte stream.
+
+`LineSplitter` cuts a stream into messages and does no I/O; `LineLink` is the link that
+uses it on an asyncio transport. A message must not hold a newline, which compact JSON
+never does; `\r\n` is tolerated and blank lines are skipped, so that a person can type.
+Where the stream comes from is the business of `unix` and `stdio`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from paddock.errors import ConnectionLost, MessageTooLarge
+from paddock.transport.delivery import Delivery, Farewell
+from paddock.transport.limits import TransportLimits
+from paddock.transport.link import Accept, Link
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines of at most `max_line_bytes`, the line ending not counted."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._partial = bytearray()
+
+    @property
+    def is_inside_line(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._partial) and not self._partial.isspace()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        r"""Take the next bytes and give the lines that they complete, without `\n` or `\r\n`.
+
+        How the stream is cut into calls makes no difference to the lines. The time is
+        linear in the stream even when a long line comes in small pieces: old bytes are
+        not looked at again. Raises `MessageTooLarge` for a line over the limit; the
+        splitter is of no use after that.
+        """
+        # One byte more than a line may have: it could be the \r.
+        room = self._max_line_bytes + 1 - len(self._partial)
+        pieces = data.split(b"\n")
+        if len(pieces) == 1:
+            self._check(len(data), room)
+            self._partial += data
+            return []
+        if self._partial:
+            self._check(len(pieces[0]), room)
+            self._partial += pieces[0]
+            pieces[0] = bytes(self._partial)
+        rest = pieces.pop()
+        self._check(len(rest), self._max_line_bytes + 1)
+        self._partial = bytearray(rest)
+        return [line for piece in pieces if (line := self._trim(piece))]
+
+    def _trim(self, piece: bytes) -> bytes:
+        line = piece.removesuffix(b"\r")
+        self._check(len(line), self._max_line_bytes)
+        return b"" if line.isspace() else line
+
+    def _check(self, size: int, room: int) -> None:
+        if size > room:
+            raise MessageTooLarge(self._max_line_bytes)
+
+
+def _nobody_cares(link: Link) -> None:
+    """Stand in for a callback that nobody needs."""
+
+
+class LineLink(asyncio.Protocol, Link):
+    """A link over an asyncio transport. Becomes usable at `connection_made`."""
+
+    def __init__(
+        self,
+        accept: Accept,
+        limits: TransportLimits,
+        peer: str,
+        *,
+        ended: Callable[[Link], None] = _nobody_cares,
+    ) -> None:
+        self.peer = peer
+        self._accept = accept
+        self._limits = limits
+        self._stream: asyncio.Transport
+        self._splitter = LineSplitter(limits.max_message_bytes)
+        self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
+        self._farewell = Farewell(self, limits.close_timeout_s)
+
+    # ------------------------------------------------------------------ for the owner
+
+    @property
+    def fault(self) -> Exception | None:
+        """What ended the link, if it was a fault."""
+        return self._delivery.fault
+
+    @property
+    def buffered_bytes(self) -> int:
+        """See `Link`."""
+        return self._stream.get_write_buffer_size()
+
+    def send(self, message: bytes | bytearray) -> None:
+        """See `Link`."""
+        if self._delivery.is_open:
+            self._stream.write(b"".join((message, b"\n")))
+
+    def pause_reading(self) -> None:
+        """See `Link`."""
+        self._delivery.pause()
+        self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See `Link`."""
+        self._delivery.resume()
+
+    def close(self) -> None:
+        """Send what is queued, then end the output; end when the peer has done the same."""
+        if not self._delivery.is_open:
+            return
+        self._delivery.stop()
+        if self._stream.can_write_eof() and not self._stream.is_closing():
+            # close(2) on a socket with unread input would show the peer a reset instead of
+            # an end, so read on until the peer ends too.
+            self._stream.write_eof()
+            self._stream.resume_reading()
+        else:
+            self._stream.close()
+        self._farewell.begin()
+
+    def abort(self) -> None:
+        """See `Link`."""
+        self._delivery.stop()
+        self._stream.abort()
+
+    # ------------------------------------------------------------------ for the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the stream and make the receiver."""
+        assert isinstance(transport, asyncio.Transport)
+        self._stream = transport
+        transport.set_write_buffer_limits(
+            high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
+        )
+        self._delivery.attach(self._accept)
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver the messages that these bytes complete."""
+        if not self._delivery.is_open:
+            return
+        try:
+            messages = self._splitter.feed(data)
+        except MessageTooLarge as error:
+            self._delivery.fail(error)
+            return
+        for message in messages:
+            self._delivery.deliver(message)
+
+    def eof_received(self) -> bool:
+        """End the link; the transport still sends what is queued."""
+        if self._delivery.is_open:
+            fault: ConnectionLost | None = None
+            if self._splitter.is_inside_line:
+                fault = ConnectionLost(f"{self.peer} ended in the middle of a message")
+            self._delivery.stop(fault)
+            self._farewell.begin()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make the last call to the receiver."""
+        self._farewell.end()
+        error: ConnectionLost | None = None
+        if self._delivery.is_open:
+            error = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
+            error.__cause__ = exc
+        self._delivery.finish(error)
+
+    def pause_writing(self) -> None:
+        """Report the high-water mark."""
+        self._delivery.writing_paused()
+
+    def resume_writing(self) -> None:
+        """Report the low-water mark."""
+        self._delivery.writing_resumed()
+
+    def _reopen(self) -> None:
+        self._stream.resume_reading()

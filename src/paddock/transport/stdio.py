@@ -1,0 +1,81 @@
+"""A link over standard input and output, and its other end.
+
+The server's side takes file descriptors 0 and 1 away from the rest of the process: a
+stray print would be a broken message. Its client holds a connected socket, whose other
+end it gave to the server it started as both descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+
+from paddock.errors import ConnectError, ListenError
+from paddock.transport.descriptor import DescriptorTransport
+from paddock.transport.limits import TransportLimits
+from paddock.transport.lines import LineLink
+from paddock.transport.link import Accept, Link
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+async def serve_stdio(accept: Accept, limits: TransportLimits | None = None) -> Link:
+    """Make the one link of this process out of its standard input and output.
+
+    Both may be pipes, sockets, files or a terminal, or one socket twice. The end of the
+    input ends the link. From now on fd 0 is /dev/null and fd 1 is a copy of standard
+    error. Raises `ListenError` if one of them is closed, and what `accept` raises. May be
+    called once per process; the descriptors' flags are restored when the link ends.
+    """
+    try:
+        read_fd, write_fd = _take_over()
+    except OSError as error:
+        raise ListenError("stdio", "standard input or output is closed") from error
+    link = LineLink(accept, limits or TransportLimits(), "stdio")
+    DescriptorTransport(link, read_fd, write_fd).start()
+    if link.fault is not None:
+        raise link.fault
+    return link
+
+
+async def connect_socket(
+    sock: socket.socket, accept: Accept, limits: TransportLimits | None = None, *, peer: str = "stdio"
+) -> Link:
+    """Make a link over a connected stream socket, which the link owns from now on.
+
+    Raises `ConnectError`, and what `accept` raises; the socket is closed then.
+    """
+    link = LineLink(accept, limits or TransportLimits(), peer)
+    loop = asyncio.get_running_loop()
+    try:
+        if sock.family == socket.AF_UNIX:
+            await loop.create_unix_connection(lambda: link, sock=sock)
+        else:
+            await loop.create_connection(lambda: link, sock=sock)
+    except OSError as error:
+        sock.close()
+        raise ConnectError(peer, (error.strerror or str(error)).lower()) from error
+    if link.fault is not None:
+        raise link.fault
+    return link
+
+
+def _take_over() -> tuple[int, int]:
+    """Give private copies of fds 0 and 1 and point the originals elsewhere."""
+    # At least 3, so that a closed standard error is not filled by accident.
+    read_fd = fcntl.fcntl(_STDIN, fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        write_fd = fcntl.fcntl(_STDOUT, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        os.close(read_fd)
+        raise
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(nowhere, _STDIN)
+    try:
+        os.dup2(_STDERR, _STDOUT)
+    except OSError:
+        os.dup2(nowhere, _STDOUT)
+    os.close(nowhere)
+    return read_fd, write_fd

@@ -1,0 +1,343 @@
+"""Websocket listener and client: the HTTP part, up to the upgrade.
+
+A listener shows every well-formed GET request to an `HttpPolicy` first, which may
+answer it instead of upgrading; health checks, origins and credentials are decided
+there and not here. A connection that is upgraded becomes a `WebSocketLink`.
+
+This module and `websocket_link` are the only ones that import picows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol, cast
+from urllib.parse import urlsplit
+
+import picows
+
+from paddock.errors import ConnectError, HandshakeRefused, ListenError
+from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
+from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
+from paddock.transport.link import Accept, Link
+from paddock.transport.listener import Listener, OpenLinks
+from paddock.transport.websocket_link import WebSocketLink, address_text
+
+_log = logging.getLogger(__name__)
+
+# Peers that may wait between two turns of the event loop. The kernel caps it at net.core.somaxconn.
+_BACKLOG: Final = 128
+
+_FULL: Final = HttpResponse(status=503, body=b"too many connections")
+_POLICY_FAILED: Final = HttpResponse(status=500, body=b"internal error")
+
+
+def _upgrade_everything(request: HttpRequest) -> HttpResponse | None:
+    return None
+
+
+async def listen(
+    host: str,
+    port: int,
+    accept: Accept,
+    limits: WebSocketLimits | None = None,
+    http: HttpPolicy = _upgrade_everything,
+) -> Listener:
+    """Listen on one address; port 0 lets the kernel choose. Raises `ListenError`.
+
+    `http` is called for each request before the upgrade and must not block. Requests
+    that it never sees get a 400: other methods than GET, other versions than HTTP/1.1,
+    a body, a head over 16 KiB. So does a request that `http` lets through and that is
+    no proper websocket upgrade.
+    """
+    limits = limits or WebSocketLimits()
+    sock = await _bind(host, port)
+    url = f"ws://{address_text(sock.getsockname())}"
+    listener = _WebSocketListener(url, accept, limits, http)
+    await listener.start(sock)
+    return listener
+
+
+async def connect(
+    url: str,
+    accept: Accept,
+    limits: WebSocketLimits = CLIENT_LIMITS,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Link:
+    """Connect to a ws:// or wss:// URL.
+
+    Raises `ConnectError`, or `HandshakeRefused` when the server answered with an HTTP
+    status. Redirects and proxies are not followed: the headers may hold credentials.
+    `accept` makes the receiver, before the first message is read. Nothing is left open
+    if this raises or is cancelled.
+    """
+    host, port, is_secure = _target(url)
+    if is_secure and ssl_context is None:
+        ssl_context = ssl.create_default_context()
+    link = WebSocketLink(accept, limits)
+    try:
+        async with asyncio.timeout(timeout_s):
+            sock = await _dial(host, port)
+            await _upgrade(sock, url, link, limits, headers or {}, ssl_context)
+    except picows.WSInvalidStatusError as error:
+        raise _refusal(url, error) from error
+    except picows.WSError as error:
+        raise ConnectError(url, str(error)) from error
+    except TimeoutError as error:
+        raise ConnectError(url, f"no answer within {timeout_s} s") from error
+    except OSError as error:
+        raise ConnectError(url, (error.strerror or str(error)).lower()) from error
+    if link.fault is not None:
+        raise link.fault
+    return link
+
+
+class _Server(Protocol):
+    """What aiofastnet's server offers on every Python; asyncio's own has it since 3.13."""
+
+    def close(self) -> None: ...
+    def abort_clients(self) -> None: ...
+
+
+class _WebSocketListener(Listener):
+    def __init__(self, url: str, accept: Accept, limits: WebSocketLimits, http: HttpPolicy) -> None:
+        self.url = url
+        self._accept = accept
+        self._limits = limits
+        self._http = http
+        self._links = OpenLinks(limits.max_connections)
+        self._server: _Server
+        self._is_closed = False
+
+    async def start(self, sock: socket.socket) -> None:
+        server = await picows.ws_create_server(
+            self._route,
+            sock=sock,
+            backlog=_BACKLOG,
+            websocket_handshake_timeout=self._limits.handshake_timeout_s,
+            max_frame_size=min(self._limits.max_frame_bytes, self._limits.max_message_bytes),
+            logger_name=_log,
+            # WebSocketLink does both: the automatic pong ignores back-pressure, and the
+            # automatic ping insists on an answer.
+            enable_auto_pong=False,
+            enable_auto_ping=False,
+            # Without it, picows hands its reused header buffer to the loop's own transport,
+            # which may still refer to it when the next message overwrites it.
+            use_aiofastnet=True,
+        )
+        self._server = cast(_Server, server)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._server.close()
+
+    async def aclose(self) -> None:
+        self.close()
+        await self._links.aclose()
+        # What is left are connections in the middle of their handshake.
+        self._server.abort_clients()
+
+    def _route(
+        self, request: picows.WSUpgradeRequest
+    ) -> picows.WSListener | picows.WSUpgradeResponseWithListener:
+        answer = self._answer(request)
+        if answer is not None:
+            return picows.WSUpgradeResponseWithListener(_to_picows(answer), None)
+        _tolerate_connection_list(request)
+        return WebSocketLink(self._accept, self._limits, started=self._links.add, ended=self._links.remove)
+
+    def _answer(self, request: picows.WSUpgradeRequest) -> HttpResponse | None:
+        target = request.path.decode("latin-1")
+        try:
+            answer = self._http(
+                HttpRequest(request.method.decode("latin-1"), target.partition("?")[0], request.headers)
+            )
+        except Exception:
+            # picows would send the text of the exception to the peer.
+            _log.exception("the HTTP policy failed on %s", target)
+            return _POLICY_FAILED
+        if answer is None and (self._is_closed or self._links.is_full):
+            return _FULL
+        return answer
+
+
+class _DoorSocket(socket.socket):
+    """A listening socket that turns peers away while the process has no file descriptors left.
+
+    aiofastnet means to stop polling for a second when accept(2) fails with EMFILE, but
+    calls a method that sockets do not have, so the ever-readable socket would keep the
+    loop spinning. A descriptor kept in reserve is just enough to accept and hang up.
+    """
+
+    _reserve: int = -1
+
+    def listen(self, backlog: int = _BACKLOG, /) -> None:
+        """Take the reserve, then listen."""
+        if self._reserve < 0:
+            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        super().listen(backlog)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept, or hang up on the next peer and report that nobody waits."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._reserve < 0:
+                raise
+            _log.warning("out of file descriptors; turning a peer away")
+            self._turn_away()
+            raise BlockingIOError(errno.EAGAIN, "turned a peer away") from error
+
+    def close(self) -> None:
+        """Close, and give the reserve back."""
+        super().close()
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+
+    def _turn_away(self) -> None:
+        os.close(self._reserve)
+        self._reserve = -1
+        with contextlib.suppress(OSError):
+            super().accept()[0].close()
+        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+async def _bind(host: str, port: int) -> socket.socket:
+    address = f"ws://{address_text((host, port))}"
+    sock: socket.socket | None = None
+    try:
+        family, sockaddr = (await _resolve(host, port))[0]
+        sock = _DoorSocket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # One address means one address: [::] must not take IPv4 as well.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(sockaddr)
+    except (OSError, OverflowError) as error:
+        if sock is not None:
+            sock.close()
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise ListenError(address, (reason or str(error)).lower()) from error
+    sock.setblocking(False)
+    return sock
+
+
+def _literal(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]] | None:
+    """Give family and address of a literal IP, which saves the resolver's thread."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, host)
+            return family, (host, port)
+    return None
+
+
+async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    literal = _literal(host, port)
+    if literal is not None:
+        return [literal]
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, sockaddr) for family, _, _, _, sockaddr in found]
+
+
+def _target(url: str) -> tuple[str, int, bool]:
+    """Check a URL completely: what picows would refuse later would leak the connected socket."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConnectError(url, str(error)) from error
+    if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment:
+        raise ConnectError(url, "expected ws://HOST:PORT or wss://HOST:PORT")
+    if parts.username is not None:
+        raise ConnectError(parts.hostname, "credentials belong into the headers, not into the URL")
+    is_secure = parts.scheme == "wss"
+    return parts.hostname, port or (443 if is_secure else 80), is_secure
+
+
+async def _dial(host: str, port: int) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    failure: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
+    for family, sockaddr in await _resolve(host, port):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            await loop.sock_connect(sock, sockaddr)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
+def _refusal(url: str, error: picows.WSInvalidStatusError) -> HandshakeRefused:
+    status = int(error.response.status) if error.response is not None else 0
+    # picows keeps only what came in one segment with the head.
+    return HandshakeRefused(url, status, (error.raw_body or b"").decode("utf-8", "replace"))
+
+
+async def _upgrade(
+    sock: socket.socket,
+    url: str,
+    link: WebSocketLink,
+    limits: WebSocketLimits,
+    headers: Mapping[str, str],
+    ssl_context: ssl.SSLContext | None,
+) -> None:
+    try:
+        await picows.ws_connect(
+            lambda request, response: link,
+            url,
+            socket_factory=lambda target: sock,
+            ssl_context=ssl_context,
+            extra_headers=headers,
+            max_redirects=0,
+            websocket_handshake_timeout=None,
+            max_frame_size=min(limits.max_frame_bytes, limits.max_message_bytes),
+            logger_name=_log,
+            enable_auto_pong=False,
+            use_aiofastnet=True,
+        )
+        # picows returns as if nothing was wrong when the server just hangs up.
+        if not link.is_connected:
+            raise ConnectError(url, "the server ended the connection during the handshake")
+    except BaseException:
+        if link.is_connected:
+            link.abort()
+        else:
+            # ws_connect leaves its transport open when it is cancelled or fails, and does not
+            # hand it out. Shutting the socket down below makes the transport close itself.
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        raise
+
+
+def _to_picows(answer: HttpResponse) -> picows.WSUpgradeResponse:
+    headers = {"Content-Type": answer.content_type}
+    if not answer.body:
+        # picows omits the length of an empty body, and clients would wait for one.
+        headers = {"Content-Length": "0"}
+    response: picows.WSUpgradeResponse = picows.WSUpgradeResponse.create_ok_response(answer.body, headers)
+    response.status = HTTPStatus(answer.status)
+    return response
+
+
+def _tolerate_connection_list(request: picows.WSUpgradeRequest) -> None:
+    """Accept `Connection: keep-alive, Upgrade`, which RFC 9110 allows and picows does not."""
+    tokens = request.headers.get("Connection", "").split(",")
+    if any(token.strip().lower() == "upgrade" for token in tokens):
+        request.headers["Connection"] = "upgrade"

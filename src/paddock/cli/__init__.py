@@ -1,0 +1,1 @@
+"""The command line: parsing and rendering only, one file per verb."""

@@ -1,0 +1,65 @@
+"""Where a server listens, read from what the user wrote. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from paddock.errors import ListenError
+
+FORMS = "expected ws://IP:PORT, unix:///path or stdio"
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketAddress:
+    """A literal IP address and a port; port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """An absolute path of a socket."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StdioAddress:
+    """Standard input and output."""
+
+
+ListenAddress = WebSocketAddress | UnixAddress | StdioAddress
+
+
+def parse_listen_address(text: str) -> ListenAddress:
+    """Read a listen address. Raises ListenError that says what was expected."""
+    if text in ("stdio", "stdio://"):
+        return StdioAddress()
+    if text.startswith("unix://"):
+        path = text.removeprefix("unix://")
+        if not path.startswith("/") or "\0" in path:
+            raise ListenError(
+                text, "the path of a unix socket must be absolute, as in unix:///run/paddock.sock"
+            )
+        return UnixAddress(path)
+    if text.startswith("ws://"):
+        return _parse_websocket(text)
+    raise ListenError(text, f"unsupported address; {FORMS}")
+
+
+def _parse_websocket(text: str) -> WebSocketAddress:
+    host, colon, port = text.removeprefix("ws://").removesuffix("/").rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if is_bracketed else host)
+    except ValueError:
+        raise ListenError(text, "the host must be a literal IP address, as in ws://127.0.0.1:0") from None
+    if is_bracketed != (address.version == 6):
+        raise ListenError(text, "an IPv6 address stands in brackets, as in ws://[::1]:0")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
+        raise ListenError(
+            text, f"the port {port!r} is not a number from 0 to 65535; 0 lets the kernel choose"
+        )
+    return WebSocketAddress(str(address), int(port))

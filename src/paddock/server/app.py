@@ -1,0 +1,162 @@
+"""The server as a whole: puts the engines together, opens the door, and ends in order.
+
+`serve` is the way in, for the command line and for programs that embed a
+server. Ending means: accept no more, TERM to every process, grace, KILL, and
+then the spawner, which kills whatever is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import assert_never
+
+from paddock.config import Settings
+from paddock.process.spawner import Spawner
+from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress, parse_listen_address
+from paddock.server.connection import ClientConnection, Services
+from paddock.server.handlers import handler_table
+from paddock.server.sessions import SessionRegistry
+from paddock.transport.limits import TransportLimits, WebSocketLimits
+from paddock.transport.link import Link, Receiver
+from paddock.transport.listener import Listener
+
+log = logging.getLogger(__name__)
+
+SPAWNER_LOST = "the process spawner ended unexpectedly, and with it all knowledge of the process"
+
+
+class Server:
+    """A running server. Made by `serve`."""
+
+    def __init__(self, settings: Settings, spawner: Spawner, sessions: SessionRegistry) -> None:
+        self.settings = settings
+        self.finished = asyncio.Event()
+        """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
+        self.failure: str | None = None
+        self._services = Services(settings, spawner, sessions, handler_table())
+        self._sessions = sessions
+        self._spawner = spawner
+        self._listener: Listener | None = None
+        self._connections: set[ClientConnection] = set()
+        self._closings: set[asyncio.Task[None]] = set()
+        self._is_single_client = False
+
+    @property
+    def url(self) -> str:
+        """Where clients connect; `stdio` when the one client is at standard input and output."""
+        return self._listener.url if self._listener is not None else "stdio"
+
+    def accept(self, link: Link) -> Receiver:
+        """Serve one link, of whatever transport."""
+        connection = ClientConnection(link, self._services, self._connection_closed)
+        self._connections.add(connection)
+        return connection
+
+    async def open(self) -> None:
+        """Listen where the settings say. Raises ListenError."""
+        address = parse_listen_address(self.settings.listen)
+        match address:
+            case WebSocketAddress():
+                from paddock.server.http import answer
+                from paddock.transport import websocket
+
+                limits = websocket_limits(self.settings)
+                self._listener = await websocket.listen(
+                    address.host, address.port, self.accept, limits, answer
+                )
+            case UnixAddress():
+                from paddock.transport import unix
+
+                self._listener = await unix.listen(address.path, self.accept, line_limits(self.settings))
+            case StdioAddress():
+                from paddock.transport import stdio
+
+                self._is_single_client = True
+                await stdio.serve_stdio(self.accept, line_limits(self.settings))
+            case _:
+                assert_never(address)
+
+    def spawner_lost(self) -> None:
+        """Nothing can be started or waited for any more."""
+        self.failure = SPAWNER_LOST
+        log.critical("%s; the server ends", SPAWNER_LOST)
+        self._sessions.lose_processes(SPAWNER_LOST)
+        self.finished.set()
+
+    async def aclose(self) -> None:
+        """End everything in order. Bounded by the grace period and the transports' close timeouts."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._sessions.end_all(self.settings.shutdown_grace_s)
+        if self._listener is not None:
+            await self._listener.aclose()
+        for connection in list(self._connections):
+            await connection.aclose()
+        if self._closings:
+            await asyncio.wait(self._closings)
+        await self._spawner.aclose()
+
+    def _connection_closed(self, connection: ClientConnection) -> None:
+        self._connections.discard(connection)
+        closing = asyncio.get_running_loop().create_task(connection.aclose())
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
+        if self._is_single_client:
+            self.finished.set()
+
+
+@asynccontextmanager
+async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
+    """Run a server inside this program, for the time of the `async with` block.
+
+    Raises ListenError when the address can't be had and SpawnerLost when no
+    process could be started; nothing is left running then.
+    """
+    settings = settings or Settings()
+    sessions = SessionRegistry(settings)
+    lost = asyncio.get_running_loop().create_future()
+    # Before the limit is raised: children get the limits of this moment.
+    spawner = await Spawner.start(lambda: lost.set_result(None))
+    server = Server(settings, spawner, sessions)
+    lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
+    try:
+        raise_descriptor_limit()
+        await server.open()
+        yield server
+    finally:
+        lost.cancel()
+        await server.aclose()
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many descriptors as it may have: each live child needs up to four."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError) as error:
+        log.warning("can't raise the limit of open files: %s", error)
+
+
+def line_limits(settings: Settings) -> TransportLimits:
+    """The limits of transports that carry one message per line."""
+    return TransportLimits(
+        max_message_bytes=settings.max_message_bytes,
+        write_high_water_bytes=settings.send_buffer_bytes,
+        max_connections=settings.max_connections,
+    )
+
+
+def websocket_limits(settings: Settings) -> WebSocketLimits:
+    """The limits of websocket connections."""
+    return WebSocketLimits(
+        max_message_bytes=settings.max_message_bytes,
+        write_high_water_bytes=settings.send_buffer_bytes,
+        max_connections=settings.max_connections,
+        max_frame_bytes=settings.max_frame_bytes,
+        handshake_timeout_s=settings.handshake_timeout_s,
+        ping_interval_s=settings.ping_interval_s or None,
+    )

@@ -1,0 +1,130 @@
+"""When a request runs. Knows lanes and limits, and no method.
+
+Ordinary requests run concurrently up to a bound and wait in order beyond it.
+Control requests have a lane of their own with the same bound, so that a
+signal, a terminate or a status never waits behind long polls. With a bound of 1
+everything runs strictly in the order of arrival.
+
+A handler that finishes without waiting costs no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from types import CoroutineType
+from typing import Any
+
+from paddock.protocol.methods import Lane
+from paddock.rpc.serving import Call
+
+Handler = Callable[[Call], Any]
+"""Carries a call out: returns its result, or a coroutine of it, or raises RequestError."""
+
+Finish = Callable[[Call, Any, Exception | None], None]
+"""Told the outcome of each call, in the order in which they finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """A result, or a RequestError, and what is to be done once it was sent."""
+
+    outcome: Any
+    action: Callable[[], None]
+
+
+class _Queue:
+    """One lane: what runs, and what waits for a place."""
+
+    __slots__ = ("limit", "running", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.running = 0
+        self.waiting: deque[Call] = deque()
+
+
+class Dispatcher:
+    """Runs the calls of one connection. `aclose` cancels what is unfinished and waits for it."""
+
+    def __init__(self, concurrency: int, handler: Handler, finish: Finish) -> None:
+        self._handler = handler
+        self._finish = finish
+        self._ordinary = _Queue(concurrency)
+        self._control = self._ordinary if concurrency == 1 else _Queue(concurrency)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting_bytes = 0
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have not begun."""
+        if self._control is self._ordinary:
+            return len(self._ordinary.waiting)
+        return len(self._ordinary.waiting) + len(self._control.waiting)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How large the messages of those calls were."""
+        return self._waiting_bytes
+
+    def submit(self, call: Call) -> None:
+        """Run a call now, or when its turn comes."""
+        queue = self._control if call.method.lane is Lane.CONTROL else self._ordinary
+        if queue.running >= queue.limit or queue.waiting:
+            queue.waiting.append(call)
+            self._waiting_bytes += call.size_bytes
+        else:
+            self._begin(call, queue)
+
+    async def aclose(self) -> None:
+        """Cancel everything that has not finished."""
+        self._is_closed = True
+        self._ordinary.waiting.clear()
+        self._control.waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, call: Call, queue: _Queue) -> None:
+        try:
+            result = self._handler(call)
+        except Exception as error:
+            self._finish(call, None, error)
+            return
+        if type(result) is not CoroutineType:
+            self._finish(call, result, None)
+            return
+        queue.running += 1
+        self._run(call, result, queue)
+
+    def _run(self, call: Call, work: Coroutine[Any, Any, Any], queue: _Queue) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, call, queue))
+
+    def _done(self, call: Call, queue: _Queue, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        queue.running -= 1
+        if self._is_closed or task.cancelled():
+            # Nobody is left to hear it; `exception()` marks it as looked at.
+            _ = task.cancelled() or task.exception()
+            return
+        error = task.exception()
+        if error is None:
+            self._finish(call, task.result(), None)
+        elif isinstance(error, Exception):
+            self._finish(call, None, error)
+        else:
+            raise error
+        self._advance(queue)
+
+    def _advance(self, queue: _Queue) -> None:
+        while queue.waiting and queue.running < queue.limit and not self._is_closed:
+            call = queue.waiting.popleft()
+            self._waiting_bytes -= call.size_bytes
+            self._begin(call, queue)

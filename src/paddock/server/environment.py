@@ -1,0 +1,116 @@
+"""What the server tells of its host: shell, places, capabilities."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pwd
+import tempfile
+from pathlib import Path
+
+from paddock.config import Settings
+from paddock.protocol.path import file_uri
+from paddock.protocol.session import EnvironmentInfo, Shell
+from paddock.version import __version__
+
+REFERENCE_CAPABILITIES = (
+    "networkProxyLaunch",
+    "networkProxyReviewDomains",
+    "credentialMasking",
+    "credentialMaskingCustomProviders",
+    "capabilityDiscoverySandbox",
+    "fsWatchMissing",
+    "capabilityDiscoveryV2",
+    "environmentConfigRead",
+    "httpHeaderEnvVars",
+    "sandboxedFileStreaming",
+    "fileWriteStreaming",
+    "shellSnapshotV2",
+    "windowsMxc",
+    "linuxRootWritePreservesDevices",
+    "linuxApprovedRootWritePreservesRestrictions",
+)
+"""Capabilities of the reference protocol. This version has none of them."""
+
+EXTENSION_CAPABILITIES = (
+    "processCloseStdin",
+    "processResize",
+    "processSignals",
+    "processTerminateGraceful",
+    "processWait",
+    "processSnapshot",
+    "processList",
+    "processIo",
+    "startIdempotency",
+    "keepAlive",
+    "outputGaps",
+    "lifecycleNotifications",
+    "absolutePaths",
+)
+"""What goes beyond it; told to clients that asked for extensions."""
+
+FALLBACK_SHELL = "/bin/sh"
+
+
+def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
+    """The host as a client sees it. Never fails: what can't be found out has a plain default."""
+    shell = user_shell()
+    home = os.environ.get("HOME") or _passwd_home()
+    temporary = os.environ.get("TMPDIR")
+    return EnvironmentInfo(
+        shell=Shell(name=os.path.basename(shell), path=shell),
+        executor_version=__version__,
+        provider_id=_provider_id(),
+        cwd=file_uri(_working_directory(home)),
+        user_home_dir=file_uri(home),
+        platform_os="linux",
+        prepend_path_dirs=[],
+        temporary_directories=[file_uri(temporary)] if temporary and temporary.startswith("/") else [],
+        temp_dir=file_uri(tempfile.gettempdir()),
+        capabilities=_capabilities(settings, with_extensions=with_extensions),
+    )
+
+
+def user_shell() -> str:
+    """The absolute path of the user's shell."""
+    candidates = [os.environ.get("SHELL", "")]
+    with contextlib.suppress(KeyError):
+        candidates.append(pwd.getpwuid(os.getuid()).pw_shell)
+    for candidate in candidates:
+        if candidate.startswith("/") and os.access(candidate, os.X_OK):
+            return candidate
+    return FALLBACK_SHELL
+
+
+def _capabilities(settings: Settings, *, with_extensions: bool) -> dict[str, bool]:
+    capabilities = dict.fromkeys(REFERENCE_CAPABILITIES, False)
+    if with_extensions:
+        capabilities |= dict.fromkeys(EXTENSION_CAPABILITIES, True)
+        capabilities["directExec"] = settings.allow_direct_exec
+        capabilities["preparedExec"] = settings.allow_prepared_exec
+    return capabilities
+
+
+def _passwd_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _working_directory(fallback: str) -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return fallback
+
+
+def _provider_id() -> str:
+    """A stable name of this host and user that tells nothing else about them."""
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        machine = os.uname().nodename
+    digest = hashlib.sha256(f"paddock:{machine}:{os.getuid()}".encode()).hexdigest()
+    return f"sha256:{digest}"

@@ -1,0 +1,11 @@
+"""One file per family of methods: decode, call the engine, encode - nothing else."""
+
+from __future__ import annotations
+
+from paddock.server.connection import HandlerTable
+from paddock.server.handlers import environment, process
+
+
+def handler_table() -> HandlerTable:
+    """Every method that this version offers, with what carries it out."""
+    return {**environment.HANDLERS, **process.HANDLERS}

@@ -1,0 +1,285 @@
+"""`process/*`, except how a start is planned (see `start`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Literal
+
+from msgspec import structs
+
+from paddock.errors import OperationFailed, StdinClosed, UnknownProcess
+from paddock.model.signal_name import parse_signal
+from paddock.model.stream import Stream
+from paddock.model.terminal import TerminalSize
+from paddock.process.managed import ManagedProcess, Status
+from paddock.process.output_log import Reading
+from paddock.protocol.process import (
+    GracefulMode,
+    ListResult,
+    OmittedBytes,
+    OutputChunk,
+    OutputGap,
+    ProcessParams,
+    ProcessSummary,
+    ReadParams,
+    ReadResult,
+    ResizeParams,
+    SignalParams,
+    SnapshotResult,
+    TerminateParams,
+    TerminateResult,
+    WaitParams,
+    WaitResult,
+    WriteParams,
+    WriteResult,
+)
+from paddock.protocol.structure import Empty, NoParams
+from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.handlers.start import start
+from paddock.server.session import SessionProcess
+
+LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+"""Longer waits end after a day; the caller asks again."""
+
+EMPTY = Empty()
+ACCEPTED = WriteResult(status="accepted")
+
+
+# --- watching ---------------------------------------------------------------
+
+
+async def read(connection: ClientConnection, params: ReadParams) -> ReadResult:
+    """Retained output, or a long poll for it."""
+    entry = connection.session.get(params.process_id)
+    await entry.started()
+    process = entry.managed
+    after_seq = params.after_seq or 0
+    if params.wait_ms and not _has_news(process, after_seq):
+        try:
+            async with asyncio.timeout(min(params.wait_ms, LONGEST_WAIT_MS) / 1000):
+                while not _has_news(process, after_seq):
+                    await process.changed()
+        except TimeoutError:
+            pass
+    return _read_result(connection, process, process.log.read(after_seq, params.max_bytes))
+
+
+def _has_news(process: ManagedProcess, after_seq: int) -> bool:
+    return (
+        process.log.has_after(after_seq)
+        or process.is_closed
+        or (process.has_exited and after_seq < process.log.next_seq - 1)
+    )
+
+
+def _read_result(connection: ClientConnection, process: ManagedProcess, reading: Reading) -> ReadResult:
+    result = ReadResult(
+        chunks=[OutputChunk(seq=c.seq, stream=c.stream, chunk=c.data) for c in reading.chunks],
+        next_seq=reading.next_seq,
+        exited=process.has_exited,
+        exit_code=process.exit_code,
+        closed=process.is_closed,
+        failure=process.failure,
+        sandbox_denied=False,
+    )
+    if not connection.has_extensions:
+        return result
+    gap = reading.gap
+    gaps = [OutputGap(from_seq=gap.from_seq, to_seq=gap.to_seq, bytes_=gap.size_bytes)] if gap else []
+    return structs.replace(result, gaps=gaps)
+
+
+async def wait(connection: ClientConnection, params: WaitParams) -> WaitResult:
+    """Wait for the exit; a timeout is an answer like any other."""
+    entry = connection.session.get(params.process_id)
+    await entry.started()
+    process = entry.managed
+    timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else min(params.timeout_ms, LONGEST_WAIT_MS)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            while process.is_running:
+                await process.changed()
+    except TimeoutError:
+        pass
+    if process.status is Status.LOST:
+        raise OperationFailed(f"what became of process {params.process_id!r} is not known: {process.failure}")
+    return WaitResult(
+        exited=process.has_exited,
+        exit_code=process.exit_code,
+        closed=process.is_closed,
+        sandbox_denied=False,
+    )
+
+
+async def snapshot(connection: ClientConnection, params: ProcessParams) -> SnapshotResult:
+    """Head and tail of each stream."""
+    entry = connection.session.get(params.process_id)
+    await entry.started()
+    process = entry.managed
+    stdout, stderr, terminal = (process.log.kept(s) for s in (Stream.STDOUT, Stream.STDERR, Stream.PTY))
+    omitted = OmittedBytes(
+        stdout=stdout.omitted_bytes, stderr=stderr.omitted_bytes, terminal=terminal.omitted_bytes
+    )
+    return SnapshotResult(
+        stdout=stdout.data,
+        stderr=stderr.data,
+        terminal=terminal.data,
+        truncated=any((omitted.stdout, omitted.stderr, omitted.terminal)),
+        omitted_bytes=omitted,
+        exit_code=process.exit_code,
+        running=process.is_running,
+    )
+
+
+def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:
+    """The session's processes that have been started."""
+    return ListResult(
+        processes=[
+            ProcessSummary(
+                process_id=process.description.process_id,
+                argv=list(process.description.argv),
+                cwd=process.description.cwd,
+                tty=process.description.is_terminal,
+                running=process.is_running,
+                exit_code=process.exit_code,
+                started_at_ms=int(process.started_at_s * 1000),
+            )
+            for process in connection.session.processes
+            if process.status is not Status.STARTING
+        ]
+    )
+
+
+# --- input ------------------------------------------------------------------
+
+
+def write(
+    connection: ClientConnection, params: WriteParams
+) -> WriteResult | Coroutine[Any, Any, WriteResult]:
+    """Queue input in the order of arrival; answers late while the process does not read."""
+    entry = connection.session.find(params.process_id)
+    if entry is None:
+        return _refuse_write(params, "unknownProcess")
+    if entry.is_starting or entry.stdin_lane.locked():
+        return _write_in_turn(entry, params)
+    room = _write_now(entry, params)
+    return room if isinstance(room, WriteResult) else _accept_when_there_is_room(entry, room)
+
+
+async def _write_in_turn(entry: SessionProcess, params: WriteParams) -> WriteResult:
+    async with entry.stdin_lane:
+        try:
+            await entry.started()
+        except UnknownProcess:
+            return _refuse_write(params, "unknownProcess")
+        room = _write_now(entry, params)
+        if isinstance(room, WriteResult):
+            return room
+        await room
+        return ACCEPTED
+
+
+async def _accept_when_there_is_room(entry: SessionProcess, room: asyncio.Future[None]) -> WriteResult:
+    async with entry.stdin_lane:
+        await room
+    return ACCEPTED
+
+
+def _write_now(entry: SessionProcess, params: WriteParams) -> WriteResult | asyncio.Future[None]:
+    if params.write_id is not None and entry.has_written(params.write_id):
+        return ACCEPTED
+    if not entry.managed.has_open_stdin:
+        return _refuse_write(params, "stdinClosed")
+    room = entry.managed.write(params.chunk)
+    if params.write_id is not None:
+        entry.remember_write(params.write_id)
+    return room or ACCEPTED
+
+
+def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinClosed"]) -> WriteResult:
+    """A status for the idempotent form, an error for the plain one."""
+    if params.write_id is not None:
+        return WriteResult(status=status)
+    raise UnknownProcess(params.process_id) if status == "unknownProcess" else StdinClosed(params.process_id)
+
+
+async def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty:
+    """The end of input, after everything that was written before."""
+    entry = connection.session.get(params.process_id)
+    async with entry.stdin_lane:
+        await entry.started()
+        entry.managed.end_stdin()
+    return EMPTY
+
+
+async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
+    """A new window size."""
+    entry = connection.session.get(params.process_id)
+    await entry.started()
+    entry.managed.resize(TerminalSize(rows=params.rows, cols=params.cols))
+    return EMPTY
+
+
+# --- the end ----------------------------------------------------------------
+
+
+def signal(connection: ClientConnection, params: SignalParams) -> Empty | Coroutine[Any, Any, Empty]:
+    """A signal to the group. An unknown or ended process is not an error."""
+    entry = connection.session.find(params.process_id)
+    if entry is None:
+        return EMPTY
+    if entry.is_starting:
+        return _signal_later(entry, params)
+    entry.managed.signal(parse_signal(params.signal))
+    return EMPTY
+
+
+async def _signal_later(entry: SessionProcess, params: SignalParams) -> Empty:
+    try:
+        await entry.started()
+    except UnknownProcess:
+        return EMPTY
+    entry.managed.signal(parse_signal(params.signal))
+    return EMPTY
+
+
+def terminate(
+    connection: ClientConnection, params: TerminateParams
+) -> TerminateResult | Coroutine[Any, Any, TerminateResult]:
+    """End the group, at once or after a grace. An unknown process was not running."""
+    entry = connection.session.find(params.process_id)
+    if entry is None:
+        return TerminateResult(running=False)
+    if entry.is_starting:
+        return _terminate_later(entry, params)
+    return _terminate_now(entry, params)
+
+
+def _terminate_now(entry: SessionProcess, params: TerminateParams) -> TerminateResult:
+    if isinstance(params.mode, GracefulMode):
+        grace_s = min(params.mode.graceful.timeout_ms, LONGEST_WAIT_MS) / 1000
+        return TerminateResult(running=entry.managed.terminate(grace_s))
+    return TerminateResult(running=entry.managed.kill())
+
+
+async def _terminate_later(entry: SessionProcess, params: TerminateParams) -> TerminateResult:
+    try:
+        await entry.started()
+    except UnknownProcess:
+        return TerminateResult(running=False)
+    return _terminate_now(entry, params)
+
+
+HANDLERS: HandlerTable = {
+    "process/start": start,
+    "process/read": read,
+    "process/wait": wait,
+    "process/snapshot": snapshot,
+    "process/list": list_processes,
+    "process/write": write,
+    "process/closeStdin": close_stdin,
+    "process/resize": resize,
+    "process/signal": signal,
+    "process/terminate": terminate,
+}

@@ -1,0 +1,186 @@
+"""`process/start`: from parameters to a plan, and from a plan to a process.
+
+A start belongs to the session, not to the connection that asked: when the
+connection is lost while the program is being started, the process is there for
+whoever resumes, and the same idempotency key finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec import UNSET
+
+from paddock.config import Settings
+from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError
+from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
+from paddock.process.environment import TOOL_CALL_VARIABLE, Inherit, InheritancePolicy, child_environment
+from paddock.process.launch import LaunchSpec, launch
+from paddock.process.managed import Description
+from paddock.protocol.path import HostPath
+from paddock.protocol.process import (
+    EnvironmentPolicy,
+    FailedEvent,
+    StartedEvent,
+    StartParams,
+    StartResult,
+)
+from paddock.protocol.sandbox import ManagedProfile
+from paddock.server.connection import ClientConnection
+from paddock.server.dispatch import Then
+from paddock.server.environment import user_shell
+from paddock.server.session import SessionProcess
+
+
+async def start(connection: ClientConnection, params: StartParams) -> StartResult | Then:
+    """Start a process, once for each idempotency key."""
+    session = connection.session
+    key = params.idempotency_key
+    first = session.first_start(key) if key is not None else None
+    if first is not None:
+        return await asyncio.shield(first)
+    plan = plan_start(connection.services.settings, params)
+    entry = session.admit(plan.description)
+    entry.start = session.run(_spawn(connection, entry, plan))
+    if key is not None:
+        session.remember_start(key, entry.start)
+    return await _answer(connection, entry, entry.start)
+
+
+async def _answer(
+    connection: ClientConnection, entry: SessionProcess, start: asyncio.Task[StartResult]
+) -> Then:
+    """Wait for the start and answer; events begin only after the answer was sent."""
+    process_id = entry.managed.description.process_id
+    try:
+        result = await asyncio.shield(start)
+    except asyncio.CancelledError:
+        # The connection is gone and nobody will read the answer: events begin when the start is done.
+        start.add_done_callback(partial(_begin_if_started, entry))
+        raise
+    except RequestError as error:
+        failed = FailedEvent(process_id=process_id, message=str(error))
+        return Then(error, partial(connection.notify, "process/failed", failed, is_optional=True))
+    return Then(result, partial(_announce, connection, entry))
+
+
+def _announce(connection: ClientConnection, entry: SessionProcess) -> None:
+    process = entry.managed
+    event = StartedEvent(
+        process_id=process.description.process_id, started_at_ms=int(process.started_at_s * 1000)
+    )
+    connection.notify("process/started", event, is_optional=True)
+    process.begin()
+
+
+def _begin_if_started(entry: SessionProcess, start: asyncio.Task[StartResult]) -> None:
+    if not start.cancelled() and start.exception() is None:
+        entry.managed.begin()
+
+
+async def _spawn(connection: ClientConnection, entry: SessionProcess, plan: Plan) -> StartResult:
+    services = connection.services
+    retained_bytes = services.settings.retained_output_bytes_per_process
+    try:
+        await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
+    except BaseException as error:
+        connection.session.discard(entry)
+        if isinstance(error, OSError):
+            reason = f"{error.strerror} (os error {error.errno})"
+            raise OperationFailed(f"can't start {plan.spec.program!r}: {reason}") from error
+        raise
+    return StartResult(process_id=plan.description.process_id, sandbox_type="none")
+
+
+# --- planning ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a start comes down to."""
+
+    spec: LaunchSpec
+    description: Description
+
+
+def plan_start(settings: Settings, params: StartParams) -> Plan:
+    """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
+    _refuse_unenforceable(params)
+    if params.prepared is not None:
+        if not settings.allow_prepared_exec:
+            raise ExecForbidden("prepared", "allow_prepared_exec")
+        argv, arg0, cwd = params.prepared.argv, params.prepared.arg0, params.prepared.cwd
+        environment = dict(params.prepared.env)
+    else:
+        if not settings.allow_direct_exec:
+            raise ExecForbidden("direct", "allow_direct_exec")
+        assert params.argv is not UNSET
+        assert params.cwd is not UNSET
+        argv, arg0, cwd = params.argv, params.arg0, params.cwd
+        environment = _direct_environment(params)
+    return Plan(
+        LaunchSpec(
+            program=argv[0],
+            argv=[argv[0] if arg0 is None else arg0, *argv[1:]],
+            cwd=_local(cwd),
+            env=environment,
+            terminal=_terminal_size(params),
+            has_stdin=params.has_open_stdin,
+        ),
+        Description(
+            process_id=params.process_id,
+            argv=tuple(argv),
+            cwd=str(cwd),
+            is_terminal=params.is_terminal,
+            is_kept_alive=params.keep_alive,
+        ),
+    )
+
+
+def _refuse_unenforceable(params: StartParams) -> None:
+    """Nothing runs unconfined by accident: confinement that this version can't give is an error."""
+    if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedProfile):
+        raise InvalidParams("params.sandbox: a managed permission profile can't be enforced by this server")
+    if params.enforce_managed_network or params.managed_network or params.network_proxy:
+        raise InvalidParams("params: a managed network can't be enforced by this server")
+    if params.shell_snapshot is not None:
+        raise InvalidParams("params.shellSnapshot: this server has no shell snapshots")
+
+
+def _direct_environment(params: StartParams) -> dict[str, str]:
+    assert params.env is not UNSET
+    overlay = dict(params.env)
+    if params.metadata is not None and params.metadata.tool_call_id is not None:
+        overlay[TOOL_CALL_VARIABLE] = params.metadata.tool_call_id
+    policy = _inheritance(params.env_policy) if params.env_policy is not None else None
+    environment = child_environment(os.environ, policy, overlay)
+    if params.is_terminal:
+        environment.setdefault("SHELL", user_shell())
+    return environment
+
+
+def _inheritance(policy: EnvironmentPolicy) -> InheritancePolicy:
+    return InheritancePolicy(
+        inherit=Inherit(policy.inherit),
+        ignore_default_excludes=policy.ignore_default_excludes,
+        exclude=tuple(policy.exclude),
+        assign=policy.set,
+        include_only=tuple(policy.include_only),
+    )
+
+
+def _local(cwd: HostPath) -> str:
+    if cwd.is_foreign:
+        raise InvalidParams(f"params.cwd: {cwd.text!r} does not name a directory of this Linux host")
+    return cwd.path
+
+
+def _terminal_size(params: StartParams) -> TerminalSize | None:
+    if not params.is_terminal:
+        return None
+    if params.io is not None and params.io.pty is not None:
+        return TerminalSize(rows=params.io.pty.rows, cols=params.io.pty.cols)
+    return DEFAULT_TERMINAL_SIZE

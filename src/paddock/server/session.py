@@ -1,0 +1,303 @@
+"""One client's processes, which outlive its connection.
+
+A session is attached to at most one connection. While it is attached, process
+events go out as they happen and a slow client pauses its processes; while it is
+detached they run on and their output is retained. A session that nobody comes
+back to ends its processes, except those that were started to be kept alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from paddock.config import Settings
+from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
+from paddock.process.managed import Description, ManagedProcess
+from paddock.process.output_log import Chunk
+from paddock.protocol.process import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, StartResult
+from paddock.protocol.structure import Result
+
+T = TypeVar("T")
+
+REMEMBERED_WRITES = 4096
+"""Write ids remembered per process: far more than a client has in flight when it reconnects."""
+
+REMEMBERED_STARTS = 4096
+"""Idempotency keys remembered per session, for the same reason."""
+
+REMEMBERED_CLOSED = 4096
+"""Closed processes remembered per session, whatever their output: each costs about 2 KiB."""
+
+
+class Outbox(Protocol):
+    """Where a session's notifications go while it is attached."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the client reads too slowly to be sent more output."""
+
+    def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
+        """Send a notification; an optional one only if the client asked for it."""
+
+
+class SessionProcess:
+    """A process of a session, with what its requests need to stay in order and happen once."""
+
+    __slots__ = ("_write_ids", "managed", "start", "stdin_lane")
+
+    def __init__(self, managed: ManagedProcess) -> None:
+        self.managed = managed
+        self.start: asyncio.Task[StartResult] | None = None
+        self.stdin_lane = asyncio.Lock()
+        self._write_ids: OrderedDict[str, None] = OrderedDict()
+
+    async def started(self) -> None:
+        """Wait until the start has succeeded. Raises UnknownProcess when it failed."""
+        if self.start is None or self.start.done():
+            return
+        await asyncio.wait([self.start])
+        if self.start.cancelled() or self.start.exception() is not None:
+            raise UnknownProcess(self.managed.description.process_id)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the start is still under way."""
+        return self.start is not None and not self.start.done()
+
+    def has_written(self, write_id: str) -> bool:
+        """Whether a write of this id was accepted before."""
+        return write_id in self._write_ids
+
+    def remember_write(self, write_id: str) -> None:
+        """A write of this id was accepted."""
+        self._write_ids[write_id] = None
+        if len(self._write_ids) > REMEMBERED_WRITES:
+            self._write_ids.popitem(last=False)
+
+
+class Session:
+    """Processes and the client they report to. `end` stops everything at once or with grace."""
+
+    def __init__(self, session_id: str, settings: Settings, on_ended: Callable[[Session], None]) -> None:
+        self.id = session_id
+        self._settings = settings
+        self._on_ended = on_ended
+        self._loop = asyncio.get_running_loop()
+        self._processes: dict[str, SessionProcess] = {}
+        self._closed: deque[tuple[float, SessionProcess]] = deque()
+        self._closed_bytes = 0
+        self._forget_timer: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._outbox: Outbox | None = None
+        self._starts: OrderedDict[str, asyncio.Task[StartResult]] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._live = 0
+        self._is_ended = False
+
+    # --- attachment ---------------------------------------------------------
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a connection holds the session."""
+        return self._outbox is not None
+
+    def attach(self, outbox: Outbox) -> None:
+        """Report to this connection from now on; nothing is replayed. Raises SessionAttached."""
+        if self._outbox is not None:
+            raise SessionAttached(
+                f"session {self.id!r} is already attached to another connection; it must end or be lost first"
+            )
+        self._outbox = outbox
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+
+    def detach(self) -> None:
+        """The connection is gone. The processes run on, for as long as the settings say."""
+        self._outbox = None
+        self.resume_output()
+        if not self._is_ended:
+            self._expiry_timer = self._loop.call_later(self._settings.session_ttl_s, self._expire)
+
+    def pause_output(self) -> None:
+        """The client reads too slowly: let the processes wait."""
+        for entry in self._processes.values():
+            entry.managed.pause_output()
+
+    def resume_output(self) -> None:
+        """The client keeps up again, or nobody has to."""
+        for entry in self._processes.values():
+            entry.managed.resume_output()
+
+    # --- processes ----------------------------------------------------------
+
+    @property
+    def processes(self) -> list[ManagedProcess]:
+        """The processes that are still known, oldest first."""
+        return [entry.managed for entry in self._processes.values()]
+
+    def admit(self, description: Description) -> SessionProcess:
+        """Reserve the process id and a place. Raises ProcessExists or TooManyProcesses.
+
+        The caller runs the start with `run` and calls `discard` if it fails.
+        """
+        if description.process_id in self._processes:
+            raise ProcessExists(description.process_id)
+        limit = self._settings.max_processes_per_connection
+        if self._live >= limit:
+            raise TooManyProcesses(limit)
+        managed = ManagedProcess(description, self, self._settings.retained_output_bytes_per_process)
+        if self._outbox is not None and self._outbox.is_congested:
+            managed.pause_output()
+        entry = self._processes[description.process_id] = SessionProcess(managed)
+        self._live += 1
+        return entry
+
+    def discard(self, entry: SessionProcess) -> None:
+        """The start failed; the id is free again."""
+        del self._processes[entry.managed.description.process_id]
+        self._live -= 1
+        self._finish_if_idle()
+
+    def find(self, process_id: str) -> SessionProcess | None:
+        """The process of this id, or None."""
+        return self._processes.get(process_id)
+
+    def get(self, process_id: str) -> SessionProcess:
+        """The process of this id. Raises UnknownProcess."""
+        entry = self._processes.get(process_id)
+        if entry is None:
+            raise UnknownProcess(process_id)
+        return entry
+
+    def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something that must not be cut short when the connection is lost."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def first_start(self, key: str) -> asyncio.Task[StartResult] | None:
+        """The start that used this idempotency key first; one that failed does not count."""
+        start = self._starts.get(key)
+        if start is not None and start.done() and (start.cancelled() or start.exception() is not None):
+            return None
+        return start
+
+    def remember_start(self, key: str, start: asyncio.Task[StartResult]) -> None:
+        """Remember who used this idempotency key first."""
+        self._starts[key] = start
+        self._starts.move_to_end(key)
+        if len(self._starts) > REMEMBERED_STARTS:
+            self._starts.popitem(last=False)
+
+    # --- events of processes ------------------------------------------------
+
+    def process_output(self, process: ManagedProcess, chunk: Chunk) -> None:
+        """Pass output on."""
+        if self._outbox is not None:
+            self._outbox.notify(
+                "process/output",
+                OutputEvent(
+                    process_id=process.description.process_id,
+                    seq=chunk.seq,
+                    stream=chunk.stream,
+                    chunk=chunk.data,
+                ),
+            )
+
+    def process_exited(self, process: ManagedProcess, seq: int) -> None:
+        """Pass the exit on."""
+        assert process.exit_code is not None
+        if self._outbox is not None:
+            self._outbox.notify(
+                "process/exited",
+                ExitedEvent(
+                    process_id=process.description.process_id,
+                    seq=seq,
+                    exit_code=process.exit_code,
+                    sandbox_denied=False,
+                ),
+            )
+
+    def process_closed(self, process: ManagedProcess, seq: int) -> None:
+        """Pass the end on, and forget the process after a while."""
+        process_id = process.description.process_id
+        if self._outbox is not None:
+            self._outbox.notify("process/closed", ClosedEvent(process_id=process_id, seq=seq))
+        self._retire(process_id)
+
+    def process_lost(self, process: ManagedProcess) -> None:
+        """Say that what became of the process will not be known."""
+        process_id = process.description.process_id
+        if self._outbox is not None:
+            event = FailedEvent(process_id=process_id, message=process.failure or "")
+            self._outbox.notify("process/failed", event, is_optional=True)
+        self._retire(process_id)
+
+    # --- forgetting ---------------------------------------------------------
+
+    def _retire(self, process_id: str) -> None:
+        self._live -= 1
+        entry = self._processes[process_id]
+        self._closed_bytes += entry.managed.log.retained_bytes
+        self._closed.append((self._loop.time() + self._settings.closed_process_ttl_s, entry))
+        self._forget_due()
+        self._finish_if_idle()
+
+    def _forget_due(self) -> None:
+        self._forget_timer = None
+        limit = self._settings.closed_output_bytes_per_session
+        while self._closed:
+            due_at, entry = self._closed[0]
+            is_over_bound = self._closed_bytes > limit or len(self._closed) > REMEMBERED_CLOSED
+            if due_at > self._loop.time() and not is_over_bound:
+                if self._forget_timer is None:
+                    self._forget_timer = self._loop.call_at(due_at, self._forget_due)
+                return
+            self._closed.popleft()
+            self._closed_bytes -= entry.managed.log.retained_bytes
+            del self._processes[entry.managed.description.process_id]
+
+    # --- the end ------------------------------------------------------------
+
+    def _expire(self) -> None:
+        """Nobody came back: end every process that is not to be kept alive."""
+        self._expiry_timer = None
+        for process in self.processes:
+            if not process.description.is_kept_alive:
+                process.terminate(self._settings.shutdown_grace_s)
+        self._finish_if_idle()
+
+    def _finish_if_idle(self) -> None:
+        """A session that is over and has no live process left is forgotten."""
+        is_over = self._outbox is None and self._expiry_timer is None
+        if is_over and self._live == 0 and not self._is_ended:
+            self._end()
+
+    def terminate(self) -> None:
+        """Give every process its grace; the kept ones too, for the server itself is ending."""
+        for process in self.processes:
+            process.terminate(self._settings.shutdown_grace_s)
+
+    async def aclose(self) -> None:
+        """Kill what is left and let go of everything."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for process in self.processes:
+            process.kill()
+        if not self._is_ended:
+            self._end()
+
+    def _end(self) -> None:
+        self._is_ended = True
+        for timer in (self._expiry_timer, self._forget_timer):
+            if timer is not None:
+                timer.cancel()
+        self._expiry_timer = self._forget_timer = None
+        self._on_ended(self)

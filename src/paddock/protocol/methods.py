@@ -46,6 +46,8 @@ class Method:
     result: type[Result] | None
     family: Family
     lane: Lane = Lane.ORDINARY
+    is_opening: bool = False
+    """Whether it brings the process or file handle that it names into being; it is never overtaken."""
     is_extension: bool = False
 
 
@@ -55,7 +57,7 @@ _ALL = (
     Method(
         "environment/status", NoParams, session.EnvironmentStatus, Family.ENVIRONMENT_STATUS, Lane.CONTROL
     ),
-    Method("process/start", process.StartParams, process.StartResult, Family.EXEC),
+    Method("process/start", process.StartParams, process.StartResult, Family.EXEC, is_opening=True),
     Method("process/read", process.ReadParams, process.ReadResult, Family.EXEC),
     Method("process/write", process.WriteParams, process.WriteResult, Family.EXEC),
     Method("process/signal", process.SignalParams, Empty, Family.EXEC, Lane.CONTROL),
@@ -74,7 +76,7 @@ _ALL = (
     Method("fs/walk", fs.WalkParams, None, Family.FILESYSTEM),
     Method("fs/remove", fs.RemoveParams, None, Family.FILESYSTEM),
     Method("fs/copy", fs.CopyParams, None, Family.FILESYSTEM),
-    Method("fs/open", fs.OpenParams, None, Family.FILESYSTEM),
+    Method("fs/open", fs.OpenParams, None, Family.FILESYSTEM, is_opening=True),
     Method("fs/readBlock", fs.ReadBlockParams, None, Family.FILESYSTEM),
     Method("fs/writeBlock", fs.WriteBlockParams, None, Family.FILESYSTEM),
     Method("fs/close", fs.CloseParams, None, Family.FILESYSTEM, Lane.CONTROL),

@@ -51,6 +51,11 @@ class Call:
     params: Params
     size_bytes: int
 
+    @property
+    def subject(self) -> str | None:
+        """The process or file handle that the request is about, if it is about one."""
+        return getattr(self.params, "process_id", None) or getattr(self.params, "handle_id", None)
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

@@ -50,6 +50,11 @@ class Server:
         """Where clients connect; `stdio` when the one client is at standard input and output."""
         return self._listener.url if self._listener is not None else "stdio"
 
+    @property
+    def spawner_pid(self) -> int:
+        """The helper that is the parent of every process, for status displays."""
+        return self._spawner.helper_pid
+
     def accept(self, link: Link) -> Receiver:
         """Serve one link, of whatever transport."""
         connection = ClientConnection(link, self._services, self._connection_closed)
@@ -87,6 +92,11 @@ class Server:
         self._sessions.lose_processes(SPAWNER_LOST)
         self.finished.set()
 
+    async def quiet(self) -> None:
+        """Wait until the requests of every lost connection have ended."""
+        while self._closings:
+            await asyncio.wait(self._closings)
+
     async def aclose(self) -> None:
         """End everything in order. Bounded by the grace period and the transports' close timeouts."""
         if self._listener is not None:
@@ -96,8 +106,7 @@ class Server:
             await self._listener.aclose()
         for connection in list(self._connections):
             await connection.aclose()
-        if self._closings:
-            await asyncio.wait(self._closings)
+        await self.quiet()
         await self._spawner.aclose()
 
     def _connection_closed(self, connection: ClientConnection) -> None:

@@ -2,8 +2,9 @@
 
 Ordinary requests run concurrently up to a bound and wait in order beyond it.
 Control requests have a lane of their own with the same bound, so that a
-signal, a terminate or a status never waits behind long polls. With a bound of 1
-everything runs strictly in the order of arrival.
+signal, a terminate or a status never waits behind long polls; only a request that
+brings its own subject into being is never overtaken. With a bound of 1 everything
+runs strictly in the order of arrival.
 
 A handler that finishes without waiting costs no task.
 """
@@ -73,7 +74,8 @@ class Dispatcher:
 
     def submit(self, call: Call) -> None:
         """Run a call now, or when its turn comes."""
-        queue = self._control if call.method.lane is Lane.CONTROL else self._ordinary
+        is_control = call.method.lane is Lane.CONTROL and not self._is_opening(call.subject)
+        queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
             queue.waiting.append(call)
             self._waiting_bytes += call.size_bytes
@@ -89,6 +91,10 @@ class Dispatcher:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _is_opening(self, subject: str | None) -> bool:
+        """Whether a request that brings this subject into being still waits for its turn."""
+        return any(call.method.is_opening and call.subject == subject for call in self._ordinary.waiting)
 
     def _begin(self, call: Call, queue: _Queue) -> None:
         try:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import pwd
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from paddock.config import Settings
@@ -53,8 +54,9 @@ EXTENSION_CAPABILITIES = (
 FALLBACK_SHELL = "/bin/sh"
 
 
+@cache
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
-    """The host as a client sees it. Never fails: what can't be found out has a plain default."""
+    """The host as a client sees it; found out once. What can't be found out has a plain default."""
     shell = user_shell()
     home = os.environ.get("HOME") or _passwd_home()
     temporary = os.environ.get("TMPDIR")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from msgspec import UNSET
 
@@ -35,19 +37,26 @@ from paddock.server.environment import user_shell
 from paddock.server.session import SessionProcess
 
 
-async def start(connection: ClientConnection, params: StartParams) -> StartResult | Then:
-    """Start a process, once for each idempotency key."""
+def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, Any, StartResult | Then]:
+    """Start a process, once for each idempotency key.
+
+    The id is taken before this returns, so that requests which follow find the process.
+    """
     session = connection.session
     key = params.idempotency_key
     first = session.first_start(key) if key is not None else None
     if first is not None:
-        return await asyncio.shield(first)
+        return _repeat(first)
     plan = plan_start(connection.services.settings, params)
     entry = session.admit(plan.description)
     entry.start = session.run(_spawn(connection, entry, plan))
     if key is not None:
         session.remember_start(key, entry.start)
-    return await _answer(connection, entry, entry.start)
+    return _answer(connection, entry, entry.start)
+
+
+async def _repeat(first: asyncio.Task[StartResult]) -> StartResult:
+    return await asyncio.shield(first)
 
 
 async def _answer(

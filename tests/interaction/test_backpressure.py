@@ -1,0 +1,90 @@
+"""A slow or dead client costs bounded memory, loses nothing and stalls nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+from paddock.transport.limits import TransportLimits
+from tests.wire import attach, served, shell
+
+SEND_BUFFER = 64 * 1024
+LIMITS = TransportLimits(write_high_water_bytes=SEND_BUFFER)
+
+
+async def test_a_client_that_stops_reading_pauses_its_processes_and_loses_nothing() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        slow, other = attach(server, LIMITS), attach(server)
+        await slow.initialize()
+        await other.initialize()
+        slow.link.pause_reading()
+        slow.send(start("flood", "head -c 6000000 /dev/zero; echo $?"))
+        await other.start("p", "/bin/echo", "alive")
+        assert (await other.finish("p")).streams == {"stdout": b"alive\n"}
+        await other.start("size", *shell("head -c 3000000 /dev/zero"))
+        assert len((await other.finish("size")).streams["stdout"]) == 3_000_000
+        held = slow.server_link.buffered_bytes
+        assert held < 4 * SEND_BUFFER
+
+        slow.link.resume_reading()
+        finished = await slow.finish("flood")
+
+        assert len(finished.streams["stdout"]) == 6_000_002
+
+
+async def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        client = attach(server, LIMITS)
+        await client.initialize()
+        client.link.pause_reading()
+        count = 5_000
+        for index in range(count):
+            client.send({"id": index + 1000, "method": "environment/info"})
+        other = attach(server)
+        await other.initialize()
+        for _ in range(200):
+            await other.call("environment/status")
+        assert client.server_link.buffered_bytes < 9 * SEND_BUFFER
+
+        client.link.resume_reading()
+        for index in range(count):
+            assert (await client.next())["id"] == index + 1000
+
+
+async def test_a_client_that_vanishes_lets_its_paused_processes_go_on() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        client = attach(server, LIMITS)
+        session_id = (await client.initialize())["sessionId"]
+        client.link.pause_reading()
+        client.send(start("flood", "head -c 5000000 /dev/zero"))
+        other = attach(server)
+        await other.initialize()
+        await other.start("p", "/bin/true")
+        await other.finish("p")
+        client.link.abort()
+        await client.closed()
+
+        back = attach(server)
+        await back.initialize(resumeSessionId=session_id)
+        async with asyncio.timeout(30):
+            assert (await back.call("process/wait", {"processId": "flood"}))["exitCode"] == 0
+
+
+async def test_control_requests_get_through_while_output_is_held_back() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        client = attach(server, LIMITS)
+        await client.initialize()
+        client.link.pause_reading()
+        client.send(start("flood", "cat /dev/zero"))
+        other = attach(server)
+        await other.initialize()
+        for _ in range(50):
+            await other.call("environment/status")
+        client.send({"id": 5, "method": "process/terminate", "params": {"processId": "flood"}})
+        client.link.resume_reading()
+
+        assert (await client.finish("flood")).exit_code == 137
+
+
+def start(process_id: str, script: str) -> dict[str, object]:
+    params = {"processId": process_id, "argv": list(shell(script)), "cwd": "/", "env": {}, "tty": False}
+    return {"id": f"start {process_id}", "method": "process/start", "params": params}

@@ -1,0 +1,135 @@
+"""Sessions outlive connections, and end when nobody comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.wire import WireError, attach, encode, served, shell, start_params
+
+
+async def test_a_detached_session_runs_on_and_is_resumed_without_replay() -> None:
+    async with served() as server:
+        first = attach(server)
+        session_id = (await first.initialize())["sessionId"]
+        await first.start("p", "/bin/cat", pipeStdin=True)
+        first.link.abort()
+        await first.closed()
+
+        second = attach(server)
+        assert (await second.initialize(resumeSessionId=session_id))["sessionId"] == session_id
+        assert not second.unread
+        await second.call("process/write", {"processId": "p", "chunk": encode(b"back")})
+        assert (await second.event("p", "process/output"))["seq"] == 1
+
+
+async def test_an_attached_session_refuses_a_second_client() -> None:
+    async with served() as server:
+        first, second = attach(server), attach(server)
+        session_id = (await first.initialize())["sessionId"]
+
+        with pytest.raises(WireError) as caught:
+            await second.call("initialize", {"clientName": "x", "resumeSessionId": session_id})
+
+        assert caught.value.code == -32010
+        assert (await second.initialize())["sessionId"] != session_id
+
+
+async def test_processes_belong_to_their_session() -> None:
+    async with served() as server:
+        first, second = attach(server), attach(server)
+        await first.initialize()
+        await second.initialize()
+        await first.start("p", "/bin/sleep", "1000")
+
+        with pytest.raises(WireError, match="unknown process"):
+            await second.call("process/read", {"processId": "p"})
+        assert await second.call("process/list") == {"processes": []}
+
+
+async def test_output_while_detached_is_retained_and_its_loss_is_said() -> None:
+    async with served(retained_output_bytes_per_process=64 * 1024) as server:
+        first = attach(server)
+        session_id = (await first.initialize(capabilities={"extensions": True}))["sessionId"]
+        await first.start("p", *shell("read x; head -c 300000 /dev/zero; echo end"), pipeStdin=True)
+        first.send(
+            {"id": 99, "method": "process/write", "params": {"processId": "p", "chunk": encode(b"\n")}}
+        )
+        await first.answer(99)
+        first.link.abort()
+        await first.closed()
+
+        second = attach(server)
+        await second.initialize(resumeSessionId=session_id, capabilities={"extensions": True})
+        while not (
+            await second.call("process/read", {"processId": "p", "afterSeq": 10**9, "waitMs": 20_000})
+        )["closed"]:
+            pass
+        read = await second.call("process/read", {"processId": "p"})
+
+    kept = sum(len(base64.b64decode(chunk["chunk"])) for chunk in read["chunks"])
+    assert kept + sum(gap["bytes"] for gap in read["gaps"]) == 300_004
+
+
+async def test_a_session_that_nobody_resumes_ends_its_processes_but_not_the_kept_ones(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    os.mkfifo(ended)
+    async with served(session_ttl_s=0) as server:
+        client = attach(server)
+        session_id = (await client.initialize())["sessionId"]
+        script = f"trap 'echo TERM > {ended}; exit' TERM; echo ready; while :; do sleep 0.01; done"
+        await client.start("p", *shell(script))
+        await client.start("kept", "/bin/sleep", "1000", keepAlive=True)
+        await client.event("p", "process/output")
+        client.link.abort()
+
+        assert await asyncio.to_thread(ended.read_text) == "TERM\n"
+
+        back = attach(server)
+        await back.initialize(resumeSessionId=session_id)
+        listed = await back.call("process/list")
+        running = {process["processId"]: process["running"] for process in listed["processes"]}
+        assert running["kept"] is True
+
+
+async def test_an_ended_session_is_unknown() -> None:
+    async with served(session_ttl_s=0) as server:
+        client = attach(server)
+        session_id = (await client.initialize())["sessionId"]
+        client.link.abort()
+        await client.closed()
+        for _ in range(10):
+            # The loss travels through the memory transport in a few turns of the loop.
+            await asyncio.sleep(0)
+        other = attach(server)
+
+        with pytest.raises(WireError, match="unknown session") as caught:
+            await other.call("initialize", {"clientName": "x", "resumeSessionId": session_id})
+
+        assert caught.value.code == -32600
+
+
+async def test_a_start_survives_the_loss_of_its_connection_and_happens_once(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    async with served() as server:
+        first = attach(server)
+        session_id = (await first.initialize())["sessionId"]
+        script = f"echo started >> {marks}; exec sleep 1000"
+        params = start_params("p", *shell(script), idempotencyKey="k")
+        first.request("process/start", params)
+        await asyncio.sleep(0)
+        first.link.abort()
+        await first.closed()
+
+        second = attach(server)
+        await second.initialize(resumeSessionId=session_id)
+        assert (await second.call("process/start", params))["processId"] == "p"
+        listed = await second.call("process/list")
+        assert [process["running"] for process in listed["processes"]] == [True]
+        await second.start("look", "/bin/cat", str(marks))
+        await second.finish("look")
+        assert marks.read_text() == "started\n"

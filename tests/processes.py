@@ -1,0 +1,52 @@
+"""What a test may know of the processes on this host: /proc, read without racing."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def open_descriptors(pid: int | str = "self") -> int:
+    """How many descriptors a process has open, without the one that looks."""
+    return len(os.listdir(f"/proc/{pid}/fd")) - (1 if pid == "self" else 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process."""
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Children, their children, and so on."""
+    found = []
+    for child in children_of(pid):
+        found.append(child)
+        try:
+            found.extend(descendants_of(child))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@contextmanager
+def watched(pid: int) -> Iterator[int]:
+    """A pidfd of a process, which becomes readable when it ends."""
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def has_ended(pidfd: int, timeout_s: float) -> bool:
+    """Whether the process ends within a time."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

@@ -1,0 +1,65 @@
+"""The child's environment."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.process.environment import NEVER_INHERITED, Inherit, InheritancePolicy, child_environment
+
+SERVER = {"PATH": "/bin", "HOME": "/root", "API_KEY": "k", "my_secret": "s", "LANG": "C", "OTHER": "o"}
+ALL = InheritancePolicy(
+    inherit=Inherit.ALL, ignore_default_excludes=True, exclude=(), assign={}, include_only=()
+)
+NAMES = st.text(st.characters(exclude_characters="=\0", exclude_categories=["Cs"]), min_size=1)
+ENVIRONMENTS = st.dictionaries(NAMES, st.text())
+
+
+def build(overlay: dict[str, str] | None = None, **changes: Any) -> dict[str, str]:
+    return child_environment(SERVER, dataclasses.replace(ALL, **changes), overlay or {})
+
+
+def test_without_a_policy_nothing_is_inherited() -> None:
+    assert child_environment(SERVER, None, {"A": "1"}) == {"A": "1"}
+
+
+def test_core_inherits_the_variables_that_programs_need() -> None:
+    assert build(inherit=Inherit.CORE) == {"PATH": "/bin", "HOME": "/root", "LANG": "C"}
+
+
+def test_secrets_are_left_out_unless_asked_for() -> None:
+    assert build(ignore_default_excludes=False) == {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "LANG": "C",
+        "OTHER": "o",
+    }
+    assert build() == SERVER
+
+
+def test_excludes_ignore_case_and_come_before_assignments() -> None:
+    assert "OTHER" not in build(exclude=("oth*",))
+    assert build(exclude=("oth*",), assign={"OTHER": "set"})["OTHER"] == "set"
+
+
+def test_include_only_filters_assignments_but_not_the_overlay() -> None:
+    built = build({"EXTRA": "e"}, assign={"SET": "s"}, include_only=("path",))
+
+    assert built == {"PATH": "/bin", "EXTRA": "e"}
+
+
+def test_launch_credentials_are_removed_even_from_the_overlay() -> None:
+    overlay = {name.lower(): "x" for name in NEVER_INHERITED} | {"KEPT": "1"}
+
+    assert child_environment({}, None, overlay) == {"KEPT": "1"}
+
+
+@given(ENVIRONMENTS, ENVIRONMENTS)
+def test_the_overlay_always_wins(base: dict[str, str], overlay: dict[str, str]) -> None:
+    built = child_environment(base, ALL, overlay)
+
+    for name, value in overlay.items():
+        assert name.upper() in NEVER_INHERITED or built[name] == value

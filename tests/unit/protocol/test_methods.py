@@ -1,0 +1,24 @@
+"""The table of methods is consistent with what serves it."""
+
+from __future__ import annotations
+
+from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
+from paddock.server.handlers import handler_table
+
+
+def test_every_offered_method_has_a_handler_and_no_other_has() -> None:
+    offered = {name for name, method in METHODS.items() if method.result is not None}
+
+    assert set(handler_table()) == offered
+
+
+def test_extension_fields_exist_and_come_last() -> None:
+    for method in METHODS.values():
+        fields = method.params.__struct_fields__
+        extensions = method.params.EXTENSIONS
+        assert extensions <= set(fields), method.name
+        assert all(name in extensions for name in fields[len(fields) - len(extensions) :]), method.name
+
+
+def test_notifications_are_of_one_kind_or_the_other() -> None:
+    assert not NOTIFICATIONS.keys() & OPTIONAL_NOTIFICATIONS.keys()

@@ -1,0 +1,47 @@
+"""Where to listen."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.errors import ListenError
+from paddock.server.address import (
+    ListenAddress,
+    StdioAddress,
+    UnixAddress,
+    WebSocketAddress,
+    parse_listen_address,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ws://127.0.0.1:0", WebSocketAddress("127.0.0.1", 0)),
+        ("ws://[::1]:4100", WebSocketAddress("::1", 4100)),
+        ("ws://127.0.0.1:4100/", WebSocketAddress("127.0.0.1", 4100)),
+        ("unix:///run/p.sock", UnixAddress("/run/p.sock")),
+        ("stdio", StdioAddress()),
+        ("stdio://", StdioAddress()),
+    ],
+)
+def test_an_address_is_read(text: str, address: ListenAddress) -> None:
+    assert parse_listen_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ws://localhost:1", "literal IP"),
+        ("ws://127.0.0.1", "literal IP"),
+        ("ws://127.0.0.1:x", "port"),
+        ("ws://127.0.0.1:65536", "port"),
+        ("ws://::1:5", "brackets"),
+        ("http://127.0.0.1:1", "expected ws://"),
+        ("unix://relative", "absolute"),
+        ("", "expected ws://"),
+    ],
+)
+def test_a_bad_address_is_refused_with_the_way_out(text: str, reason: str) -> None:
+    with pytest.raises(ListenError, match=reason):
+        parse_listen_address(text)

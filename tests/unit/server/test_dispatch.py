@@ -1,0 +1,122 @@
+"""When requests run: lanes, bounds and order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from paddock.errors import InvalidRequest
+from paddock.protocol.methods import METHODS
+from paddock.protocol.structure import NoParams
+from paddock.rpc.serving import Call
+from paddock.server.dispatch import Dispatcher
+
+ORDINARY = METHODS["process/read"]
+CONTROL = METHODS["environment/status"]
+
+
+class Bench:
+    """A dispatcher whose handlers wait for the test."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.begun: list[int] = []
+        self.finished: list[tuple[int, Any]] = []
+        self.gates: dict[int, asyncio.Future[Any]] = {}
+        self.heard: asyncio.Future[None] | None = None
+        self.dispatcher = Dispatcher(concurrency, self.handle, self.finish)
+
+    def submit(self, number: int, *, is_control: bool = False) -> None:
+        self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
+
+    def handle(self, call: Call) -> Any:
+        assert isinstance(call.id, int)
+        self.begun.append(call.id)
+        if call.id < 0:
+            return "at once"
+        gate = self.gates[call.id] = asyncio.get_running_loop().create_future()
+        return self.wait(gate)
+
+    async def wait(self, gate: asyncio.Future[Any]) -> Any:
+        return await gate
+
+    def finish(self, call: Call, result: Any, error: Exception | None) -> None:
+        assert isinstance(call.id, int)
+        self.finished.append((call.id, error or result))
+        if self.heard is not None and not self.heard.done():
+            self.heard.set_result(None)
+
+    async def open(self, number: int) -> None:
+        """Let a handler finish, and return when its outcome was reported."""
+        gate = self.gates[number]
+        gate.set_result("done")
+        self.heard = asyncio.get_running_loop().create_future()
+        await self.heard
+
+
+async def test_a_handler_that_does_not_wait_is_answered_within_the_call() -> None:
+    bench = Bench(4)
+
+    bench.submit(-1)
+
+    assert bench.finished == [(-1, "at once")]
+
+
+async def test_requests_run_up_to_the_bound_and_the_rest_in_order() -> None:
+    bench = Bench(2)
+    for number in (1, 2, 3, 4):
+        bench.submit(number)
+
+    assert bench.begun == [1, 2]
+    assert (bench.dispatcher.waiting, bench.dispatcher.waiting_bytes) == (2, 20)
+    await asyncio.sleep(0)
+    await bench.open(2)
+    assert bench.begun == [1, 2, 3]
+    await bench.dispatcher.aclose()
+
+
+async def test_control_requests_overtake_a_full_lane() -> None:
+    bench = Bench(2)
+    for number in (1, 2, 3):
+        bench.submit(number)
+
+    bench.submit(-5, is_control=True)
+
+    assert bench.finished == [(-5, "at once")]
+    await bench.dispatcher.aclose()
+
+
+async def test_a_bound_of_one_is_strictly_serial_for_control_requests_too() -> None:
+    bench = Bench(1)
+    bench.submit(1)
+    bench.submit(-2, is_control=True)
+    await asyncio.sleep(0)
+    assert bench.finished == []
+
+    await bench.open(1)
+
+    assert [number for number, _ in bench.finished] == [1, -2]
+
+
+async def test_an_error_of_a_handler_is_its_outcome() -> None:
+    problem = InvalidRequest("no")
+    outcomes: list[Exception | None] = []
+
+    def refuse(_: Call) -> Any:
+        raise problem
+
+    dispatcher = Dispatcher(2, refuse, lambda _call, _result, error: outcomes.append(error))
+    dispatcher.submit(Call(1, ORDINARY, NoParams(), size_bytes=0))
+
+    assert outcomes == [problem]
+
+
+async def test_closing_cancels_what_runs_and_forgets_what_waits() -> None:
+    bench = Bench(1)
+    bench.submit(1)
+    bench.submit(2)
+
+    await bench.dispatcher.aclose()
+
+    assert bench.gates[1].cancelled() or not bench.gates[1].done()
+    assert bench.begun == [1]
+    assert bench.finished == []

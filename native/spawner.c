@@ -376,7 +376,7 @@ static uint64_t microseconds(struct timeval value) {
     return (uint64_t)value.tv_sec * 1000000 + (uint64_t)value.tv_usec;
 }
 
-/* Reaps all that has ended: reports what was spawned, drops adopted orphans. False when the server is gone. */
+/* Reaps all that ended: reports what was spawned, drops adopted orphans. False when the server is gone. */
 static bool reap(void) {
     int status;
     struct rusage usage;
@@ -413,7 +413,7 @@ static _Noreturn void startup_fail(const char *step) {
 /* Makes this process the spawner, or ends it. Returns the descriptor that tells of ended children. */
 static int start(void) {
     self = getpid();
-    /* Descriptors 0 to 3 stay. Any other that slipped through may be a pipe whose reader waits for its end. */
+    /* Descriptors 0 to 3 stay. Any other that slipped through may be a pipe whose reader awaits its end. */
     for (int fd = 0; fd < server; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             startup_fail("/dev/null");

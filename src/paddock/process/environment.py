@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import translate
 from typing import assert_never
 
 CORE_VARIABLES = frozenset(
@@ -27,6 +26,8 @@ NEVER_INHERITED = frozenset(
 """Credentials of whoever launched the server; no child gets them, not even when a client names them."""
 
 TOOL_CALL_VARIABLE = "CODEX_TOOL_CALL_ID"
+THREAD_VARIABLE = "CODEX_THREAD_ID"
+"""Tell a child which tool call, of which conversation, it belongs to."""
 
 
 class Inherit(StrEnum):
@@ -83,4 +84,6 @@ def _inherited(base: Mapping[str, str], policy: InheritancePolicy) -> dict[str, 
 
 
 def _matcher(patterns: Iterable[str]) -> Callable[[str], re.Match[str] | None]:
-    return re.compile("|".join(translate(pattern) for pattern in patterns), re.IGNORECASE).fullmatch
+    # Only * and ? are special, as in the reference; brackets stand for themselves.
+    globs = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
+    return re.compile("|".join(globs), re.IGNORECASE | re.DOTALL).fullmatch

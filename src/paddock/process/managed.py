@@ -124,6 +124,8 @@ class ManagedProcess:
             return
         self.failure = reason
         self.status = Status.LOST
+        # The kernel killed the process with its parent, but not the rest of its group.
+        self.signal(signal.SIGKILL)
         self._release()
         self._listener.process_lost(self)
         self._wake()

@@ -6,7 +6,7 @@ is the parent of every process: when the server goes, by whatever death, the
 socket between them closes and the helper kills all that is left, so a `Spawner`
 needs no clean-up to keep that promise.
 
-This module is the client's half of the socket. It promises order (requests are
+This module is the server's half of the socket. It promises order (requests are
 served as `spawn` was called), that no descriptor leaks on any path, and that a
 cancelled `spawn` leaves no process. It refuses to know what the descriptors are
 connected to and how a process is stopped.
@@ -89,7 +89,7 @@ _STAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """What to start.
+    """What to start. `cwd` is absolute.
 
     `program` with a slash is a path, relative to `cwd`; without one it is looked
     up in the PATH of `env`. `argv` includes the name at index 0, which may differ
@@ -218,9 +218,10 @@ class Spawner:
 
         The limits, umask and user of this moment become those of every process, so
         call it before raising RLIMIT_NOFILE. `on_lost` is called once if the helper
-        goes without `aclose`: its direct children are dead then, and exits it has not
-        reported never will be. Raises SpawnerLost when the helper can't be run, OSError
-        when the system is out of descriptors or processes.
+        goes without `aclose`. The kernel kills its direct children then, but not what
+        those have started, and exits it has not reported never will be. Raises
+        SpawnerLost when the helper can't be run, OSError when the system is out of
+        descriptors or processes.
         """
         server_end, helper_end = socket.socketpair()
         try:
@@ -334,9 +335,8 @@ class Spawner:
 
     def _abandon(self, message: _Message, spawn: _Spawn) -> None:
         """Leave nothing of a cancelled spawn, however far it has come."""
-        if not message.has_begun:
-            if message in self._unsent:
-                self._unsent.remove(message)
+        if not message.has_begun and message in self._unsent:
+            self._unsent.remove(message)
         elif not spawn.future.cancel() and not spawn.future.cancelled() and not spawn.future.exception():
             # The answer and the cancellation came in one iteration of the loop.
             started = spawn.future.result()

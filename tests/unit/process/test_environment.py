@@ -45,6 +45,11 @@ def test_excludes_ignore_case_and_come_before_assignments() -> None:
     assert build(exclude=("oth*",), assign={"OTHER": "set"})["OTHER"] == "set"
 
 
+def test_only_stars_and_question_marks_are_special_in_patterns() -> None:
+    assert build(include_only=("[PH]*",)) == {}
+    assert set(build(include_only=("?ATH", "H*E"))) == {"PATH", "HOME"}
+
+
 def test_include_only_filters_assignments_but_not_the_overlay() -> None:
     built = build({"EXTRA": "e"}, assign={"SET": "s"}, include_only=("path",))
 

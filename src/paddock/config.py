@@ -72,7 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_json_values: Positive = 262_144
     """JSON values in one message."""
 
-    max_json_depth: Annotated[int, Meta(ge=8, le=512)] = 128
+    max_json_depth: Annotated[int, Meta(ge=8, le=512)] = 127
     """Nesting of one message; the upper bound keeps readers within Python's recursion limit."""
 
     send_buffer_bytes: Annotated[int, Meta(ge=64 * KIB)] = 1 * MIB

@@ -134,11 +134,13 @@ async def test_confinement_that_cannot_be_had_is_an_error_and_nothing_starts(
     assert not (tmp_path / "made").exists()
 
 
-async def test_a_tool_call_is_named_in_the_environment() -> None:
+async def test_a_tool_call_and_its_thread_are_named_in_the_environment() -> None:
+    thread = "0123abcd-0000-4000-8000-0123456789ab"
     async with session() as client:
-        await client.start("p", "/usr/bin/env", env={}, metadata={"toolCallId": "call-1"})
+        await client.start("p", "/usr/bin/env", env={}, metadata={"toolCallId": "call-1", "threadId": thread})
 
-        assert (await client.finish("p")).streams["stdout"] == b"CODEX_TOOL_CALL_ID=call-1\n"
+        output = (await client.finish("p")).streams["stdout"]
+        assert output == f"CODEX_TOOL_CALL_ID=call-1\nCODEX_THREAD_ID={thread}\n".encode()
 
 
 async def test_children_get_the_limits_that_the_server_started_with() -> None:
@@ -307,8 +309,8 @@ async def test_a_graceful_end_lets_the_program_clean_up() -> None:
 
 
 async def test_after_the_grace_the_whole_group_is_killed() -> None:
-    deaf = "trap '' TERM; while :; do sleep 1; done"
-    script = f'sh -c "{deaf}" & echo ready; {deaf}'
+    # What a shell ignores, its children ignore too.
+    script = "trap '' TERM; while :; do sleep 1; done & echo ready; while :; do sleep 1; done"
     async with session() as client:
         await client.start("p", *shell(script))
         await client.event("p", "process/output")

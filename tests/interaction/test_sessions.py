@@ -133,3 +133,20 @@ async def test_a_start_survives_the_loss_of_its_connection_and_happens_once(tmp_
         await second.start("look", "/bin/cat", str(marks))
         await second.finish("look")
         assert marks.read_text() == "started\n"
+
+
+async def test_a_session_that_is_being_ended_cannot_be_resumed(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    async with served(session_ttl_s=0) as server:
+        client = attach(server)
+        session_id = (await client.initialize())["sessionId"]
+        script = f"trap 'echo > {told}; sleep 1000' TERM; echo ready; while :; do sleep 0.01; done"
+        await client.start("p", *shell(script))
+        await client.event("p", "process/output")
+        client.link.abort()
+        await asyncio.to_thread(told.read_text)
+
+        other = attach(server)
+        with pytest.raises(WireError, match="unknown session"):
+            await other.call("initialize", {"clientName": "x", "resumeSessionId": session_id})

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,7 +32,7 @@ class CodecLimits:
     """What a single message may hold."""
 
     max_values: int = 262_144
-    max_depth: int = 128
+    max_depth: int = 127
 
 
 _decoder = msgspec.json.Decoder()
@@ -62,7 +64,7 @@ class _Tally:
 
     def __init__(self, max_depth: int) -> None:
         self._max_depth = max_depth
-        self.values = 0
+        self.values = 1
 
     def count(self, value: Any, depth: int) -> int:
         """The number of strings in `value`. Raises MalformedMessage when it is too deep."""
@@ -106,14 +108,34 @@ def convert_params(value: Any, kind: type[P]) -> P:
     Absent parameters are null. A positional array must give every field of the
     reference protocol, in order. Raises InvalidParams that says what is wrong.
     """
-    if value is None and issubclass(kind, NoParams):
-        value = {}
+    if issubclass(kind, NoParams):
+        value = {} if value is None else value
     elif isinstance(value, list):
         value = _named(value, kind)
     try:
-        return msgspec.convert(value, kind, dec_hook=_from_wire)
+        params = msgspec.convert(value, kind, dec_hook=_from_wire)
     except msgspec.ValidationError as error:
         raise InvalidParams(_readable(str(error))) from error
+    _refuse_loose_base64(value, kind)
+    return params
+
+
+@cache
+def _binary_fields(kind: type[Params]) -> tuple[str, ...]:
+    """The wire names of the fields that hold base64."""
+    return tuple(
+        field.encode_name for field in msgspec.structs.fields(kind) if field.type in (bytes, bytes | None)
+    )
+
+
+def _refuse_loose_base64(value: dict[str, Any], kind: type[Params]) -> None:
+    # The library ignores the bits that padding leaves over; they must be zero (RFC 4648, section 3.5).
+    for name in _binary_fields(kind):
+        text = value.get(name)
+        if text is not None and text.endswith("=") and b64encode(b64decode(text[-4:])).decode() != text[-4:]:
+            raise InvalidParams(
+                f"params.{name}: invalid base64: the last symbol before the padding has stray bits"
+            )
 
 
 _LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)

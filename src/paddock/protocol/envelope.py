@@ -58,7 +58,7 @@ def read_message(data: bytes, limits: CodecLimits) -> Message:
         raise MalformedMessage("expected a JSON-RPC object; batches and bare values are not understood")
     if "method" in value:
         return _read_call(value)
-    if "result" in value or isinstance(value.get("error"), dict):
+    if "result" in value or _is_error(value.get("error")):
         return Response(_read_id(value))
     raise MalformedMessage(
         "the object is neither a request nor a response: it has no method, result or error"
@@ -69,13 +69,26 @@ def _read_call(value: dict[str, Any]) -> Request | Notification:
     method = value["method"]
     if type(method) is not str:
         raise MalformedMessage("the method is not a string")
-    trace = value.get("trace")
-    if trace is not None and type(trace) is not dict:
-        raise MalformedMessage("trace is not an object")
     params = value.get("params")
     if "id" not in value:
         return Notification(method, params)
-    return Request(_read_id(value), method, params)
+    request_id = _read_id(value)
+    if value.get("trace") is not None:
+        _check_trace(value["trace"])
+    return Request(request_id, method, params)
+
+
+def _check_trace(trace: Any) -> None:
+    """A W3C trace context: an object of two optional strings."""
+    if type(trace) is not dict:
+        raise MalformedMessage("trace is not an object")
+    for name in ("traceparent", "tracestate"):
+        if not isinstance(trace.get(name), str | None):
+            raise MalformedMessage(f"trace.{name} is not a string")
+
+
+def _is_error(error: Any) -> bool:
+    return type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
 
 
 def _read_id(value: dict[str, Any]) -> RequestId:

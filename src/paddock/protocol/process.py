@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
+from uuid import UUID
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -62,8 +63,8 @@ class ShellSnapshot(Params, frozen=True, kw_only=True):
 class StartMetadata(Params, frozen=True, kw_only=True):
     """Who asked for the process."""
 
+    thread_id: UUID | None = None
     tool_call_id: str | None = None
-    thread_id: str | None = None
 
 
 class PtyIo(Params, frozen=True, kw_only=True):
@@ -112,19 +113,19 @@ class StartParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"io", "prepared", "idempotency_key", "keep_alive"})
 
     process_id: str
+    metadata: StartMetadata | None = None
     argv: list[str] | UnsetType = UNSET
     cwd: HostPath | UnsetType = UNSET
+    env_policy: EnvironmentPolicy | None = None
+    shell_snapshot: ShellSnapshot | None = None
     env: dict[str, str] | UnsetType = UNSET
     tty: bool | UnsetType = UNSET
     pipe_stdin: bool = False
     arg0: str | None = None
-    env_policy: EnvironmentPolicy | None = None
     sandbox: SandboxContext | None = None
     enforce_managed_network: bool = False
     managed_network: ManagedNetwork | None = None
     network_proxy: NetworkProxy | None = None
-    shell_snapshot: ShellSnapshot | None = None
-    metadata: StartMetadata | None = None
     io: Io | None = None
     prepared: PreparedSpawn | None = None
     idempotency_key: str | None = None

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-Unsigned = Annotated[int, Meta(ge=0)]
+Unsigned = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A count, an offset or a time; the wire has no negative ones."""
 
 

@@ -95,6 +95,7 @@ class Session:
         self._starts: OrderedDict[str, asyncio.Task[StartResult]] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live = 0
+        self._is_expired = False
         self._is_ended = False
 
     # --- attachment ---------------------------------------------------------
@@ -103,6 +104,13 @@ class Session:
     def is_attached(self) -> bool:
         """Whether a connection holds the session."""
         return self._outbox is not None
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a client may come back: it has not expired, or was told to keep a process alive."""
+        return not self._is_expired or any(
+            process.description.is_kept_alive and not process.is_closed for process in self.processes
+        )
 
     def attach(self, outbox: Outbox) -> None:
         """Report to this connection from now on; nothing is replayed. Raises SessionAttached."""
@@ -267,6 +275,7 @@ class Session:
     def _expire(self) -> None:
         """Nobody came back: end every process that is not to be kept alive."""
         self._expiry_timer = None
+        self._is_expired = True
         for process in self.processes:
             if not process.description.is_kept_alive:
                 process.terminate(self._settings.shutdown_grace_s)

@@ -36,7 +36,7 @@ class SessionRegistry:
     def resume(self, session_id: str, outbox: Outbox) -> Session:
         """Attach to a detached session. Raises UnknownSession or SessionAttached."""
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or not session.is_resumable:
             raise UnknownSession(session_id)
         session.attach(outbox)
         return session

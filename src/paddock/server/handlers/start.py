@@ -19,7 +19,13 @@ from msgspec import UNSET
 from paddock.config import Settings
 from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
-from paddock.process.environment import TOOL_CALL_VARIABLE, Inherit, InheritancePolicy, child_environment
+from paddock.process.environment import (
+    THREAD_VARIABLE,
+    TOOL_CALL_VARIABLE,
+    Inherit,
+    InheritancePolicy,
+    child_environment,
+)
 from paddock.process.launch import LaunchSpec, launch
 from paddock.process.managed import Description
 from paddock.protocol.path import HostPath
@@ -162,8 +168,11 @@ def _refuse_unenforceable(params: StartParams) -> None:
 def _direct_environment(params: StartParams) -> dict[str, str]:
     assert params.env is not UNSET
     overlay = dict(params.env)
-    if params.metadata is not None and params.metadata.tool_call_id is not None:
-        overlay[TOOL_CALL_VARIABLE] = params.metadata.tool_call_id
+    if params.metadata is not None:
+        if params.metadata.tool_call_id is not None:
+            overlay[TOOL_CALL_VARIABLE] = params.metadata.tool_call_id
+        if params.metadata.thread_id is not None:
+            overlay[THREAD_VARIABLE] = str(params.metadata.thread_id)
     policy = _inheritance(params.env_policy) if params.env_policy is not None else None
     environment = child_environment(os.environ, policy, overlay)
     if params.is_terminal:

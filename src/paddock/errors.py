@@ -15,12 +15,17 @@
     │   │   ├── ExecForbidden
     │   │   └── UnknownSession
     │   ├── MethodNotFound          this server does not have the method
+    │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
     │       ├── SpawnError          the program could not be started
     │       └── SpawnerLost         the helper that starts programs is gone
+    ├── CommandError                a command that a client ran, not the request for it
+    │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
+    │   ├── RunTimeout              it took longer than the caller allowed, and was killed
+    │   └── OutputOverrun           its output was dropped, because too much of it was left unread
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
         ├── ConnectError            no connection could be made
@@ -38,6 +43,8 @@ from __future__ import annotations
 
 import errno as errno_names
 import os
+import shlex
+from collections.abc import Sequence
 
 
 class PaddockError(Exception):
@@ -161,6 +168,18 @@ class MethodNotFound(RequestError):
     """This server does not have the method."""
 
 
+class CapabilityMissing(MethodNotFound):
+    """The server does not offer what a call needs, by its own account. Nothing was sent."""
+
+    def __init__(self, purpose: str, capability: str) -> None:
+        super().__init__(purpose, capability)
+        self.purpose = purpose
+        self.capability = capability
+
+    def __str__(self) -> str:
+        return f"this server can't {self.purpose}: it lacks the capability {self.capability!r}"
+
+
 class InvalidParams(RequestError):
     """The parameters do not fit the method."""
 
@@ -202,6 +221,53 @@ class SpawnError(OperationFailed):
 
 class SpawnerLost(OperationFailed):
     """The helper that starts programs is missing or has gone. Nothing can be started."""
+
+
+class CommandError(PaddockError):
+    """What became of a command that was started as asked."""
+
+
+class CommandFailed(CommandError):
+    """The command ended with a status other than 0. Its whole output is here."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, stdout: bytes, stderr: bytes) -> None:
+        super().__init__(argv, returncode, stdout, stderr)
+        self.argv = argv
+        self.returncode = returncode
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"command `{shlex.join(self.argv)}` ended with status {self.returncode}"
+
+
+class RunTimeout(CommandError):
+    """The command took longer than allowed and was killed. What it wrote until then is here."""
+
+    def __init__(self, argv: Sequence[str], timeout_s: float, stdout: bytes, stderr: bytes) -> None:
+        super().__init__(argv, timeout_s, stdout, stderr)
+        self.argv = argv
+        self.timeout_s = timeout_s
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"command `{shlex.join(self.argv)}` did not end within {self.timeout_s} s and was killed"
+
+
+class OutputOverrun(CommandError):
+    """Too much output of a process was left unread, and it was dropped. The process itself is unharmed."""
+
+    def __init__(self, process_id: str, limit_bytes: int) -> None:
+        super().__init__(process_id, limit_bytes)
+        self.process_id = process_id
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"the output of process {self.process_id!r} was dropped: {self.limit_bytes} bytes were unread on "
+            "its connection while somebody waited for an answer; read the output sooner"
+        )
 
 
 class TransportError(PaddockError):

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from paddock.cli import serve, version
+    from paddock.cli import run, serve, version
 
     parser = argparse.ArgumentParser(
         prog="paddock",
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, version):
+    for verb in (serve, run, version):
         verb.add_parser(verbs)
     return parser
 

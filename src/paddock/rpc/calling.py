@@ -2,7 +2,8 @@
 
 `request` gives the bytes of a request and remembers its id; feed every message
 that arrives to `receive`, which returns what it answers or tells. An answer to
-nothing is ignored: it may belong to a request whose caller has given up.
+nothing is ignored: it may belong to a request whose caller has given up. Requests
+of the server are ignored too: none is made of a client that did not ask for it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from msgspec import DecodeError, json
 
 from paddock.errors import ProtocolViolation, RequestError
 from paddock.protocol.codes import error_for
-from paddock.protocol.envelope import RequestId, read_server_message, write_notification, write_request
+from paddock.protocol.envelope import (
+    UNREADABLE_ID,
+    RequestId,
+    read_server_message,
+    write_notification,
+    write_request,
+)
 from paddock.protocol.methods import INITIALIZED, METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
 from paddock.protocol.structure import Params, Result
 
@@ -61,11 +68,12 @@ class CallingConnection:
         self._methods: dict[RequestId, str] = {}
 
     def request(self, method: str, params: Params | None) -> tuple[RequestId, bytes]:
-        """The id and the bytes of a new request."""
+        """The id and the bytes of a new request. Raises UnicodeEncodeError for a text that is not UTF-8."""
         request_id = self._next_id
+        message = write_request(request_id, method, params)
         self._next_id += 1
         self._methods[request_id] = method
-        return request_id, write_request(request_id, method, params)
+        return request_id, message
 
     def initialized(self) -> bytes:
         """The bytes of the notification that completes the handshake."""
@@ -89,6 +97,9 @@ class CallingConnection:
             return Told(message.method, _decode(decoder, message.params, message.method))
         if message.id is None:
             raise ProtocolViolation("the server sent a message without method and id")
+        if message.id == UNREADABLE_ID and message.error is not None:
+            # Some request will never be answered, and nobody can say which.
+            raise ProtocolViolation(f"the server could not read a request: {message.error.message}")
         method = self._methods.pop(message.id, None)
         if method is None:
             return None

@@ -16,8 +16,9 @@ this version does not offer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from paddock.errors import InvalidRequest, MalformedMessage, MethodNotFound, RequestError
 from paddock.protocol.codec import CodecLimits, convert_params
@@ -42,8 +43,7 @@ class State(Enum):
     READY = "ready"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request with checked parameters, at the right moment."""
 
     id: RequestId
@@ -57,20 +57,17 @@ class Call:
         return getattr(self.params, "process_id", None) or getattr(self.params, "handle_id", None)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A request, or an unreadable message, that is answered with an error."""
 
     reply: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The handshake is complete (again)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """The client broke the protocol in a way that ends the connection."""
 
     reason: str

@@ -1,0 +1,114 @@
+"""Run and supervise processes, here or on another host.
+
+    import asyncio
+    import paddock
+
+    async def main() -> None:
+        async with paddock.connect() as box:
+            done = await box.run(["echo", "hello"])
+            print(done.stdout.decode())
+
+    asyncio.run(main())
+
+Everything named in `__all__` is public. Names are loaded when they are first used,
+so that `import paddock` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from paddock.version import __version__
+
+if TYPE_CHECKING:
+    from paddock.client.box import Box, CompletedProcess
+    from paddock.client.connect import connect
+    from paddock.client.inbox import Output
+    from paddock.client.process import Process
+    from paddock.config import Settings
+    from paddock.errors import (
+        CapabilityMissing,
+        CommandFailed,
+        ConnectError,
+        ConnectionLost,
+        OutputOverrun,
+        PaddockError,
+        RequestError,
+        RequestTimeout,
+        RunTimeout,
+    )
+    from paddock.model.stream import Stream
+    from paddock.model.terminal import TerminalSize
+    from paddock.protocol.process import ProcessSummary, SnapshotResult
+    from paddock.protocol.session import EnvironmentInfo
+    from paddock.server.app import Server, serve
+
+__all__ = [
+    "Box",
+    "CapabilityMissing",
+    "CommandFailed",
+    "CompletedProcess",
+    "ConnectError",
+    "ConnectionLost",
+    "EnvironmentInfo",
+    "Output",
+    "OutputOverrun",
+    "PaddockError",
+    "Process",
+    "ProcessSummary",
+    "RequestError",
+    "RequestTimeout",
+    "RunTimeout",
+    "Server",
+    "Settings",
+    "SnapshotResult",
+    "Stream",
+    "TerminalSize",
+    "__version__",
+    "connect",
+    "serve",
+]
+
+_HOMES = {
+    "paddock.client.box": ("Box", "CompletedProcess"),
+    "paddock.client.connect": ("connect",),
+    "paddock.client.inbox": ("Output",),
+    "paddock.client.process": ("Process",),
+    "paddock.config": ("Settings",),
+    "paddock.errors": (
+        "CapabilityMissing",
+        "CommandFailed",
+        "ConnectError",
+        "ConnectionLost",
+        "OutputOverrun",
+        "PaddockError",
+        "RequestError",
+        "RequestTimeout",
+        "RunTimeout",
+    ),
+    "paddock.model.stream": ("Stream",),
+    "paddock.model.terminal": ("TerminalSize",),
+    "paddock.protocol.process": ("ProcessSummary", "SnapshotResult"),
+    "paddock.protocol.session": ("EnvironmentInfo",),
+    "paddock.server.app": ("Server", "serve"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def _load(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+if not TYPE_CHECKING:
+    # A type checker that saw it would take every misspelt name for a good one.
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

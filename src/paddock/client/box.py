@@ -1,0 +1,283 @@
+"""A server at the other end of a connection: the place where a caller runs commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from paddock.client.command import Cwd, checked_argv, require, start_params
+from paddock.client.connection import Connection
+from paddock.client.inbox import Inbox
+from paddock.client.process import KILL_TIMEOUT_S, Bytes, Gathered, Process, send_kill
+from paddock.errors import CommandFailed, InvalidRequest, PaddockError, RequestTimeout, RunTimeout
+from paddock.model.terminal import TerminalSize
+from paddock.protocol.process import (
+    Grace,
+    GracefulMode,
+    ListResult,
+    ProcessSummary,
+    StartParams,
+    StartResult,
+    TerminateParams,
+    TerminateResult,
+)
+from paddock.protocol.session import EnvironmentInfo
+
+FAREWELL_GRACE_S: Final = 2.0
+"""Time between SIGTERM and SIGKILL for processes that still run when their box is closed."""
+
+FAREWELL_TIMEOUT_S: Final = 5.0
+"""How long `aclose` waits for the server to acknowledge that it ends them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedProcess:
+    """A command that has ended, with everything it wrote. A terminal's output is all stdout."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    def check(self) -> None:
+        """Raise CommandFailed unless the status is 0."""
+        if self.returncode != 0:
+            raise CommandFailed(self.argv, self.returncode, self.stdout, self.stderr)
+
+
+class Box:
+    """An open session on a server. Made by `connect`.
+
+    Everything here raises ConnectionLost when the connection is lost or closed, and
+    RequestTimeout when an answer takes longer than the request timeout. All methods
+    belong to the event loop that it was made in and may be called from many tasks.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: str,
+        environment: EnvironmentInfo,
+        when_closed: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        """The session on the server."""
+        self.environment = environment
+        """What the server told about its host."""
+        self._connection = connection
+        self._when_closed = when_closed
+        self._handles: WeakValueDictionary[str, Process] = WeakValueDictionary()
+
+    def has(self, capability: str) -> bool:
+        """Whether the server offers a capability, such as "processResize"."""
+        return self.environment.capabilities.get(capability, False)
+
+    # --- processes ----------------------------------------------------------
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Cwd | None = None,
+        env: Mapping[str, str] | None = None,
+        extra_env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        tty: bool | TerminalSize = False,
+        arg0: str | None = None,
+        process_id: str | None = None,
+        keep_alive: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Process:
+        """Start a program; no shell is involved.
+
+        `cwd` is an absolute path or a `file:` URI on the server's host; None is the
+        server's own directory. `env` is the whole environment; None inherits the server's
+        without variables whose names look like secrets (KEY, SECRET, TOKEN). `extra_env`
+        goes on top of either. `stdin` opens a pipe to write to; else the process reads the
+        end of file. `tty` gives it a terminal instead of pipes, of this size or 24 x 80.
+        `arg0` is what the program sees as its own name. With `keep_alive` the process
+        outlives this connection.
+
+        Returns once the program runs, or raises: OperationFailed when it can't be started,
+        ProcessExists, CapabilityMissing and TypeError or ValueError before anything is
+        sent. When cancelled or timed out, a process that did start is killed, unless an
+        `idempotency_key` was given: then the same call may be made again, and gives the
+        process that the first one started.
+        """
+        name = process_id if process_id is not None else uuid4().hex
+        params = start_params(
+            self.environment,
+            name,
+            argv,
+            cwd=cwd,
+            env=env,
+            extra_env=extra_env,
+            stdin=stdin,
+            tty=tty,
+            arg0=arg0,
+            keep_alive=keep_alive,
+            idempotency_key=idempotency_key,
+        )
+        inbox = self._connection.find_inbox(name) if idempotency_key is not None else None
+        # Before the request goes out: events may overtake its answer.
+        inbox = inbox or self._connection.open_inbox(name, is_kept_alive=keep_alive)
+        result = await self._start(params, inbox)
+        if result.process_id != name:
+            self._connection.drop_inbox(inbox)
+            return self._first_of_key(result.process_id, stdin=params.has_open_stdin)
+        return self._handle(inbox, stdin=params.has_open_stdin)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: Bytes | None = None,
+        timeout_s: float | None = None,
+        check: bool = False,
+        cwd: Cwd | None = None,
+        env: Mapping[str, str] | None = None,
+        extra_env: Mapping[str, str] | None = None,
+        tty: bool | TerminalSize = False,
+        arg0: str | None = None,
+    ) -> CompletedProcess:
+        """Run a command to its end, like `subprocess.run`; see `start` for the arguments.
+
+        `input` is all of stdin. Returns when the process has exited and its output is at
+        its end, so a child that it leaves behind with its stdout is waited for. After
+        `timeout_s`, counted from the start, the process group is killed and RunTimeout
+        raised, with the output so far. With `check`, a status other than 0 is
+        CommandFailed. When cancelled, the process group is killed.
+        """
+        arguments = tuple(checked_argv(argv))
+        if input is not None:
+            require(self.environment, "processCloseStdin", "close stdin after the input")
+        process = await self.start(
+            arguments, cwd=cwd, env=env, extra_env=extra_env, stdin=input is not None, tty=tty, arg0=arg0
+        )
+        gathered = Gathered()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await process.gather(gathered, input)
+                returncode = await process.wait()
+        except TimeoutError:
+            process.kill_now()
+            await self._gather_rest(process, gathered)
+            assert timeout_s is not None
+            raise RunTimeout(arguments, timeout_s, gathered.stdout, gathered.stderr) from None
+        except BaseException:
+            process.kill_now()
+            raise
+        completed = CompletedProcess(arguments, returncode, gathered.stdout, gathered.stderr)
+        if check:
+            completed.check()
+        return completed
+
+    async def processes(self) -> list[ProcessSummary]:
+        """The processes of the session, oldest first; closed ones only for a while."""
+        require(self.environment, "processList", "list processes")
+        return (await self._connection.request("process/list", None, ListResult)).processes
+
+    # --- the end ------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """End the processes that were started here and still run, then the connection. Idempotent.
+
+        They get SIGTERM and, after a moment, SIGKILL; those started with `keep_alive` go
+        on. Output that has arrived can still be read. Bounded; when cancelled, the
+        connection is dropped at once and the server ends the processes when it likes.
+        """
+        try:
+            if self._connection.is_open:
+                await self._end_processes()
+            await self._connection.aclose()
+        except BaseException:
+            self._connection.abort()
+            raise
+        finally:
+            if self._when_closed is not None:
+                await self._when_closed()
+
+    async def __aenter__(self) -> Box:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    # --- inside -------------------------------------------------------------
+
+    async def _start(self, params: StartParams, inbox: Inbox) -> StartResult:
+        try:
+            return await self._connection.request("process/start", params, StartResult)
+        except (asyncio.CancelledError, RequestTimeout):
+            # Whether it was or will be started is not known.
+            if params.idempotency_key is None:
+                send_kill(self._connection, params.process_id)
+                self._connection.drop_inbox(inbox)
+            raise
+        except UnicodeEncodeError as error:
+            self._connection.drop_inbox(inbox)
+            text = "an argument or variable is not valid UTF-8, and the protocol can't carry it"
+            raise ValueError(f"{text}: {error.object!r}") from error
+        except BaseException:
+            self._connection.drop_inbox(inbox)
+            raise
+
+    def _handle(self, inbox: Inbox, *, stdin: bool) -> Process:
+        known = self._handles.get(inbox.process_id)
+        if known is not None and known.is_handle_of(inbox):
+            return known
+        handle = Process(self._connection, inbox, self.environment, stdin=stdin)
+        self._handles[inbox.process_id] = handle
+        return handle
+
+    def _first_of_key(self, process_id: str, *, stdin: bool) -> Process:
+        inbox = self._connection.find_inbox(process_id)
+        if inbox is not None:
+            return self._handle(inbox, stdin=stdin)
+        known = self._handles.get(process_id)
+        if known is None:
+            raise InvalidRequest(
+                f"the idempotency key started process {process_id!r}, which has ended and is not held here"
+            )
+        return known
+
+    async def _gather_rest(self, process: Process, gathered: Gathered) -> None:
+        try:
+            async with asyncio.timeout(KILL_TIMEOUT_S):
+                async for output in process:
+                    gathered.add(output)
+        except (TimeoutError, PaddockError):
+            # The timeout is what the caller must hear about.
+            pass
+
+    async def _end_processes(self) -> None:
+        mode = None
+        if self.has("processTerminateGraceful"):
+            mode = GracefulMode(graceful=Grace(timeout_ms=round(FAREWELL_GRACE_S * 1000)))
+        answers = [
+            self._connection.submit(
+                "process/terminate", TerminateParams(process_id=inbox.process_id, mode=mode)
+            )
+            for inbox in self._connection.inboxes
+            if not inbox.is_kept_alive
+        ]
+        try:
+            async with asyncio.timeout(FAREWELL_TIMEOUT_S):
+                for answer in answers:
+                    await self._connection.result(answer, TerminateResult)
+        except (TimeoutError, PaddockError):
+            # A server that does not answer will notice the end of the connection.
+            pass
+        finally:
+            for answer in answers:
+                self._connection.forget(answer)

@@ -1,0 +1,125 @@
+"""Whether a connection should read on. Pure.
+
+All processes share one connection, so to stop reading is the only way to slow a
+server down, and it stops everything. It must not happen while somebody waits for
+what only reading can bring, or two tasks could wait for each other for ever. The
+rule, by how much output is unread on the whole connection:
+
+    below the high-water mark      read
+    up to the limit                read while anybody waits for the server; an answer is
+                                   never more than a few full buffers away
+    at the limit                   read only for those who must not wait. Output is dropped
+                                   to make room, first of processes that nobody reads;
+                                   whoever reads it later is told
+
+Those who wait for a process itself, to take a write or to exit, are patient while
+somebody reads its output: they wait for that reader, as they would with a pipe. This
+is how a slow reader slows its process down. Everybody else is impatient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeLimits:
+    """How much output may be unread on one connection."""
+
+    high_water_bytes: int = 8 * MIB
+    """Enough to keep a fast reader busy while a window of output is on its way."""
+
+    limit_bytes: int = 64 * MIB
+    """Eight times that. What a server and two kernels buffer ahead of an answer is about 10 MiB."""
+
+
+class Intake(Generic[K]):
+    """Counts unread output per holder, and who waits.
+
+    `decided` is told to read or not to read, each time that this changes; a
+    connection reads at first.
+    """
+
+    def __init__(self, limits: IntakeLimits, decided: Callable[[bool], None]) -> None:
+        self.limits = limits
+        self._decided = decided
+        self._unread: dict[K, int] = {}
+        self._total = 0
+        self._patient = 0
+        self._impatient = 0
+        self._is_reading = True
+
+    # --- output -------------------------------------------------------------
+
+    @property
+    def unread_bytes(self) -> int:
+        """Unread output of the whole connection."""
+        return self._total
+
+    @property
+    def holders(self) -> list[K]:
+        """Everybody who has unread output."""
+        return list(self._unread)
+
+    def unread_of(self, holder: K) -> int:
+        """Unread output of one holder."""
+        return self._unread.get(holder, 0)
+
+    def add(self, holder: K, size_bytes: int) -> None:
+        """Output came in."""
+        self._unread[holder] = self._unread.get(holder, 0) + size_bytes
+        self._total += size_bytes
+        self._decide()
+
+    def remove(self, holder: K, size_bytes: int) -> None:
+        """Output was read or dropped."""
+        left = self._unread[holder] - size_bytes
+        if left:
+            self._unread[holder] = left
+        else:
+            del self._unread[holder]
+        self._total -= size_bytes
+        self._decide()
+
+    @property
+    def must_drop(self) -> bool:
+        """Whether output has to go because somebody who must not wait needs the connection read."""
+        return self._total >= self.limits.limit_bytes and self._impatient > 0
+
+    # --- who waits ----------------------------------------------------------
+
+    def wait(self, *, patient: int = 0, impatient: int = 0) -> None:
+        """So many more wait; negative when they have ended."""
+        self._patient += patient
+        self._impatient += impatient
+        assert self._patient >= 0
+        assert self._impatient >= 0
+        self._decide()
+
+    @contextmanager
+    def impatience(self) -> Iterator[None]:
+        """For the time of a wait that must not be held up."""
+        self.wait(impatient=1)
+        try:
+            yield
+        finally:
+            self.wait(impatient=-1)
+
+    def _decide(self) -> None:
+        # Once stopped, output has to fall to half the mark: no stop and go with every chunk.
+        mark = self.limits.high_water_bytes if self._is_reading else self.limits.high_water_bytes // 2
+        is_reading = (
+            self._total < mark
+            or self._impatient > 0
+            or (self._patient > 0 and self._total < self.limits.limit_bytes)
+        )
+        if is_reading != self._is_reading:
+            self._is_reading = is_reading
+            self._decided(is_reading)

@@ -1,0 +1,77 @@
+"""A server of one's own: a child process that serves one client and ends with it.
+
+The child has one end of a socket pair as its standard input and output. When the
+client is gone, however it went, the kernel closes the other end, and the server
+ends its processes and itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import Final
+
+from paddock.errors import ConnectError
+
+EXIT_TIMEOUT_S: Final = 5.0
+"""How long the server may take to end its processes: their grace of 2 s, and as much again."""
+
+NAME: Final = "a private server"
+
+
+class PrivateServer:
+    """The child process. `aclose` must follow, after the link to it was closed."""
+
+    def __init__(self, child: asyncio.subprocess.Process) -> None:
+        self._child = child
+
+    @classmethod
+    async def start(cls) -> tuple[PrivateServer, socket.socket]:
+        """Start a server and give the socket to talk to it. Raises ConnectError.
+
+        It inherits the working directory, the environment and standard error.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                # A directory of the user's choice must not shadow modules of the server.
+                "-P",
+                *("-m", "paddock", "serve", "--listen", "stdio"),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                # A Ctrl-C at the terminal is for the client, which passes it on as it sees fit.
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise ConnectError(NAME, f"can't start {sys.executable}: {error.strerror}") from error
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        return cls(child), ours
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status of the server, None while it runs."""
+        return self._child.returncode
+
+    async def aclose(self) -> None:
+        """Wait until the server is gone; kill it when that takes too long or this is cancelled."""
+        try:
+            async with asyncio.timeout(EXIT_TIMEOUT_S):
+                await self._child.wait()
+        except TimeoutError:
+            self._kill()
+            await self._child.wait()
+        except asyncio.CancelledError:
+            self._kill()
+            raise
+
+    def _kill(self) -> None:
+        if self._child.returncode is None:
+            self._child.kill()

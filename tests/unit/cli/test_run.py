@@ -1,0 +1,314 @@
+"""`paddock run` as its users see it: a real child process, on pipes and on a real terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.wire import served
+
+PADDOCK = (sys.executable, "-m", "paddock")
+PATIENCE_S = 20.0
+
+
+def paddock_run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [*PADDOCK, "run", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+
+
+# --- pipes ---------------------------------------------------------------
+
+
+def test_output_comes_out_on_its_stream_and_the_status_is_the_commands() -> None:
+    done = paddock_run("--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+
+
+def test_binary_input_passes_unchanged_to_its_end() -> None:
+    data = bytes(range(256)) * 40_000
+    done = paddock_run("--", "cat", stdin=data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == data
+
+
+def test_a_file_as_standard_input_is_passed_on_too(tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(b"from a file" * 10_000)
+    with file.open("rb") as stdin:
+        done = subprocess.run(
+            [*PADDOCK, "run", "--", "cat"], stdin=stdin, capture_output=True, timeout=PATIENCE_S, check=True
+        )
+    assert done.stdout == file.read_bytes()
+
+
+def test_a_closed_standard_input_is_an_empty_one() -> None:
+    script = 'exec "$@" <&-'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *PADDOCK, "run", "--", "cat"],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_the_arguments_of_the_command_are_not_mistaken_for_ours() -> None:
+    assert paddock_run("echo", "--url", "--", "-x").stdout == b"--url -- -x\n"
+    assert paddock_run("--", "echo", "--", "--help").stdout == b"-- --help\n"
+
+
+def test_directory_and_variables_are_set(tmp_path: Path) -> None:
+    done = paddock_run(
+        "--cwd", str(tmp_path), "--env", "A=1", "--env", "B=x=y", "--", "sh", "-c", "pwd; echo $A$B"
+    )
+    assert done.stdout.decode() == f"{tmp_path}\n1x=y\n"
+
+
+def test_a_command_killed_by_a_signal_has_the_status_that_shells_give() -> None:
+    assert paddock_run("--", "sh", "-c", "kill -KILL $$").returncode == 137
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("--", "no-such-program"), 127, "can't start 'no-such-program'"),
+        (("--", "/etc/passwd"), 126, "can't start '/etc/passwd': Permission denied"),
+        (("--cwd", "/no/such/place", "--", "ls"), 125, "can't start 'ls' in '/no/such/place'"),
+        (("--url", "unix:///no/such.sock", "--", "ls"), 125, "can't connect to unix:///no/such.sock"),
+        (("--url", "ftp://x", "--", "ls"), 125, "can't connect to ftp://x: unsupported address"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_a_status_that_tells_whose_it_is(
+    arguments: tuple[str, ...], status: int, message: str
+) -> None:
+    done = paddock_run(*arguments)
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith(f"paddock run: {message}")
+    assert (done.returncode, done.stdout) == (status, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "give a command to run after --"),
+        (("--env", "A", "--", "ls"), "'A' is not of the form NAME=VALUE"),
+    ],
+)
+def test_a_bad_command_line_is_explained(arguments: tuple[str, ...], problem: str) -> None:
+    done = paddock_run(*arguments)
+    assert done.returncode == 2
+    assert problem in done.stderr.decode()
+
+
+def test_help_has_examples() -> None:
+    done = paddock_run("--help")
+    assert done.returncode == 0
+    assert b"paddock run -- make test" in done.stdout
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(
+        [*PADDOCK, "run", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_input_and_output_pass_as_they_come() -> None:
+    with running("--", "cat") as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for line in (b"one\n", b"two\n"):
+            child.stdin.write(line)
+            assert child.stdout.readline() == line
+        child.stdin.close()
+        assert child.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_reaches_the_command(number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got {name}; exit 42' {name}; echo ready; while :; do sleep 0.05; done"
+    with running("--", "sh", "-c", script) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(number)
+        assert child.stdout.readline() == f"got {name}\n".encode()
+        assert child.wait(PATIENCE_S) == 42
+
+
+def test_a_command_whose_reader_has_gone_is_ended_like_a_local_one() -> None:
+    with running("--", "yes") as child:
+        assert child.stdout is not None
+        assert child.stdout.read(2) == b"y\n"
+        child.stdout.close()
+        assert child.wait(PATIENCE_S) == 128 + signal.SIGPIPE
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
+
+
+# --- a terminal ----------------------------------------------------------
+
+
+class Terminal:
+    """The keyboard and the screen of a terminal that `paddock run` has as its own."""
+
+    def __init__(self, rows: int, cols: int, *arguments: str) -> None:
+        self._screen, self._line = pty.openpty()
+        self.resize(rows, cols)
+        self.attributes_before = self.attributes
+        self._seen = b""
+        self.child = subprocess.Popen(
+            [*PADDOCK, "run", *arguments],
+            stdin=self._line,
+            stdout=self._line,
+            stderr=self._line,
+            env=os.environ | {"TERM": "vt220"},
+            start_new_session=True,
+            # The terminal must be the controlling one, or no signal comes when it is resized.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def resize(self, rows: int, cols: int) -> None:
+        fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
+
+    @property
+    def attributes(self) -> list[object]:
+        return termios.tcgetattr(self._line)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._screen, keys)
+
+    def read_until(self, wanted: bytes) -> bytes:
+        """What has appeared up to and with `wanted`."""
+        while wanted not in self._seen:
+            self._seen += os.read(self._screen, 65536)
+        before, _, self._seen = self._seen.partition(wanted)
+        return before + wanted
+
+    def close(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        os.close(self._screen)
+        os.close(self._line)
+
+
+@contextmanager
+def terminal(*arguments: str, rows: int = 33, cols: int = 101) -> Iterator[Terminal]:
+    screen = Terminal(rows, cols, *arguments)
+    try:
+        yield screen
+    finally:
+        screen.close()
+
+
+def test_in_a_terminal_the_command_has_one_of_the_same_size_and_kind() -> None:
+    with terminal(
+        "--", "sh", "-c", 'test -t 0 && test -t 1 && test -t 2 && stty size && echo "$TERM."'
+    ) as screen:
+        assert screen.read_until(b"vt220.\r\n").endswith(b"33 101\r\nvt220.\r\n")
+        assert screen.child.wait(PATIENCE_S) == 0
+
+
+def test_a_change_of_the_window_size_reaches_the_command() -> None:
+    script = "trap 'stty size; exit 5' WINCH; echo ready; while :; do sleep 0.05; done"
+    with terminal("--", "sh", "-c", script) as screen:
+        screen.read_until(b"ready\r\n")
+        screen.resize(44, 122)
+        screen.read_until(b"44 122\r\n")
+        assert screen.child.wait(PATIENCE_S) == 5
+
+
+def test_ctrl_c_is_for_the_command_and_not_for_us() -> None:
+    script = "trap 'echo interrupted; exit 6' INT; echo ready; while :; do sleep 0.05; done"
+    with terminal("--", "sh", "-c", script) as screen:
+        screen.read_until(b"ready\r\n")
+        screen.type(b"\x03")
+        screen.read_until(b"interrupted\r\n")
+        assert screen.child.wait(PATIENCE_S) == 6
+
+
+def test_keys_pass_raw_and_the_terminal_is_put_back_afterwards() -> None:
+    with terminal("--", "sh", "-c", "stty raw -echo; echo ready; head -c 4 | od -An -tx1") as screen:
+        screen.read_until(b"ready")
+        assert screen.attributes != screen.attributes_before
+        screen.type(b"\x03\x04\x1a\r")
+        screen.read_until(b"03 04 1a 0d")
+        assert screen.child.wait(PATIENCE_S) == 0
+        assert screen.attributes == screen.attributes_before
+
+
+def test_the_terminal_is_put_back_when_a_signal_ends_the_command() -> None:
+    with terminal("--", "sh", "-c", "echo ready; exec sleep 60") as screen:
+        screen.read_until(b"ready\r\n")
+        screen.child.terminate()
+        assert screen.child.wait(PATIENCE_S) == 143
+        assert screen.attributes == screen.attributes_before
+
+
+def test_the_end_of_file_key_ends_the_input() -> None:
+    with terminal("--", "cat") as screen:
+        screen.type(b"hello\r")
+        screen.read_until(b"hello\r\n")
+        screen.read_until(b"hello\r\n")
+        screen.type(b"\x04")
+        assert screen.child.wait(PATIENCE_S) == 0
+
+
+def test_pipes_can_be_had_in_a_terminal() -> None:
+    with terminal("--no-tty", "--", "sh", "-c", "test -t 1 || echo pipes") as screen:
+        screen.read_until(b"pipes")
+        assert screen.child.wait(PATIENCE_S) == 0
+
+
+def test_a_terminal_can_be_had_without_one() -> None:
+    done = paddock_run("--tty", "--", "sh", "-c", "cat; test -t 1 && stty size", stdin=b"typed\n")
+    assert done.returncode == 0
+    assert done.stdout.endswith(b"typed\r\n24 80\r\n")
+
+
+# --- a server that is there already --------------------------------------
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with served() as server:
+        yield server.url
+
+
+async def test_a_command_runs_on_the_server_that_the_url_names(url: str) -> None:
+    done = await asyncio.to_thread(paddock_run, "--url", url, "--", "cat", stdin=b"over the wire")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"over the wire", b"")
+
+
+def test_a_lost_connection_is_a_failure_of_our_own() -> None:
+    with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        with running("--url", url, "--", "sh", "-c", "echo ready; exec sleep 60") as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            server.kill()
+            assert child.wait(PATIENCE_S) == 125
+            assert child.stderr is not None
+            assert child.stderr.read().startswith(b"paddock run: ws 127.0.0.1:")

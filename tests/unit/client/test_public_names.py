@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import paddock
+
+
+def test_every_public_name_can_be_loaded() -> None:
+    for name in paddock.__all__:
+        assert getattr(paddock, name) is not None
+    assert set(paddock.__all__) <= set(dir(paddock))
+
+
+def test_the_lazy_names_are_the_public_ones() -> None:
+    assert set(paddock.__all__) == {*paddock._HOME_OF, "__version__"}
+
+
+def test_a_name_that_does_not_exist_is_an_ordinary_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'paddock' has no attribute 'nonsense'"):
+        _ = paddock.nonsense  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_nothing_big() -> None:
+    script = "import sys, paddock; print(*(n for n in ('asyncio', 'msgspec', 'picows') if n in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_a_private_client_loads_no_websocket_library() -> None:
+    script = "import sys, paddock; paddock.connect; print('picows' in sys.modules, 'uvloop' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

@@ -55,7 +55,7 @@ async def test_a_terminate_that_follows_a_start_ends_it() -> None:
 
 async def test_requests_that_follow_a_failing_start_find_nothing() -> None:
     async with session() as client:
-        client.request("process/start", start_params("p", "/no/such"))
+        client.request("process/start", start_params("p", "/no/such", pipeStdin=True))
         write = client.request("process/write", {"processId": "p", "chunk": "", "writeId": "1"})
         end = client.request("process/terminate", {"processId": "p"})
 

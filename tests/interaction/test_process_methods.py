@@ -357,6 +357,17 @@ async def test_a_forced_end_does_not_wait_for_who_left_the_group(tmp_path: Path)
         os.kill(int(pid_file.read_text()), 0)
 
 
+async def test_a_daemon_that_writes_without_end_cannot_hold_up_a_forced_end() -> None:
+    async with session() as client:
+        await client.start("p", *shell("setsid yes & echo ready >&2; wait"))
+        while (await client.event("p", "process/output"))["stream"] != "stderr":
+            pass
+        await client.call("process/terminate", {"processId": "p"})
+
+        assert (await client.event("p", "process/exited"))["exitCode"] == 137
+        await client.event("p", "process/closed")
+
+
 # --- retained output --------------------------------------------------------
 
 

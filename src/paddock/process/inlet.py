@@ -27,7 +27,8 @@ class Inlet:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[memoryview] = deque()
         self._queued_bytes = 0
-        self._room: asyncio.Future[None] | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._is_closed = False
         self._is_ending = False
         self._is_watching = False
@@ -38,22 +39,29 @@ class Inlet:
         """Whether a write can still reach the process."""
         return not self._is_closed and not self._is_ending
 
-    def write(self, data: bytes) -> asyncio.Future[None] | None:
-        """Queue input. The future, if any, is done when the queue has room again or the input is closed.
+    def write(self, data: bytes) -> None:
+        """Queue input behind all that was queued before; nothing happens when it is closed.
 
-        The caller checks `is_open` first and waits for the future before it writes more.
+        The queue takes it in any case: a caller that respects the bound waits for `room` afterwards.
         """
-        if data:
-            self._is_at_line_start = data.endswith(b"\n")
-            self._queue.append(memoryview(data))
-            self._queued_bytes += len(data)
-            if not self._is_watching:
-                self._flush()
-        if self._queued_bytes <= QUEUE_LIMIT_BYTES or self._is_closed:
-            return None
-        if self._room is None or self._room.done():
-            self._room = self._loop.create_future()
-        return self._room
+        if not self.is_open or not data:
+            return
+        self._is_at_line_start = data.endswith(b"\n")
+        self._queue.append(memoryview(data))
+        self._queued_bytes += len(data)
+        if not self._is_watching:
+            self._flush()
+        if self._queued_bytes > QUEUE_LIMIT_BYTES:
+            self._has_room.clear()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether less waits than the bound allows."""
+        return self._has_room.is_set()
+
+    async def room(self) -> None:
+        """Wait until the process has read enough, or the input is closed."""
+        await self._has_room.wait()
 
     def end(self) -> None:
         """Let the process read what is queued and then the end of its input."""
@@ -75,7 +83,7 @@ class Inlet:
         self._queue.clear()
         self._queued_bytes = 0
         os.close(self._fd)
-        self._make_room()
+        self._has_room.set()
 
     def _flush(self) -> None:
         while self._queue:
@@ -95,7 +103,7 @@ class Inlet:
                 self._queue.popleft()
         self._watch(bool(self._queue))
         if self._queued_bytes <= QUEUE_LIMIT_BYTES:
-            self._make_room()
+            self._has_room.set()
         if self._is_ending and not self._queue:
             self.close()
 
@@ -105,9 +113,3 @@ class Inlet:
         elif not wanted and self._is_watching:
             self._loop.remove_writer(self._fd)
         self._is_watching = wanted
-
-    def _make_room(self) -> None:
-        if self._room is not None:
-            if not self._room.done():
-                self._room.set_result(None)
-            self._room = None

@@ -48,6 +48,7 @@ class Description:
     argv: Sequence[str]
     cwd: str
     is_terminal: bool
+    has_stdin: bool = False
     is_kept_alive: bool = False
 
 
@@ -81,6 +82,8 @@ class ManagedProcess:
         self._loop = asyncio.get_running_loop()
         self._group: ProcessGroup | None = None
         self._inlet: Inlet | None = None
+        self._early_input: list[bytes] = []
+        self._is_early_end = False
         self._outlets: list[Outlet] = []
         self._window_fd = -1
         self._report: ExitReport | None = None
@@ -100,6 +103,12 @@ class ManagedProcess:
         self._inlet = inlet
         self._window_fd = window_fd
         self.status = Status.RUNNING
+        if inlet is not None:
+            for data in self._early_input:
+                inlet.write(data)
+            self._early_input.clear()
+            if self._is_early_end:
+                inlet.end()
 
     def begin(self) -> None:
         """Start to report, once the caller knows that the process runs. A second call does nothing."""
@@ -206,22 +215,42 @@ class ManagedProcess:
 
     # --- input --------------------------------------------------------------
 
+    # What is written while the process is being started waits for it, so that the order of writes is
+    # the order of calls, whatever the start takes.
+
     @property
     def has_open_stdin(self) -> bool:
         """Whether a write can still reach the process."""
+        if self.status is Status.STARTING:
+            return self.description.has_stdin and not self._is_early_end
         return self._inlet is not None and self._inlet.is_open and self.is_running
 
-    def write(self, data: bytes) -> asyncio.Future[None] | None:
-        """Queue input; the future, if any, is done when more may be written. Raises StdinClosed."""
-        if self._inlet is None or not self.has_open_stdin:
+    def write(self, data: bytes) -> None:
+        """Queue input; wait for `stdin_room` before the next. Raises StdinClosed."""
+        if not self.has_open_stdin:
             raise StdinClosed(self.description.process_id)
-        return self._inlet.write(data)
+        if self._inlet is None:
+            self._early_input.append(data)
+        else:
+            self._inlet.write(data)
+
+    @property
+    def has_stdin_room(self) -> bool:
+        """Whether the process reads its input fast enough."""
+        return self._inlet is None or self._inlet.has_room
+
+    async def stdin_room(self) -> None:
+        """Wait until the process has read enough, or its input is closed."""
+        if self._inlet is not None:
+            await self._inlet.room()
 
     def end_stdin(self) -> None:
         """Let the process read the end of its input; repeatable. Raises StdinClosed if it never had one."""
-        if self._inlet is None:
+        if not self.description.has_stdin:
             raise StdinClosed(self.description.process_id)
-        self._inlet.end()
+        self._is_early_end = True
+        if self._inlet is not None:
+            self._inlet.end()
 
     def resize(self, size: TerminalSize) -> None:
         """Set the window size; nothing happens after the end. Raises NotATerminal."""

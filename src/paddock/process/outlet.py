@@ -40,7 +40,7 @@ class Outlet:
         self._loop = asyncio.get_running_loop()
         self._is_reading = False
         self._is_ended = False
-        self._is_bulk = stream is Stream.PTY
+        self._is_bulk = False
 
     @property
     def is_ended(self) -> bool:
@@ -60,9 +60,13 @@ class Outlet:
             self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
-        """Take what is there now without waiting, then end."""
-        while not self._is_ended and self._read_once():
-            pass
+        """Take what is there now without waiting, then end.
+
+        No more than a pipe can hold: whoever still writes must not keep us here.
+        """
+        for _ in range(BULK_PIPE_BYTES // self._chunk_bytes + 1):
+            if self._is_ended or not self._read_once():
+                break
         self._end()
 
     def _read(self) -> None:
@@ -80,10 +84,28 @@ class Outlet:
         if not data:
             self._end()
             return False
-        if len(data) == self._chunk_bytes and not self._is_bulk:
+        if self._stream is Stream.PTY:
+            data = self._read_on(data)
+        elif len(data) == self._chunk_bytes and not self._is_bulk:
             self._widen()
         self._on_data(self._stream, data)
         return True
+
+    def _read_on(self, data: bytes) -> bytes:
+        """Join what a terminal gives in pieces of one line buffer at most (4 KiB, tty_io.c)."""
+        pieces = [data]
+        room = self._chunk_bytes - len(data)
+        while room > 0:
+            try:
+                data = os.read(self._fd, room)
+            except OSError:
+                # Nothing more for now, or the end, which the next read meets again.
+                break
+            if not data:
+                break
+            pieces.append(data)
+            room -= len(data)
+        return b"".join(pieces)
 
     def _widen(self) -> None:
         # A stream that fills a read is bulk: a larger pipe lets the child write on

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from paddock.model.stream import Stream
 
 CHUNK_LIMIT_BYTES = 64 * 1024
@@ -26,8 +28,7 @@ DROP_MARKS = 1024
 """How many positions inside the gap are remembered, to tell a reader how much of it is news."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """One numbered piece of output."""
 
     seq: int

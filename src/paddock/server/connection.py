@@ -98,7 +98,8 @@ class ClientConnection:
         match self._protocol.receive(message):
             case Call() as call:
                 self._dispatcher.submit(call)
-                self._read_if_there_is_room()
+                if self._is_congested or self._dispatcher.waiting:
+                    self._read_if_there_is_room()
             case Refusal(reply):
                 self._send(reply)
             case Ready():
@@ -154,7 +155,13 @@ class ClientConnection:
             self._send(write_error(call.id, problem))
         if then is not None:
             then()
-        self._read_if_there_is_room()
+        if not self._is_reading or self._is_congested:
+            self._read_if_there_is_room()
+
+    def _has_too_many_unread_answers(self) -> bool:
+        # Only while the link is congested: its end is what starts the reading again.
+        limit_bytes = UNREAD_ANSWERS_FACTOR * self.services.settings.send_buffer_bytes
+        return self._is_congested and self._link.buffered_bytes >= limit_bytes
 
     def _send(self, message: bytes) -> None:
         self._link.send(message)
@@ -164,7 +171,7 @@ class ClientConnection:
         has_room = (
             self._dispatcher.waiting < settings.queued_requests
             and self._dispatcher.waiting_bytes < settings.max_message_bytes
-            and self._link.buffered_bytes < UNREAD_ANSWERS_FACTOR * settings.send_buffer_bytes
+            and not self._has_too_many_unread_answers()
         )
         if has_room == self._is_reading or not self._is_open:
             return

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.protocol.methods import Lane
 from paddock.rpc.serving import Call
@@ -29,8 +30,7 @@ Finish = Callable[[Call, Any, Exception | None], None]
 """Told the outcome of each call, in the order in which they finish."""
 
 
-@dataclass(frozen=True, slots=True)
-class Then:
+class Then(Struct, frozen=True):
     """A result, or a RequestError, and what is to be done once it was sent."""
 
     outcome: Any
@@ -74,7 +74,7 @@ class Dispatcher:
 
     def submit(self, call: Call) -> None:
         """Run a call now, or when its turn comes."""
-        is_control = call.method.lane is Lane.CONTROL and not self._is_opening(call.subject)
+        is_control = call.method.lane is Lane.CONTROL and not self._is_opening(call)
         queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
             queue.waiting.append(call)
@@ -92,9 +92,12 @@ class Dispatcher:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _is_opening(self, subject: str | None) -> bool:
-        """Whether a request that brings this subject into being still waits for its turn."""
-        return any(call.method.is_opening and call.subject == subject for call in self._ordinary.waiting)
+    def _is_opening(self, later: Call) -> bool:
+        """Whether the request that brings this one's subject into being still waits for its turn."""
+        waiting = self._ordinary.waiting
+        return bool(waiting) and any(
+            call.method.is_opening and call.subject == later.subject for call in waiting
+        )
 
     def _begin(self, call: Call, queue: _Queue) -> None:
         try:

@@ -46,12 +46,11 @@ class Outbox(Protocol):
 class SessionProcess:
     """A process of a session, with what its requests need to stay in order and happen once."""
 
-    __slots__ = ("_write_ids", "managed", "start", "stdin_lane")
+    __slots__ = ("_write_ids", "managed", "start")
 
     def __init__(self, managed: ManagedProcess) -> None:
         self.managed = managed
         self.start: asyncio.Task[StartResult] | None = None
-        self.stdin_lane = asyncio.Lock()
         self._write_ids: OrderedDict[str, None] = OrderedDict()
 
     async def started(self) -> None:

@@ -157,44 +157,28 @@ def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:
 def write(
     connection: ClientConnection, params: WriteParams
 ) -> WriteResult | Coroutine[Any, Any, WriteResult]:
-    """Queue input in the order of arrival; answers late while the process does not read."""
+    """Queue input at once, so that writes keep their order; answers late while the process does not read."""
     entry = connection.session.find(params.process_id)
     if entry is None:
         return _refuse_write(params, "unknownProcess")
-    if entry.is_starting or entry.stdin_lane.locked():
-        return _write_in_turn(entry, params)
-    room = _write_now(entry, params)
-    return room if isinstance(room, WriteResult) else _accept_when_there_is_room(entry, room)
-
-
-async def _write_in_turn(entry: SessionProcess, params: WriteParams) -> WriteResult:
-    async with entry.stdin_lane:
-        try:
-            await entry.started()
-        except UnknownProcess:
-            return _refuse_write(params, "unknownProcess")
-        room = _write_now(entry, params)
-        if isinstance(room, WriteResult):
-            return room
-        await room
-        return ACCEPTED
-
-
-async def _accept_when_there_is_room(entry: SessionProcess, room: asyncio.Future[None]) -> WriteResult:
-    async with entry.stdin_lane:
-        await room
+    if params.write_id is None or not entry.has_written(params.write_id):
+        if not entry.managed.has_open_stdin:
+            return _refuse_write(params, "stdinClosed")
+        entry.managed.write(params.chunk)
+        if params.write_id is not None:
+            entry.remember_write(params.write_id)
+    if entry.is_starting or not entry.managed.has_stdin_room:
+        return _accept_later(entry, params)
     return ACCEPTED
 
 
-def _write_now(entry: SessionProcess, params: WriteParams) -> WriteResult | asyncio.Future[None]:
-    if params.write_id is not None and entry.has_written(params.write_id):
-        return ACCEPTED
-    if not entry.managed.has_open_stdin:
-        return _refuse_write(params, "stdinClosed")
-    room = entry.managed.write(params.chunk)
-    if params.write_id is not None:
-        entry.remember_write(params.write_id)
-    return room or ACCEPTED
+async def _accept_later(entry: SessionProcess, params: WriteParams) -> WriteResult:
+    try:
+        await entry.started()
+    except UnknownProcess:
+        return _refuse_write(params, "unknownProcess")
+    await entry.managed.stdin_room()
+    return ACCEPTED
 
 
 def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinClosed"]) -> WriteResult:
@@ -204,12 +188,15 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
     raise UnknownProcess(params.process_id) if status == "unknownProcess" else StdinClosed(params.process_id)
 
 
-async def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty:
+def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty | Coroutine[Any, Any, Empty]:
     """The end of input, after everything that was written before."""
     entry = connection.session.get(params.process_id)
-    async with entry.stdin_lane:
-        await entry.started()
-        entry.managed.end_stdin()
+    entry.managed.end_stdin()
+    return _when_started(entry) if entry.is_starting else EMPTY
+
+
+async def _when_started(entry: SessionProcess) -> Empty:
+    await entry.started()
     return EMPTY
 
 

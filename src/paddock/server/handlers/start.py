@@ -150,6 +150,7 @@ def plan_start(settings: Settings, params: StartParams) -> Plan:
             argv=tuple(argv),
             cwd=str(cwd),
             is_terminal=params.is_terminal,
+            has_stdin=params.has_open_stdin,
             is_kept_alive=params.keep_alive,
         ),
     )

@@ -11,6 +11,8 @@ import asyncio
 import os
 from collections import deque
 
+from paddock.process.pipe import widen_pipe
+
 QUEUE_LIMIT_BYTES = 1024 * 1024
 """How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
 
@@ -32,6 +34,7 @@ class Inlet:
         self._is_closed = False
         self._is_ending = False
         self._is_watching = False
+        self._is_wide = False
         self._is_at_line_start = True
 
     @property
@@ -91,6 +94,7 @@ class Inlet:
             try:
                 written = os.write(self._fd, data)
             except BlockingIOError:
+                self._widen()
                 break
             except OSError:
                 # EPIPE or EIO: nobody will ever read this.
@@ -98,6 +102,7 @@ class Inlet:
                 return
             self._queued_bytes -= written
             if written < len(data):
+                self._widen()
                 self._queue[0] = data[written:]
             else:
                 self._queue.popleft()
@@ -106,6 +111,11 @@ class Inlet:
             self._has_room.set()
         if self._is_ending and not self._queue:
             self.close()
+
+    def _widen(self) -> None:
+        if not self._is_wide and not self._is_terminal:
+            self._is_wide = True
+            widen_pipe(self._fd)
 
     def _watch(self, wanted: bool) -> None:
         if wanted and not self._is_watching:

@@ -7,14 +7,11 @@ the pipe fills up and the child waits: that is the back-pressure.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 from collections.abc import Callable
 
 from paddock.model.stream import Stream
-
-BULK_PIPE_BYTES = 1024 * 1024
-"""The largest pipe an ordinary user may ask for (/proc/sys/fs/pipe-max-size)."""
+from paddock.process.pipe import BULK_PIPE_BYTES, widen_pipe
 
 
 class Outlet:
@@ -87,7 +84,9 @@ class Outlet:
         if self._stream is Stream.PTY:
             data = self._read_on(data)
         elif len(data) == self._chunk_bytes and not self._is_bulk:
-            self._widen()
+            # A stream that fills a read is bulk: the child writes on while we encode.
+            self._is_bulk = True
+            widen_pipe(self._fd)
         self._on_data(self._stream, data)
         return True
 
@@ -106,15 +105,6 @@ class Outlet:
             pieces.append(data)
             room -= len(data)
         return b"".join(pieces)
-
-    def _widen(self) -> None:
-        # A stream that fills a read is bulk: a larger pipe lets the child write on
-        # while we encode. Refused (EPERM) when the user's pipes hold too many pages.
-        self._is_bulk = True
-        try:
-            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, BULK_PIPE_BYTES)
-        except OSError:
-            return
 
     def _end(self) -> None:
         if self._is_ended:

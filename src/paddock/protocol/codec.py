@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from paddock.errors import InvalidParams, MalformedMessage
+from paddock.protocol import bulk
 from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.structure import NoParams, Params
 
@@ -39,7 +39,21 @@ _decoder = msgspec.json.Decoder()
 
 
 def read_json(message: bytes, limits: CodecLimits) -> Any:
-    """The JSON value of a message. Raises MalformedMessage, also for duplicate keys and exceeded limits."""
+    """The JSON value of a message. Raises MalformedMessage, also for duplicate keys and exceeded limits.
+
+    A large chunk among the parameters may come as bytes already.
+    """
+    lifted = bulk.lift(message) if len(message) > bulk.BULK_BYTES else None
+    if lifted is not None:
+        value = _read_strictly(lifted.rest, limits)
+        params = value.get("params") if type(value) is dict else None
+        if type(params) is dict and params.get(bulk.MEMBER) == bulk.MARK:
+            params[bulk.MEMBER] = lifted.chunk
+            return value
+    return _read_strictly(message, limits)
+
+
+def _read_strictly(message: bytes, limits: CodecLimits) -> Any:
     try:
         value = _decoder.decode(message)
     except RecursionError:
@@ -129,13 +143,10 @@ def _binary_fields(kind: type[Params]) -> tuple[str, ...]:
 
 
 def _refuse_loose_base64(value: dict[str, Any], kind: type[Params]) -> None:
-    # The library ignores the bits that padding leaves over; they must be zero (RFC 4648, section 3.5).
     for name in _binary_fields(kind):
         text = value.get(name)
-        if text is not None and text.endswith("=") and b64encode(b64decode(text[-4:])).decode() != text[-4:]:
-            raise InvalidParams(
-                f"params.{name}: invalid base64: the last symbol before the padding has stray bits"
-            )
+        if type(text) is str and not bulk.is_canonical(text.encode()):
+            raise InvalidParams(f"params.{name}: invalid base64: the last symbol has bits that mean nothing")
 
 
 _LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)

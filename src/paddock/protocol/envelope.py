@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import DecodeError, Raw, Struct, json, structs
-from pybase64 import b64encode
 
 from paddock.errors import MalformedMessage, RequestError
+from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of
 from paddock.protocol.process import OutputEvent
@@ -21,9 +21,6 @@ RequestId = int | str
 
 UNREADABLE_ID = -1
 """The id of an error that answers a message whose own id could not be read or was not there."""
-
-SPLICED_CHUNK_BYTES = 1024
-"""Below this the splice costs more than it saves."""
 
 _MIN_ID, _MAX_ID = -(2**63), 2**63 - 1
 
@@ -132,17 +129,10 @@ def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
 
 def write_notification(method: str, params: Any) -> bytes:
     """The bytes of a notification."""
-    if type(params) is OutputEvent and len(params.chunk) >= SPLICED_CHUNK_BYTES:
-        return _write_output(method, params)
+    if type(params) is OutputEvent and len(params.chunk) >= bulk.BULK_BYTES:
+        frame = write_json(_NotificationEnvelope(method, structs.replace(params, chunk=b"")))
+        return bulk.splice(frame, params.chunk)
     return write_json(_NotificationEnvelope(method, params))
-
-
-def _write_output(method: str, params: OutputEvent) -> bytes:
-    # Bulk output is what this server sends most, and a vectorised base64 costs a
-    # twentieth of the JSON library's own: the chunk, which is the last member, is
-    # put between the last two quotes of the message without it.
-    frame = write_json(_NotificationEnvelope(method, structs.replace(params, chunk=b"")))
-    return b"".join((frame[:-3], b64encode(params.chunk), frame[-3:]))
 
 
 def write_result(request_id: RequestId, result: Any) -> bytes:

@@ -2,7 +2,8 @@
 
 `Delivery` is the only caller of a `Receiver`. It keeps the promises of `link`: order,
 a pause that holds, a fault that ends the link instead of vanishing, and one last call.
-`Farewell` bounds the time that a closing link may take. Neither knows the medium.
+`Introduction` serves those who open a link, and `Farewell` bounds the time that a closing
+one may take. None of them knows the medium.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Delivery:
         self, link: Link, *, reopen: Callable[[], None], ended: Callable[[], None] = _nothing
     ) -> None:
         self.is_open = True
+        """Whether the link takes part in traffic; false from the moment either side ends it."""
+        self.is_finished = False
+        """Whether the receiver has had its last call."""
         self._link = link
         self._reopen = reopen
         self._ended = ended
@@ -43,17 +47,11 @@ class Delivery:
         self._is_paused = False
         self._held: deque[bytes] = deque()
         self._fault: Exception | None = None
-        self._is_finished = False
 
     @property
     def is_paused(self) -> bool:
         """Whether the owner asked for no more messages."""
         return self._is_paused
-
-    @property
-    def fault(self) -> Exception | None:
-        """What ended the link, if it was a fault."""
-        return self._fault
 
     def attach(self, accept: Accept) -> None:
         """Make the receiver. Must precede every other call except `stop`."""
@@ -107,12 +105,12 @@ class Delivery:
     def stop(self, fault: Exception | None = None) -> None:
         """Deliver nothing more; what is held back is discarded. `finish` must follow some day.
 
-        `fault` is what the receiver gets as the reason, unless one was noted before.
+        `fault` is what the receiver gets as the reason, unless the link was ending anyway.
         """
-        self.is_open = False
-        self._held.clear()
-        if self._fault is None:
+        if self.is_open:
+            self.is_open = False
             self._fault = fault
+            self._held.clear()
 
     def fail(self, fault: Exception) -> None:
         """Abort the link because of `fault`."""
@@ -121,9 +119,9 @@ class Delivery:
 
     def finish(self, error: Exception | None) -> None:
         """Make the last call, with the fault that came first, else with `error`. Idempotent."""
-        if self._is_finished:
+        if self.is_finished:
             return
-        self._is_finished = True
+        self.is_finished = True
         self.stop()
         try:
             if self._receiver is not None:
@@ -150,6 +148,48 @@ class Delivery:
     def _blame_receiver(self, error: Exception) -> None:
         _log.error("the receiver of %s failed; dropping the link", self._link.peer, exc_info=error)
         self.fail(error)
+
+
+class Introduction:
+    """An `Accept` for whoever opens a link and wants to raise what the real one raises.
+
+    Until `confirm` drops it, a link that was refused has a receiver that ignores it: some
+    transports cannot be dropped while they are being set up.
+    """
+
+    def __init__(self, accept: Accept) -> None:
+        self._accept = accept
+        self._refusal: Exception | None = None
+
+    def __call__(self, link: Link) -> Receiver:
+        """Make the receiver, or remember why there is none."""
+        try:
+            return self._accept(link)
+        except Exception as error:
+            self._refusal = error
+            return _Nobody()
+
+    def confirm(self, link: Link) -> None:
+        """Return if there is a receiver; else drop the link and raise the reason."""
+        if self._refusal is not None:
+            link.abort()
+            raise self._refusal
+
+
+class _Nobody:
+    """A receiver that ignores everything."""
+
+    def message_received(self, message: bytes) -> None:
+        pass
+
+    def writing_paused(self) -> None:
+        pass
+
+    def writing_resumed(self) -> None:
+        pass
+
+    def link_closed(self, error: Exception | None) -> None:
+        pass
 
 
 class Farewell:

@@ -57,6 +57,11 @@ class WebSocketLimits(TransportLimits):
     handshake_timeout_s: float = 10.0
     """A peer that has not completed its upgrade request by then is dropped."""
 
+    @property
+    def largest_frame_bytes(self) -> int:
+        """What a frame may really have: it cannot be larger than the message it belongs to."""
+        return min(self.max_frame_bytes, self.max_message_bytes)
+
 
 CLIENT_LIMITS: Final = WebSocketLimits(
     # A server may send a whole file in one frame, and the client has chosen to trust it.

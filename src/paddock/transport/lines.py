@@ -9,8 +9,10 @@ Where the stream comes from is the business of `unix` and `stdio`.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from paddock.errors import ConnectionLost, MessageTooLarge
 from paddock.transport.delivery import Delivery, Farewell
@@ -90,11 +92,6 @@ class LineLink(asyncio.Protocol, Link):
     # ------------------------------------------------------------------ for the owner
 
     @property
-    def fault(self) -> Exception | None:
-        """What ended the link, if it was a fault."""
-        return self._delivery.fault
-
-    @property
     def buffered_bytes(self) -> int:
         """See `Link`."""
         return self._stream.get_write_buffer_size()
@@ -130,15 +127,17 @@ class LineLink(asyncio.Protocol, Link):
     def abort(self) -> None:
         """See `Link`."""
         self._delivery.stop()
-        self._stream.abort()
+        # asyncio's transports cannot be aborted once they are gone.
+        if not self._delivery.is_finished:
+            self._stream.abort()
 
     # ------------------------------------------------------------------ for the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the stream and make the receiver."""
-        assert isinstance(transport, asyncio.Transport)
-        self._stream = transport
-        transport.set_write_buffer_limits(
+        # uvloop's transports have every method of asyncio.Transport, and not its type.
+        self._stream = cast(asyncio.Transport, transport)
+        self._stream.set_write_buffer_limits(
             high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
         )
         self._delivery.attach(self._accept)
@@ -154,6 +153,9 @@ class LineLink(asyncio.Protocol, Link):
             return
         for message in messages:
             self._delivery.deliver(message)
+        if self._delivery.is_paused:
+            # uvloop starts to read after connection_made even if reading was paused in there.
+            self._stream.pause_reading()
 
     def eof_received(self) -> bool:
         """End the link; the transport still sends what is queued."""
@@ -184,3 +186,16 @@ class LineLink(asyncio.Protocol, Link):
 
     def _reopen(self) -> None:
         self._stream.resume_reading()
+
+
+async def open_stream(sock: socket.socket, link: LineLink) -> None:
+    """Give a connected stream socket to a link, which owns it from now on, even if this raises OSError."""
+    loop = asyncio.get_running_loop()
+    try:
+        if sock.family == socket.AF_UNIX:
+            await loop.create_unix_connection(lambda: link, sock=sock)
+        else:
+            await loop.create_connection(lambda: link, sock=sock)
+    except OSError:
+        sock.close()
+        raise

@@ -6,9 +6,20 @@ Knows no medium: `websocket` and `unix` derive their listeners from this one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
 from abc import ABC, abstractmethod
+from typing import Any, Final
 
 from paddock.transport.link import Link
+
+_log = logging.getLogger(__name__)
+
+# Peers that may wait between two turns of the event loop. The kernel caps it at net.core.somaxconn.
+BACKLOG: Final = 128
 
 
 class OpenLinks:
@@ -56,3 +67,45 @@ class Listener(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Accept no more peers, close every link and wait until all are gone. Idempotent."""
+
+
+class DoorSocket(socket.socket):
+    """A listening socket that turns peers away while the process has no file descriptors left.
+
+    When accept(2) fails with EMFILE the peer stays in the queue and the socket readable, so
+    a loop that polls it would spin (aiofastnet means to back off, but calls a method that
+    sockets do not have). A descriptor kept in reserve is enough to accept and hang up.
+    """
+
+    _reserve: int = -1
+
+    def listen(self, backlog: int = BACKLOG, /) -> None:
+        """Take the reserve, then listen."""
+        if self._reserve < 0:
+            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        super().listen(backlog)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept, or hang up on the next peer and report that nobody waits."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._reserve < 0:
+                raise
+            _log.warning("out of file descriptors; turning a peer away")
+            self._turn_away()
+            raise BlockingIOError(errno.EAGAIN, "turned a peer away") from error
+
+    def close(self) -> None:
+        """Close, and give the reserve back."""
+        super().close()
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+
+    def _turn_away(self) -> None:
+        os.close(self._reserve)
+        self._reserve = -1
+        with contextlib.suppress(OSError):
+            super().accept()[0].close()
+        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

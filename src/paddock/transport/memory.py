@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 
 from paddock.errors import ConnectionLost, MessageTooLarge
-from paddock.transport.delivery import Delivery, Farewell
+from paddock.transport.delivery import Delivery, Farewell, Introduction
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 
@@ -28,8 +28,10 @@ def connect_memory(
     server, client = MemoryLink("memory client", limits), MemoryLink("memory server", limits)
     server.join(client)
     client.join(server)
-    server.attach(accept)
-    client.attach(receiver_factory)
+    for link, factory in ((server, accept), (client, receiver_factory)):
+        introduction = Introduction(factory)
+        link.attach(introduction)
+        introduction.confirm(link)
     return server, client
 
 
@@ -94,10 +96,8 @@ class MemoryLink(Link):
         self._other = other
 
     def attach(self, accept: Accept) -> None:
-        """Make the receiver; raise what `accept` raises."""
+        """Make the receiver."""
         self._delivery.attach(accept)
-        if self._delivery.fault is not None:
-            raise self._delivery.fault
 
     @property
     def is_taking(self) -> bool:

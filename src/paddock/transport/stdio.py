@@ -7,16 +7,18 @@ end it gave to the server it started as both descriptors.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import socket
+import sys
 
 from paddock.errors import ConnectError, ListenError
+from paddock.transport.delivery import Introduction
 from paddock.transport.descriptor import DescriptorTransport
 from paddock.transport.limits import TransportLimits
-from paddock.transport.lines import LineLink
+from paddock.transport.lines import LineLink, open_stream
 from paddock.transport.link import Accept, Link
+from paddock.transport.reason import reason_of
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -29,14 +31,15 @@ async def serve_stdio(accept: Accept, limits: TransportLimits | None = None) -> 
     error. Raises `ListenError` if one of them is closed, and what `accept` raises. May be
     called once per process; the descriptors' flags are restored when the link ends.
     """
-    try:
-        read_fd, write_fd = _take_over()
-    except OSError as error:
-        raise ListenError("stdio", "standard input or output is closed") from error
-    link = LineLink(accept, limits or TransportLimits(), "stdio")
+    # A closed descriptor 0 or 1 is by now something else, such as the loop's epoll; Python has
+    # noticed at its start.
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        raise ListenError("stdio", "standard input or output is closed")
+    read_fd, write_fd = _take_over()
+    introduction = Introduction(accept)
+    link = LineLink(introduction, limits or TransportLimits(), "stdio")
     DescriptorTransport(link, read_fd, write_fd).start()
-    if link.fault is not None:
-        raise link.fault
+    introduction.confirm(link)
     return link
 
 
@@ -47,18 +50,13 @@ async def connect_socket(
 
     Raises `ConnectError`, and what `accept` raises; the socket is closed then.
     """
-    link = LineLink(accept, limits or TransportLimits(), peer)
-    loop = asyncio.get_running_loop()
+    introduction = Introduction(accept)
+    link = LineLink(introduction, limits or TransportLimits(), peer)
     try:
-        if sock.family == socket.AF_UNIX:
-            await loop.create_unix_connection(lambda: link, sock=sock)
-        else:
-            await loop.create_connection(lambda: link, sock=sock)
+        await open_stream(sock, link)
     except OSError as error:
-        sock.close()
-        raise ConnectError(peer, (error.strerror or str(error)).lower()) from error
-    if link.fault is not None:
-        raise link.fault
+        raise ConnectError(peer, reason_of(error)) from error
+    introduction.confirm(link)
     return link
 
 
@@ -66,11 +64,7 @@ def _take_over() -> tuple[int, int]:
     """Give private copies of fds 0 and 1 and point the originals elsewhere."""
     # At least 3, so that a closed standard error is not filled by accident.
     read_fd = fcntl.fcntl(_STDIN, fcntl.F_DUPFD_CLOEXEC, 3)
-    try:
-        write_fd = fcntl.fcntl(_STDOUT, fcntl.F_DUPFD_CLOEXEC, 3)
-    except OSError:
-        os.close(read_fd)
-        raise
+    write_fd = fcntl.fcntl(_STDOUT, fcntl.F_DUPFD_CLOEXEC, 3)
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(nowhere, _STDIN)
     try:

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import ConnectError, ListenError
+from paddock.transport.delivery import Introduction
 from paddock.transport.limits import TransportLimits
-from paddock.transport.lines import LineLink
+from paddock.transport.lines import LineLink, open_stream
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import Listener, OpenLinks
+from paddock.transport.listener import BACKLOG, DoorSocket, Listener, OpenLinks
+from paddock.transport.reason import reason_of
 from paddock.transport.stdio import connect_socket
 
 _log = logging.getLogger(__name__)
 
 # sun_path holds 108 bytes with its terminating zero (unix(7)).
 _MAX_PATH_BYTES: Final = 107
-# Peers that may wait between two turns of the event loop.
-_BACKLOG: Final = 128
 # struct ucred: pid, uid, gid (unix(7), SO_PEERCRED).
 _UCRED: Final = struct.Struct("3i")
 
@@ -46,7 +46,7 @@ async def listen(
     unless another server has replaced it by then.
     """
     listener = _UnixListener(_absolute(path), accept, limits or TransportLimits())
-    await listener.start()
+    listener.start()
     return listener
 
 
@@ -69,7 +69,7 @@ async def connect(
         raise ConnectError(url, f"no answer within {timeout_s} s") from error
     except OSError as error:
         sock.close()
-        raise ConnectError(url, (error.strerror or str(error)).lower()) from error
+        raise ConnectError(url, reason_of(error)) from error
     except BaseException:
         sock.close()
         raise
@@ -83,54 +83,70 @@ class _UnixListener(Listener):
         self._accept = accept
         self._limits = limits
         self._links = OpenLinks(limits.max_connections)
-        self._server: asyncio.Server
-        self._identity: tuple[int, int] | None = None
-
-    async def start(self) -> None:
-        sock = _publish(self._path)
+        self._loop = asyncio.get_running_loop()
+        self._sock = _publish(path)
         # fstat on the socket would tell the inode of the socket, not of its file.
-        status = self._path.lstat()
+        status = path.lstat()
         self._identity = status.st_dev, status.st_ino
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._new_link, sock=sock, backlog=_BACKLOG)
+        self._arrivals: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        self._loop.add_reader(self._sock.fileno(), self._admit_one)
 
     def close(self) -> None:
-        self._server.close()
-        if self._identity is not None:
-            with contextlib.suppress(FileNotFoundError):
-                status = self._path.lstat()
-                if (status.st_dev, status.st_ino) == self._identity:
-                    self._path.unlink()
-            self._identity = None
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+        with contextlib.suppress(FileNotFoundError):
+            status = self._path.lstat()
+            if (status.st_dev, status.st_ino) == self._identity:
+                self._path.unlink()
 
     async def aclose(self) -> None:
         self.close()
+        await asyncio.gather(*self._arrivals)
         await self._links.aclose()
 
-    def _new_link(self) -> LineLink:
-        return _UnixLink(self._accept, self._limits, self._links)
-
-
-class _UnixLink(LineLink):
-    """A line link that looks at its peer's user before it makes a receiver."""
-
-    def __init__(self, accept: Accept, limits: TransportLimits, links: OpenLinks) -> None:
-        super().__init__(accept, limits, "unix", ended=links.remove)
-        self._links = links
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        pid, uid = peer_credentials(transport.get_extra_info("socket"))
-        self.peer = f"unix pid {pid} uid {uid}"
+    def _admit_one(self) -> None:
+        try:
+            sock, _ = self._sock.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        pid, uid = peer_credentials(sock)
+        peer = f"unix pid {pid} uid {uid}"
         if not is_trusted(uid):
-            _log.warning("turned away %s: only uid %d may connect", self.peer, os.geteuid())
-            transport.abort()
+            _log.warning("turned away %s: only uid %d may connect", peer, os.geteuid())
+            sock.close()
         elif self._links.is_full:
-            _log.warning("turned away %s: too many connections", self.peer)
-            transport.abort()
+            _log.warning("turned away %s: too many connections", peer)
+            sock.close()
         else:
-            self._links.add(self)
-            super().connection_made(transport)
+            sock.setblocking(False)
+            self._welcome(sock, peer)
+
+    def _welcome(self, sock: socket.socket, peer: str) -> None:
+        introduction = Introduction(self._accept)
+        link = LineLink(introduction, self._limits, peer, ended=self._links.remove)
+        self._links.add(link)
+
+        async def arrive() -> None:
+            try:
+                await open_stream(sock, link)
+            except OSError as error:
+                self._links.remove(link)
+                _log.warning("lost %s while it connected: %s", peer, error)
+                return
+            try:
+                introduction.confirm(link)
+            except Exception:
+                _log.exception("no receiver for %s; dropping it", peer)
+
+        task = self._loop.create_task(arrive())
+        self._arrivals.add(task)
+        task.add_done_callback(self._arrivals.discard)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
@@ -158,7 +174,7 @@ def _publish(path: Path) -> socket.socket:
     draft = path.with_name(f".{secrets.token_hex(4)}")
     if max(len(os.fsencode(path)), len(os.fsencode(draft))) > _MAX_PATH_BYTES:
         raise ListenError(url, f"the path is longer than {_MAX_PATH_BYTES} bytes")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = DoorSocket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         # bind(2) gives the file the mode of the socket's own inode, less the umask, so it is
@@ -166,13 +182,13 @@ def _publish(path: Path) -> socket.socket:
         os.fchmod(sock.fileno(), 0o600)
         sock.bind(os.fspath(draft))
         try:
-            sock.listen(_BACKLOG)
+            sock.listen(BACKLOG)
             _move_into_place(draft, path, url)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
         sock.close()
-        raise ListenError(url, (error.strerror or str(error)).lower()) from error
+        raise ListenError(url, reason_of(error)) from error
     except ListenError:
         sock.close()
         raise

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -24,16 +23,15 @@ from urllib.parse import urlsplit
 import picows
 
 from paddock.errors import ConnectError, HandshakeRefused, ListenError
+from paddock.transport.delivery import Introduction
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import Listener, OpenLinks
+from paddock.transport.listener import BACKLOG, DoorSocket, Listener, OpenLinks
+from paddock.transport.reason import reason_of
 from paddock.transport.websocket_link import WebSocketLink, address_text
 
 _log = logging.getLogger(__name__)
-
-# Peers that may wait between two turns of the event loop. The kernel caps it at net.core.somaxconn.
-_BACKLOG: Final = 128
 
 _FULL: Final = HttpResponse(status=503, body=b"too many connections")
 _POLICY_FAILED: Final = HttpResponse(status=500, body=b"internal error")
@@ -77,14 +75,14 @@ async def connect(
     """Connect to a ws:// or wss:// URL.
 
     Raises `ConnectError`, or `HandshakeRefused` when the server answered with an HTTP
-    status. Redirects and proxies are not followed: the headers may hold credentials.
-    `accept` makes the receiver, before the first message is read. Nothing is left open
-    if this raises or is cancelled.
+    status, or what `accept` raises. Redirects and proxies are not followed: the headers
+    may hold credentials. Nothing is left open if this raises or is cancelled.
     """
     host, port, is_secure = _target(url)
     if is_secure and ssl_context is None:
         ssl_context = ssl.create_default_context()
-    link = WebSocketLink(accept, limits)
+    introduction = Introduction(accept)
+    link = WebSocketLink(introduction, limits)
     try:
         async with asyncio.timeout(timeout_s):
             sock = await _dial(host, port)
@@ -96,9 +94,8 @@ async def connect(
     except TimeoutError as error:
         raise ConnectError(url, f"no answer within {timeout_s} s") from error
     except OSError as error:
-        raise ConnectError(url, (error.strerror or str(error)).lower()) from error
-    if link.fault is not None:
-        raise link.fault
+        raise ConnectError(url, reason_of(error)) from error
+    introduction.confirm(link)
     return link
 
 
@@ -107,6 +104,7 @@ class _Server(Protocol):
 
     def close(self) -> None: ...
     def abort_clients(self) -> None: ...
+    async def wait_closed(self) -> None: ...
 
 
 class _WebSocketListener(Listener):
@@ -123,9 +121,9 @@ class _WebSocketListener(Listener):
         server = await picows.ws_create_server(
             self._route,
             sock=sock,
-            backlog=_BACKLOG,
+            backlog=BACKLOG,
             websocket_handshake_timeout=self._limits.handshake_timeout_s,
-            max_frame_size=min(self._limits.max_frame_bytes, self._limits.max_message_bytes),
+            max_frame_size=self._limits.largest_frame_bytes,
             logger_name=_log,
             # WebSocketLink does both: the automatic pong ignores back-pressure, and the
             # automatic ping insists on an answer.
@@ -144,8 +142,10 @@ class _WebSocketListener(Listener):
     async def aclose(self) -> None:
         self.close()
         await self._links.aclose()
-        # What is left are connections in the middle of their handshake.
+        # What is left are connections in the middle of their handshake, or of being accepted.
+        await asyncio.sleep(0)
         self._server.abort_clients()
+        await self._server.wait_closed()
 
     def _route(
         self, request: picows.WSUpgradeRequest
@@ -171,54 +171,12 @@ class _WebSocketListener(Listener):
         return answer
 
 
-class _DoorSocket(socket.socket):
-    """A listening socket that turns peers away while the process has no file descriptors left.
-
-    aiofastnet means to stop polling for a second when accept(2) fails with EMFILE, but
-    calls a method that sockets do not have, so the ever-readable socket would keep the
-    loop spinning. A descriptor kept in reserve is just enough to accept and hang up.
-    """
-
-    _reserve: int = -1
-
-    def listen(self, backlog: int = _BACKLOG, /) -> None:
-        """Take the reserve, then listen."""
-        if self._reserve < 0:
-            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        super().listen(backlog)
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept, or hang up on the next peer and report that nobody waits."""
-        try:
-            return super().accept()
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._reserve < 0:
-                raise
-            _log.warning("out of file descriptors; turning a peer away")
-            self._turn_away()
-            raise BlockingIOError(errno.EAGAIN, "turned a peer away") from error
-
-    def close(self) -> None:
-        """Close, and give the reserve back."""
-        super().close()
-        if self._reserve >= 0:
-            os.close(self._reserve)
-            self._reserve = -1
-
-    def _turn_away(self) -> None:
-        os.close(self._reserve)
-        self._reserve = -1
-        with contextlib.suppress(OSError):
-            super().accept()[0].close()
-        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-
 async def _bind(host: str, port: int) -> socket.socket:
     address = f"ws://{address_text((host, port))}"
     sock: socket.socket | None = None
     try:
         family, sockaddr = (await _resolve(host, port))[0]
-        sock = _DoorSocket(family, socket.SOCK_STREAM)
+        sock = DoorSocket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # One address means one address: [::] must not take IPv4 as well.
@@ -227,8 +185,8 @@ async def _bind(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         if sock is not None:
             sock.close()
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise ListenError(address, (reason or str(error)).lower()) from error
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise ListenError(address, reason) from error
     sock.setblocking(False)
     return sock
 
@@ -307,7 +265,7 @@ async def _upgrade(
             extra_headers=headers,
             max_redirects=0,
             websocket_handshake_timeout=None,
-            max_frame_size=min(limits.max_frame_bytes, limits.max_message_bytes),
+            max_frame_size=limits.largest_frame_bytes,
             logger_name=_log,
             enable_auto_pong=False,
             use_aiofastnet=True,

@@ -9,6 +9,8 @@ extensions, no subprotocols. The handshake is the business of `websocket`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -51,17 +53,13 @@ class WebSocketLink(WSListener, Link):
         self._started = started
         self._ws: WSTransport
         self._stream: asyncio.Transport
+        self.burst: _Burst
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
 
     # ------------------------------------------------------------------ for the owner
-
-    @property
-    def fault(self) -> Exception | None:
-        """What ended the link, if it was a fault."""
-        return self._delivery.fault
 
     @property
     def buffered_bytes(self) -> int:
@@ -71,6 +69,7 @@ class WebSocketLink(WSListener, Link):
     def send(self, message: bytes | bytearray) -> None:
         """See `Link`."""
         if self._delivery.is_open:
+            self.burst.sending()
             self._ws.send(WSMsgType.TEXT, message)
 
     def pause_reading(self) -> None:
@@ -95,7 +94,9 @@ class WebSocketLink(WSListener, Link):
     def abort(self) -> None:
         """See `Link`."""
         self._delivery.stop()
-        self._stream.abort()
+        # asyncio's transports cannot be aborted once they are gone.
+        if not self._delivery.is_finished:
+            self._stream.abort()
 
     # ------------------------------------------------------------------ for picows
 
@@ -104,6 +105,7 @@ class WebSocketLink(WSListener, Link):
         self.is_connected = True
         self._ws = transport
         self._stream = transport.underlying_transport
+        self.burst = _Burst(self._stream.get_extra_info("socket"))
         self.peer = f"ws {address_text(self._stream.get_extra_info('peername'))}"
         self._stream.set_protocol(_Tap(self._stream.get_protocol(), self, transport, self._heartbeat))
         self._stream.set_write_buffer_limits(
@@ -118,12 +120,7 @@ class WebSocketLink(WSListener, Link):
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """Hand a whole message up; leave the rest to the slow path."""
         kind = frame.msg_type
-        if transport.is_close_frame_sent:
-            # Either this side is closing and waits for the answer, or picows has found a
-            # violation, after which it goes on parsing what may be garbage.
-            if kind == WSMsgType.CLOSE and not self._delivery.is_open:
-                self._take_close(frame.get_payload_as_bytes())
-        elif (
+        if (
             (kind == WSMsgType.TEXT or kind == WSMsgType.BINARY)
             and frame.fin
             and self._assembly is None
@@ -145,7 +142,7 @@ class WebSocketLink(WSListener, Link):
             return
         sent = self._ws.close_handshake.sent
         if sent is not None and sent.code == WSCloseCode.MESSAGE_TOO_BIG:
-            self._delivery.fail(MessageTooLarge(self._limits.max_frame_bytes))
+            self._delivery.fail(MessageTooLarge(self._limits.largest_frame_bytes))
         else:
             self._violation(sent.reason if sent is not None else "unreadable frame")
 
@@ -283,6 +280,43 @@ class _Heartbeat:
             self._silent()
 
 
+class _Burst:
+    """Lets the answers to messages that came together leave together.
+
+    TCP_NODELAY sends each message in a packet of its own, which is right for one
+    and wasteful for many. While one read is being parsed, the first message leaves at
+    once and the rest wait, corked in the kernel (tcp(7)), for the end of the parse.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._is_parsing = False
+        self._sent = 0
+
+    def begin(self) -> None:
+        """A read is about to be parsed."""
+        self._is_parsing = True
+        self._sent = 0
+
+    def sending(self) -> None:
+        """A message is about to be sent."""
+        if self._is_parsing:
+            self._sent += 1
+            if self._sent == 2:
+                self._cork(True)
+
+    def end(self) -> None:
+        """The read is parsed: what was held back leaves."""
+        self._is_parsing = False
+        if self._sent >= 2:
+            self._cork(False)
+
+    def _cork(self, is_corked: bool) -> None:
+        # The connection may have been dropped by what was parsed.
+        with contextlib.suppress(OSError):
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
+
+
 class _Tap(asyncio.BufferedProtocol):
     """Stands between the socket and picows' parser to see what picows does not report.
 
@@ -310,7 +344,9 @@ class _Tap(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Parse, which calls the link per frame, then look for a violation."""
         self._heartbeat.heard = True
+        self._link.burst.begin()
         self._parser.buffer_updated(nbytes)
+        self._link.burst.end()
         if self._ws.is_close_frame_sent:
             self._link.parsed()
 

@@ -1,0 +1,268 @@
+"""Socket files: private, never stolen, always cleaned up; and who may connect."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import ConnectError, ListenError
+from paddock.transport import unix
+from paddock.transport.limits import TransportLimits
+from tests.unit.transport.recorder import PATIENCE_S, Doorman
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Name a socket that does not exist yet."""
+    return tmp_path / "paddock.sock"
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Set the umask for a while."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def permissions(path: Path) -> int:
+    """Give the permission bits of a socket file."""
+    status = path.lstat()
+    assert stat.S_ISSOCK(status.st_mode)
+    return stat.S_IMODE(status.st_mode)
+
+
+def inode(path: Path) -> int:
+    """Tell one file from its replacement."""
+    return path.lstat().st_ino
+
+
+def remove(path: Path) -> None:
+    """Remove a file behind its owner's back."""
+    path.unlink()
+
+
+def open_to_all(path: Path) -> None:
+    """Open the door that the modes of a socket and its directory keep shut."""
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+
+
+def names(directory: Path) -> list[str]:
+    """List a directory."""
+    return [entry.name for entry in directory.iterdir()]
+
+
+def leave_stale_socket(path: Path) -> None:
+    """Do what a server does that is killed."""
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(os.fspath(path))
+        dead.listen()
+
+
+async def hung_up(sock: socket.socket) -> bool:
+    """Tell whether the other side ends the connection."""
+    async with asyncio.timeout(PATIENCE_S):
+        try:
+            return await asyncio.get_running_loop().sock_recv(sock, 1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def test_the_file_is_private_whatever_the_umask_says(path: Path) -> None:
+    with umask(0):
+        listener = await unix.listen(path, Doorman())
+    assert permissions(path) == 0o600
+    assert listener.url == f"unix://{path}"
+    assert names(path.parent) == [path.name]
+    await listener.aclose()
+
+
+async def test_the_file_goes_with_the_listener(path: Path) -> None:
+    listener = await unix.listen(path, Doorman())
+    listener.close()
+    assert names(path.parent) == []
+    listener.close()
+    await listener.aclose()
+
+
+async def test_a_file_that_somebody_else_put_there_stays(path: Path) -> None:
+    listener = await unix.listen(path, Doorman())
+    remove(path)
+    leave_stale_socket(path)
+    await listener.aclose()
+    assert names(path.parent) == [path.name]
+
+
+async def test_the_socket_of_a_dead_server_is_replaced(path: Path, doorman: Doorman) -> None:
+    leave_stale_socket(path)
+    servers = Doorman()
+    listener = await unix.listen(path, servers)
+    link = await unix.connect(path, doorman)
+    link.send(b"hello")
+    assert await (await servers.guest()).received(1) == [b"hello"]
+    assert permissions(path) == 0o600
+    assert names(path.parent) == [path.name]
+    await listener.aclose()
+
+
+async def test_the_socket_of_a_live_server_is_left_alone(path: Path, doorman: Doorman) -> None:
+    listener = await unix.listen(path, Doorman())
+    before = inode(path)
+    with pytest.raises(ListenError, match="address in use: another server listens there"):
+        await unix.listen(path, Doorman())
+    assert inode(path) == before
+    assert names(path.parent) == [path.name]
+    await unix.connect(path, doorman)
+    await listener.aclose()
+
+
+async def test_a_server_too_busy_to_answer_counts_as_alive(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
+        busy.bind(os.fspath(path))
+        busy.listen(0)
+        waiting.connect(os.fspath(path))
+        with pytest.raises(ListenError, match="address in use"):
+            await unix.listen(path, Doorman())
+
+
+async def test_a_server_that_is_starting_at_the_same_moment_wins(path: Path) -> None:
+    leave_stale_socket(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        with pytest.raises(ListenError, match="another server is starting there"):
+            await unix.listen(path, Doorman())
+    finally:
+        os.close(directory)
+    assert names(path.parent) == [path.name]
+
+
+@pytest.fixture
+def precious(path: Path) -> Path:
+    """Put a file where the socket should go."""
+    path.write_text("precious")
+    return path
+
+
+@pytest.fixture
+def symbolic_link(path: Path) -> Path:
+    """Put a symbolic link where the socket should go."""
+    path.symlink_to(path.with_name("elsewhere"))
+    return path
+
+
+@pytest.mark.parametrize("obstacle", ["precious", "symbolic_link"])
+async def test_what_is_no_socket_is_never_removed_or_followed(
+    obstacle: str, request: pytest.FixtureRequest
+) -> None:
+    path: Path = request.getfixturevalue(obstacle)
+    before = inode(path)
+    with pytest.raises(ListenError, match="not a socket"):
+        await unix.listen(path, Doorman())
+    assert inode(path) == before
+    assert names(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("x" * 108, "longer than 107 bytes"), ("no/such/dir", "no such")]
+)
+async def test_an_impossible_path_is_refused(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(ListenError, match=problem):
+        await unix.listen(tmp_path / name, Doorman())
+    assert names(tmp_path) == []
+
+
+async def test_a_relative_path_names_the_same_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doorman: Doorman
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listener = await unix.listen("here.sock", Doorman())
+    assert listener.url == f"unix://{tmp_path}/here.sock"
+    link = await unix.connect("here.sock", doorman)
+    assert link.peer == listener.url
+    await listener.aclose()
+
+
+async def test_connecting_where_nobody_listens_fails_with_the_reason(path: Path) -> None:
+    with pytest.raises(ConnectError, match="no such file or directory") as caught:
+        await unix.connect(path, Doorman())
+    assert caught.value.address == f"unix://{path}"
+    leave_stale_socket(path)
+    with pytest.raises(ConnectError, match="connection refused"):
+        await unix.connect(path, Doorman())
+
+
+async def test_no_more_than_the_allowed_connections_are_open(path: Path, doorman: Doorman) -> None:
+    servers = Doorman()
+    listener = await unix.listen(path, servers, TransportLimits(max_connections=1))
+    first = await unix.connect(path, doorman)
+    await servers.guest(0)
+    await unix.connect(path, doorman)
+    assert await (await doorman.guest(1)).ended() is None
+    first.close()
+    await servers.recorders[0].ended()
+    third = await unix.connect(path, doorman)
+    third.send(b"welcome at last")
+    assert await (await servers.guest(1)).received(1) == [b"welcome at last"]
+    await listener.aclose()
+
+
+async def test_ending_a_listener_ends_its_links_even_those_just_arriving(
+    path: Path, doorman: Doorman
+) -> None:
+    listener = await unix.listen(path, Doorman())
+    await unix.connect(path, doorman)
+    await listener.aclose()
+    await (await doorman.guest()).ended()
+
+
+async def test_the_peer_is_named_by_process_and_user(path: Path, doorman: Doorman) -> None:
+    servers = Doorman()
+    listener = await unix.listen(path, servers)
+    await unix.connect(path, doorman)
+    assert (await servers.guest()).link.peer == f"unix pid {os.getpid()} uid {os.geteuid()}"
+    await listener.aclose()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as another user")
+async def test_another_user_is_turned_away(caplog: pytest.LogCaptureFixture) -> None:
+    nobody = 65534
+    servers = Doorman()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "socket"
+        listener = await unix.listen(path, servers)
+        open_to_all(path)
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.setblocking(False)
+            os.seteuid(nobody)
+            try:
+                stranger.connect(os.fspath(path))
+            finally:
+                os.seteuid(0)
+            assert await hung_up(stranger)
+        await listener.aclose()
+    assert servers.recorders == []
+    assert f"uid {nobody}: only uid 0 may connect" in caplog.text
+
+
+def test_only_the_own_user_and_root_are_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert [uid for uid in (0, 999, 1000, 1001) if unix.is_trusted(uid)] == [0, 1000]
+
+
+def test_credentials_are_those_that_the_kernel_noted() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert unix.peer_credentials(ours) == (os.getpid(), os.geteuid())

@@ -1,0 +1,497 @@
+"""The way to a websocket link: listening, HTTP, the upgrade, connecting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as independent_serve
+
+from paddock.errors import ConnectError, ConnectionLost, HandshakeRefused, ListenError
+from paddock.transport import websocket
+from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
+from paddock.transport.limits import WebSocketLimits
+from paddock.transport.listener import Listener
+from tests.unit.transport.raw_peer import TEXT, UPGRADE, RawPeer, frame, request
+from tests.unit.transport.recorder import Doorman
+
+Serve = Callable[..., Awaitable[Listener]]
+
+
+@pytest.fixture
+async def resources() -> AsyncIterator[AsyncExitStack]:
+    """Close what a test has opened, last first."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def serve(resources: AsyncExitStack) -> Serve:
+    """Listen until the end of the test."""
+
+    async def serve(
+        accept: Doorman, limits: WebSocketLimits | None = None, http: HttpPolicy = lambda _: None
+    ) -> Listener:
+        listener = await websocket.listen("127.0.0.1", 0, accept, limits, http)
+        resources.push_async_callback(listener.aclose)
+        return listener
+
+    return serve
+
+
+async def ask(url: str, head: bytes) -> tuple[str, bytes]:
+    """Send one request and give the head and the body of the answer."""
+    peer = await RawPeer.dial(url)
+    peer.send(head)
+    answer = await peer.head(), await peer.rest()
+    await peer.aclose()
+    return answer
+
+
+# ---------------------------------------------------------------- listening
+
+
+async def test_the_url_names_the_port_that_the_kernel_chose(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    port = urlsplit(listener.url).port
+    assert listener.url == f"ws://127.0.0.1:{port}"
+    assert port != 0
+
+
+async def test_an_ipv6_address_is_put_in_brackets(doorman: Doorman) -> None:
+    listener = await websocket.listen("::1", 0, Doorman())
+    assert listener.url.startswith("ws://[::1]:")
+    link = await websocket.connect(listener.url, doorman)
+    assert link.peer == f"ws {listener.url.removeprefix('ws://')}"
+    link.abort()
+    await listener.aclose()
+
+
+async def test_a_host_name_is_resolved(doorman: Doorman) -> None:
+    listener = await websocket.listen("localhost", 0, Doorman())
+    port = urlsplit(listener.url).port
+    link = await websocket.connect(f"ws://localhost:{port}", doorman)
+    link.abort()
+    await listener.aclose()
+
+
+async def test_an_address_in_use_is_refused_with_its_name(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    port = urlsplit(listener.url).port
+    assert port is not None
+    with pytest.raises(ListenError, match="address already in use") as caught:
+        await websocket.listen("127.0.0.1", port, Doorman())
+    assert caught.value.address == listener.url
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("127.0.0.1", 70000), ("no.such.invalid", 0)])
+async def test_an_address_that_is_not_ours_is_refused(host: str, port: int) -> None:
+    with pytest.raises(ListenError):
+        await websocket.listen(host, port, Doorman())
+
+
+async def test_a_closed_listener_keeps_its_links_and_takes_no_more(serve: Serve, doorman: Doorman) -> None:
+    servers = Doorman()
+    listener = await serve(servers)
+    link = await websocket.connect(listener.url, doorman)
+    listener.close()
+    listener.close()
+    with pytest.raises(ConnectError, match="refused"):
+        await websocket.connect(listener.url, doorman)
+    link.send(b"still here")
+    assert await (await servers.guest()).received(1) == [b"still here"]
+
+
+async def test_ending_a_listener_closes_its_links_and_drops_unfinished_handshakes(
+    serve: Serve, doorman: Doorman
+) -> None:
+    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=3600))
+    await websocket.connect(listener.url, doorman)
+    hesitant = await RawPeer.dial(listener.url)
+    hesitant.send(b"GET / HTTP/1.1\r\n")
+    await hesitant.flush()
+    # Accepted in order, so the hesitant one is known to the listener when this one is answered.
+    await ask(listener.url, request("/", {"Host": "test"}))
+    await listener.aclose()
+    client = await doorman.guest()
+    assert await client.ended() is None
+    assert await hesitant.rest() == b""
+    await hesitant.aclose()
+
+
+async def test_no_more_than_the_allowed_connections_are_open(serve: Serve, doorman: Doorman) -> None:
+    servers = Doorman()
+    listener = await serve(servers, WebSocketLimits(max_connections=1))
+    first = await websocket.connect(listener.url, doorman)
+    with pytest.raises(HandshakeRefused) as caught:
+        await websocket.connect(listener.url, doorman)
+    assert (caught.value.status, caught.value.body) == (503, "too many connections")
+    first.close()
+    await (await servers.guest()).ended()
+    await websocket.connect(listener.url, doorman)
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Leave the process not one file descriptor more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.open(os.devnull, os.O_RDONLY)
+    gaps = [highest]
+    try:
+        # Fill the numbers below the highest one in use, then forbid those above.
+        ceiling = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))
+        while True:
+            try:
+                gaps.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                break
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in gaps:
+            os.close(fd)
+
+
+async def test_peers_are_turned_away_while_there_are_no_descriptors_and_welcome_afterwards(
+    serve: Serve, doorman: Doorman, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = await serve(Doorman())
+    loop = asyncio.get_running_loop()
+    target = urlsplit(listener.url)
+    with socket.socket() as peer:
+        peer.setblocking(False)
+        with no_more_descriptors():
+            await loop.sock_connect(peer, (target.hostname, target.port))
+            async with asyncio.timeout(20):
+                assert await loop.sock_recv(peer, 1) == b""
+    assert caplog.text.count("out of file descriptors") == 1
+    await websocket.connect(listener.url, doorman)
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+async def test_the_policy_sees_method_path_and_headers(serve: Serve, doorman: Doorman) -> None:
+    seen: list[HttpRequest] = []
+
+    def look(request: HttpRequest) -> HttpResponse | None:
+        seen.append(request)
+        return None
+
+    listener = await serve(Doorman(), http=look)
+    await websocket.connect(
+        f"{listener.url}/some/path?query=1", doorman, headers={"Authorization": "Bearer x"}
+    )
+    [request] = seen
+    assert (request.method, request.path) == ("GET", "/some/path")
+    assert request.headers["authorization"] == "Bearer x"
+    assert request.headers.get("Origin") is None
+
+
+async def test_the_policy_may_answer_instead(serve: Serve) -> None:
+    def health(request: HttpRequest) -> HttpResponse | None:
+        if request.path == "/healthz":
+            return HttpResponse(status=200, body=b'{"ok":true}', content_type="application/json")
+        return HttpResponse(status=404)
+
+    listener = await serve(Doorman(), http=health)
+    head, body = await ask(listener.url, request("/healthz", {"Host": "test"}))
+    assert head.startswith("HTTP/1.1 200 OK\r\n")
+    assert "content-type: application/json\r\n" in head.lower()
+    assert "connection: close\r\n" in head.lower()
+    assert body == b'{"ok":true}'
+    head, body = await ask(listener.url, request("/else", {"Host": "test"}))
+    assert head.startswith("HTTP/1.1 404 Not Found\r\n")
+    assert "content-length: 0\r\n" in head.lower()
+    assert body == b""
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_client_that_is_refused_learns_status_and_text(
+    serve: Serve, doorman: Doorman, status: int
+) -> None:
+    listener = await serve(Doorman(), http=lambda _: HttpResponse(status=status, body=b"no entry"))
+    with pytest.raises(HandshakeRefused) as caught:
+        await websocket.connect(listener.url, doorman)
+    assert (caught.value.status, caught.value.body) == (status, "no entry")
+    assert doorman.recorders == []
+
+
+async def test_a_policy_that_fails_tells_the_peer_nothing(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: HttpRequest) -> HttpResponse | None:
+        raise RuntimeError("secret detail")
+
+    listener = await serve(Doorman(), http=fail)
+    head, body = await ask(listener.url, request())
+    assert head.startswith("HTTP/1.1 500 ")
+    assert b"secret" not in body
+    assert "secret detail" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        request("/", {"Host": "test"}),
+        request("/", UPGRADE | {"Upgrade": "h2c"}),
+        request("/", UPGRADE | {"Connection": "keep-alive"}),
+        request("/", UPGRADE | {"Sec-WebSocket-Version": "12"}),
+        request("/", UPGRADE | {"Sec-WebSocket-Key": "short"}),
+        request("/", method="POST"),
+        request().replace(b"HTTP/1.1", b"HTTP/1.0"),
+        b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbroken\r\n\r\n",
+    ],
+)
+async def test_what_is_no_proper_upgrade_gets_a_400(serve: Serve, head: bytes) -> None:
+    servers = Doorman()
+    listener = await serve(servers)
+    answer, _ = await ask(listener.url, head)
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert servers.recorders == []
+
+
+async def test_upgrade_may_be_one_of_several_connection_options(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    peer = await RawPeer.dial(listener.url)
+    peer.send(request("/", UPGRADE | {"Connection": "keep-alive, Upgrade"}))
+    assert (await peer.head()).startswith("HTTP/1.1 101 ")
+    await peer.aclose()
+
+
+async def test_no_extension_and_no_subprotocol_is_agreed_to(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    peer = await RawPeer.dial(listener.url)
+    offers = {"Sec-WebSocket-Extensions": "permessage-deflate", "Sec-WebSocket-Protocol": "chat"}
+    peer.send(request("/", UPGRADE | offers))
+    head = (await peer.head()).lower()
+    assert head.startswith("http/1.1 101 ")
+    assert "sec-websocket-extensions" not in head
+    assert "sec-websocket-protocol" not in head
+    await peer.aclose()
+
+
+async def test_a_request_that_trickles_in_is_understood(serve: Serve) -> None:
+    servers = Doorman()
+    listener = await serve(servers)
+    peer = await RawPeer.dial(listener.url)
+    for byte in request():
+        peer.send(bytes([byte]))
+        await asyncio.sleep(0)
+    assert (await peer.head()).startswith("HTTP/1.1 101 ")
+    peer.send(frame(TEXT, b"hello"))
+    assert await (await servers.guest()).received(1) == [b"hello"]
+    await peer.aclose()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: te"])
+async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, beginning: bytes) -> None:
+    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=0.02))
+    peer = await RawPeer.dial(listener.url)
+    peer.send(beginning)
+    assert await peer.rest() == b""
+    await peer.aclose()
+
+
+async def test_an_endless_request_is_dropped(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    peer = await RawPeer.dial(listener.url)
+    peer.send(b"GET / HTTP/1.1\r\n", b"X: " + b"x" * 65536)
+    assert await peer.rest() == b""
+    await peer.aclose()
+
+
+# ---------------------------------------------------------------- connecting
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:1", "ws://", "127.0.0.1:1", "ws://127.0.0.1:1/#part", "ws://127.0.0.1:x", "ws://[::1"],
+)
+async def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConnectError):
+        await websocket.connect(url, Doorman())
+
+
+async def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConnectError, match="headers") as caught:
+        await websocket.connect("ws://user:hunter2@127.0.0.1:1", Doorman())
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_connecting_where_nobody_listens_fails_with_the_reason() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"ws://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConnectError, match="connection refused") as caught:
+            await websocket.connect(url, Doorman())
+    assert caught.value.address == url
+
+
+@pytest.fixture
+async def mute_server() -> AsyncIterator[tuple[str, asyncio.Queue[asyncio.StreamReader]]]:
+    """Accept connections and never answer; give the URL and the connections."""
+    arrivals: asyncio.Queue[asyncio.StreamReader] = asyncio.Queue()
+    writers: list[asyncio.StreamWriter] = []
+
+    def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        arrivals.put_nowait(reader)
+
+    server = await asyncio.start_server(arrive, "127.0.0.1", 0)
+    yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", arrivals
+    server.close()
+    for writer in writers:
+        writer.transport.abort()
+
+
+async def test_a_server_that_does_not_answer_is_given_up_and_hung_up_on(
+    mute_server: tuple[str, asyncio.Queue[asyncio.StreamReader]],
+) -> None:
+    url, arrivals = mute_server
+    with pytest.raises(ConnectError, match=r"no answer within 0\.05 s"):
+        await websocket.connect(url, Doorman(), timeout_s=0.05)
+    reader = await arrivals.get()
+    async with asyncio.timeout(20):
+        assert (await reader.read(-1)).startswith(b"GET / HTTP/1.1")
+
+
+async def test_a_cancelled_connect_leaves_nothing_open(
+    mute_server: tuple[str, asyncio.Queue[asyncio.StreamReader]],
+) -> None:
+    url, arrivals = mute_server
+    task = asyncio.create_task(websocket.connect(url, Doorman()))
+    reader = await arrivals.get()
+    await reader.readuntil(b"\r\n\r\n")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(20):
+        assert await reader.read(-1) == b""
+
+
+async def answering(answer: bytes) -> asyncio.Server:
+    """Serve one fixed answer and hang up."""
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    return await asyncio.start_server(respond, "127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"", "ended the connection during the handshake"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "refused with HTTP 200 hello"),
+        (b"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:1/\r\n\r\n", "refused with HTTP 302"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "upgrade"),
+    ],
+)
+async def test_a_server_that_does_not_upgrade_is_no_server(answer: bytes, message: str) -> None:
+    server = await answering(answer)
+    url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(ConnectError, match=message):
+        await websocket.connect(url, Doorman())
+    server.close()
+    await server.wait_closed()
+
+
+async def test_the_client_understands_another_implementation(doorman: Doorman) -> None:
+    async def echo(connection: ServerConnection) -> None:
+        async for message in connection:
+            await connection.send(message)
+        await connection.close(1011, "bye")
+
+    async with independent_serve(echo, "127.0.0.1", 0, max_size=None) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        link = await websocket.connect(f"ws://127.0.0.1:{port}", doorman)
+        client = await doorman.guest()
+        messages = [b"", b"x", b"x" * 126, b"x" * 65536, b"x" * 3_000_000]
+        for message in messages:
+            link.send(message)
+        assert await client.received(len(messages)) == messages
+        link.close()
+        assert await client.ended() is None
+
+
+async def test_a_server_that_dies_is_reported_as_lost(doorman: Doorman) -> None:
+    async def die(connection: ServerConnection) -> None:
+        connection.transport.abort()
+
+    async with independent_serve(die, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        await websocket.connect(f"ws://127.0.0.1:{port}", doorman)
+        assert isinstance(await (await doorman.guest()).ended(), ConnectionLost)
+
+
+# ---------------------------------------------------------------- TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a key and a certificate for 127.0.0.1, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test"
+    public = path.with_suffix(".crt")
+    made = subprocess.run(
+        [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", path, "-out", public],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        pytest.skip("openssl cannot make a certificate here")
+    with path.open("ab") as file:
+        file.write(public.read_bytes())
+    return path
+
+
+async def test_a_secure_url_is_spoken_to_over_tls(certificate: Path, doorman: Doorman) -> None:
+    async def echo(connection: ServerConnection) -> None:
+        async for message in connection:
+            await connection.send(message)
+
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(certificate)
+    trusting = ssl.create_default_context(cafile=certificate)
+    async with independent_serve(echo, "127.0.0.1", 0, ssl=server_side, max_size=None) as server:
+        url = f"wss://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        with pytest.raises(ConnectError, match="certificate"):
+            await websocket.connect(url, doorman)
+        link = await websocket.connect(url, doorman, ssl_context=trusting)
+        client = await doorman.guest()
+        link.send(b"x" * 1_000_000)
+        assert await client.received(1) == [b"x" * 1_000_000]
+        link.close()
+        assert await client.ended() is None
+
+
+# ---------------------------------------------------------------- start-up
+
+
+def test_only_the_websocket_modules_import_the_websocket_library() -> None:
+    program = (
+        "import sys\n"
+        "import paddock.transport.memory, paddock.transport.stdio, paddock.transport.unix\n"
+        "print([name for name in ('picows', 'aiofastnet', 'ssl', 'multidict') if name in sys.modules])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    # asyncio itself imports ssl.
+    assert found.stdout.strip() == "['ssl']"

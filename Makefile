@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format bench native lock clean
+.PHONY: help setup run test check format peer bench native lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,7 +30,10 @@ format: setup ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
-bench: setup ## Run the benchmarks
+peer: ## Install Codex's exec-server into .peer, for interop tests and benchmarks
+	@scripts/peer.sh
+
+bench: setup peer ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
 
 native: setup ## Recompile native/ if it has changed
@@ -40,6 +43,6 @@ lock: setup ## Renew requirements.lock from pyproject.toml
 	@scripts/lock.sh $(ARGS)
 
 clean: ## Remove everything that the other targets made
-	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -f src/paddock/native/paddock-spawner
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,8 +26,7 @@ from bench.errors import BenchError
 REPOSITORY = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache"
 
-PEER_VERSION = "0.166.0"
-PEER_INSTALL = f"npm install --prefix ~/.cache/paddock @openai/codex@{PEER_VERSION}"
+PEER_INSTALL = "make peer"
 PEER_VARIABLE = "PADDOCK_PEER"
 PEER_OPTIONS = ("exec-server", "--concurrent-requests", "32", "--listen", "ws://127.0.0.1:0")
 
@@ -197,9 +196,7 @@ def _find_peer() -> Path | None:
     places = (
         named,
         shutil.which("codex"),
-        REPOSITORY / script,
-        CACHE / "paddock" / script,
-        CACHE / script,
+        REPOSITORY / ".peer" / script,
     )
     for place in places:
         if place and Path(place).exists():

@@ -34,7 +34,7 @@ peer: ## Install Codex's exec-server into .peer, for interop tests and benchmark
 	@scripts/peer.sh
 
 bench: setup peer ## Run the benchmarks
-	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench --svg docs/benchmark.svg $(ARGS)
 
 native: setup ## Recompile native/ if it has changed
 	@$(BIN)/python hatch_build.py

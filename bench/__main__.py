@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.chart import chart
 from bench.errors import BenchError
 from bench.report import Line, table
 from bench.row import Row
@@ -70,6 +71,9 @@ def main() -> int:
     if other is None:
         print(f"The peer was not found. Install it with `{PEER_INSTALL}`,")
         print(f"or name its program in {PEER_VARIABLE}.")
+    if options.svg is not None and other is not None:
+        options.svg.write_text(chart(lines))
+        _say(f"chart written to {options.svg}")
     if options.json is not None:
         report = {"machine": machine, "lines": [line.as_json() for line in lines]}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
@@ -157,6 +161,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", metavar="N", type=int, help="this many rounds of each row")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write every round there too")
+    parser.add_argument("--svg", metavar="FILE", type=Path, help="write a chart of the ratios there")
     parser.add_argument("--paddock", metavar="COMMAND", type=_command, help="serve with this instead")
     parser.add_argument("--peer", metavar="COMMAND", type=_command, help="compare with this instead")
     return parser.parse_args()

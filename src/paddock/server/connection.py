@@ -21,7 +21,7 @@ from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
 from paddock.server.dispatch import Dispatcher, Then
-from paddock.server.session import Session
+from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.transport.link import Link
 
@@ -49,6 +49,8 @@ class ClientConnection:
     def __init__(self, link: Link, services: Services, on_closed: Callable[[ClientConnection], None]) -> None:
         self.services = services
         self.capabilities = ClientCapabilities()
+        self.unanswered_starts: set[SessionProcess] = set()
+        """Processes whose events wait for the answer to their start."""
         self._link = link
         self._on_closed = on_closed
         settings = services.settings
@@ -134,6 +136,9 @@ class ClientConnection:
         """End the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
+        for entry in self.unanswered_starts:
+            entry.begin_unanswered()
+        self.unanswered_starts.clear()
 
     # --- requests -----------------------------------------------------------
 

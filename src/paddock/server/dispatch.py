@@ -119,9 +119,7 @@ class Dispatcher:
     def _done(self, call: Call, queue: _Queue, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         queue.running -= 1
-        if self._is_closed or task.cancelled():
-            # Nobody is left to hear it; `exception()` marks it as looked at.
-            _ = task.cancelled() or task.exception()
+        if task.cancelled():
             return
         error = task.exception()
         if error is None:

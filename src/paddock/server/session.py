@@ -61,6 +61,15 @@ class SessionProcess:
         if self.start.cancelled() or self.start.exception() is not None:
             raise UnknownProcess(self.managed.description.process_id)
 
+    def begin_unanswered(self) -> None:
+        """Nobody is left to hear that it was started: its events begin when it is."""
+        assert self.start is not None
+        self.start.add_done_callback(self._begin_if_started)
+
+    def _begin_if_started(self, start: asyncio.Task[StartResult]) -> None:
+        if not start.cancelled() and start.exception() is None:
+            self.managed.begin()
+
     @property
     def is_starting(self) -> bool:
         """Whether the start is still under way."""

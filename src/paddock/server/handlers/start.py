@@ -56,6 +56,7 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
     plan = plan_start(connection.services.settings, params)
     entry = session.admit(plan.description)
     entry.start = session.run(_spawn(connection, entry, plan))
+    connection.unanswered_starts.add(entry)
     if key is not None:
         session.remember_start(key, entry.start)
     return _answer(connection, entry, entry.start)
@@ -72,28 +73,21 @@ async def _answer(
     process_id = entry.managed.description.process_id
     try:
         result = await asyncio.shield(start)
-    except asyncio.CancelledError:
-        # The connection is gone and nobody will read the answer: events begin when the start is done.
-        start.add_done_callback(partial(_begin_if_started, entry))
-        raise
     except RequestError as error:
+        connection.unanswered_starts.discard(entry)
         failed = FailedEvent(process_id=process_id, message=str(error))
         return Then(error, partial(connection.notify, "process/failed", failed, is_optional=True))
     return Then(result, partial(_announce, connection, entry))
 
 
 def _announce(connection: ClientConnection, entry: SessionProcess) -> None:
+    connection.unanswered_starts.discard(entry)
     process = entry.managed
     event = StartedEvent(
         process_id=process.description.process_id, started_at_ms=int(process.started_at_s * 1000)
     )
     connection.notify("process/started", event, is_optional=True)
     process.begin()
-
-
-def _begin_if_started(entry: SessionProcess, start: asyncio.Task[StartResult]) -> None:
-    if not start.cancelled() and start.exception() is None:
-        entry.managed.begin()
 
 
 async def _spawn(connection: ClientConnection, entry: SessionProcess, plan: Plan) -> StartResult:

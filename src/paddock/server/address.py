@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paddock.errors import ListenError
 
-FORMS = "expected ws://IP:PORT, unix:///path or stdio"
+FORMS = "expected ws://IP:PORT, wss://IP:PORT, unix:///path or stdio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,15 @@ class WebSocketAddress:
     """A literal IP address and a port; port 0 lets the kernel choose."""
 
     host: str
+    """Never an IPv4 address in the form of an IPv6 one: that is written as what it is."""
     port: int
+    is_secure: bool = False
+    """Whether the user wrote `wss`, and so insists on TLS."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return ipaddress.ip_address(self.host).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +52,14 @@ def parse_listen_address(text: str) -> ListenAddress:
                 text, "the path of a unix socket must be absolute, as in unix:///run/paddock.sock"
             )
         return UnixAddress(path)
-    if text.startswith("ws://"):
+    if text.startswith(("ws://", "wss://")):
         return _parse_websocket(text)
     raise ListenError(text, f"unsupported address; {FORMS}")
 
 
 def _parse_websocket(text: str) -> WebSocketAddress:
-    host, colon, port = text.removeprefix("ws://").removesuffix("/").rpartition(":")
+    scheme, _, rest = text.partition("://")
+    host, colon, port = rest.removesuffix("/").rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     try:
         address = ipaddress.ip_address(host[1:-1] if is_bracketed else host)
@@ -62,4 +71,7 @@ def _parse_websocket(text: str) -> WebSocketAddress:
         raise ListenError(
             text, f"the port {port!r} is not a number from 0 to 65535; 0 lets the kernel choose"
         )
-    return WebSocketAddress(str(address), int(port))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        # The kernel would listen on the IPv4 address, so every check must see that one.
+        address = address.ipv4_mapped
+    return WebSocketAddress(str(address), int(port), scheme == "wss")

@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paddock.journal import Journal
 from paddock.transport.link import Accept, Link
 
 if TYPE_CHECKING:
     from paddock.transport.link import Receiver
 
-_log = logging.getLogger(__name__)
+_journal = Journal(logging.getLogger(__name__))
 
 
 def _nothing() -> None:
@@ -58,7 +59,7 @@ class Delivery:
         try:
             self._receiver = accept(self._link)
         except Exception as error:
-            _log.exception("no receiver for %s; dropping it", self._link.peer)
+            _journal.error("connection has no receiver", error=error, peer=self._link.peer)
             self.fail(error)
 
     def deliver(self, message: bytes) -> None:
@@ -126,8 +127,8 @@ class Delivery:
         try:
             if self._receiver is not None:
                 self._receiver.link_closed(self._fault or error)
-        except Exception:
-            _log.exception("the receiver of %s failed to take its end", self._link.peer)
+        except Exception as fault:
+            _journal.error("receiver failed at the end", error=fault, peer=self._link.peer)
         finally:
             self._receiver = None
             self._ended()
@@ -146,7 +147,7 @@ class Delivery:
             self._reopen()
 
     def _blame_receiver(self, error: Exception) -> None:
-        _log.error("the receiver of %s failed; dropping the link", self._link.peer, exc_info=error)
+        _journal.error("receiver failed", error=error, peer=self._link.peer)
         self.fail(error)
 
 

@@ -7,7 +7,7 @@ whoever passes an `HttpPolicy` to `websocket.listen`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class HttpResponse:
     status: int
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers."""
 
 
 HttpPolicy = Callable[[HttpRequest], HttpResponse | None]

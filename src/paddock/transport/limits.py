@@ -55,7 +55,13 @@ class WebSocketLimits(TransportLimits):
     """Drop the link if not one byte came in this long after a ping; None = tolerate silence."""
 
     handshake_timeout_s: float = 10.0
-    """A peer that has not completed its upgrade request by then is dropped."""
+    """A peer that has not completed its upgrade request by then is dropped; so is one that has not
+    completed the TLS handshake before it."""
+
+    max_handshakes: int = 256
+    """Peers of one listener that may be in the middle of their handshake, or of getting an answer instead
+    of one; when another comes, the one that has been at it longest is dropped. Whoever opens connections
+    and says nothing takes at most so many descriptors, and a client that is quick gets through."""
 
     @property
     def largest_frame_bytes(self) -> int:

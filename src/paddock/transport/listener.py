@@ -14,9 +14,10 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
+from paddock.journal import Journal
 from paddock.transport.link import Link
 
-_log = logging.getLogger(__name__)
+_journal = Journal(logging.getLogger(__name__))
 
 # Peers that may wait between two turns of the event loop. The kernel caps it at net.core.somaxconn.
 BACKLOG: Final = 128
@@ -92,7 +93,7 @@ class DoorSocket(socket.socket):
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or self._reserve < 0:
                 raise
-            _log.warning("out of file descriptors; turning a peer away")
+            _journal.warning("connection refused", reason="out of file descriptors")
             self._turn_away()
             raise BlockingIOError(errno.EAGAIN, "turned a peer away") from error
 

@@ -23,15 +23,17 @@ from urllib.parse import urlsplit
 import picows
 
 from paddock.errors import ConnectError, HandshakeRefused, ListenError
+from paddock.journal import Journal
 from paddock.transport.delivery import Introduction
+from paddock.transport.handshake import HandshakeDoor, Handshakes
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import BACKLOG, DoorSocket, Listener, OpenLinks
+from paddock.transport.listener import BACKLOG, Listener, OpenLinks
 from paddock.transport.reason import reason_of
 from paddock.transport.websocket_link import WebSocketLink, address_text
 
-_log = logging.getLogger(__name__)
+_journal = Journal(logging.getLogger(__name__))
 
 _FULL: Final = HttpResponse(status=503, body=b"too many connections")
 _POLICY_FAILED: Final = HttpResponse(status=500, body=b"internal error")
@@ -47,19 +49,23 @@ async def listen(
     accept: Accept,
     limits: WebSocketLimits | None = None,
     http: HttpPolicy = _upgrade_everything,
+    *,
+    ssl_context: ssl.SSLContext | None = None,
 ) -> Listener:
     """Listen on one address; port 0 lets the kernel choose. Raises `ListenError`.
 
+    With `ssl_context` every connection is encrypted, and the URL says wss.
     `http` is called for each request before the upgrade and must not block. Requests
     that it never sees get a 400: other methods than GET, other versions than HTTP/1.1,
     a body, a head over 16 KiB. So does a request that `http` lets through and that is
     no proper websocket upgrade.
     """
     limits = limits or WebSocketLimits()
-    sock = await _bind(host, port)
-    url = f"ws://{address_text(sock.getsockname())}"
+    scheme = "ws" if ssl_context is None else "wss"
+    sock = await _bind(scheme, host, port)
+    url = f"{scheme}://{address_text(sock.getsockname())}"
     listener = _WebSocketListener(url, accept, limits, http)
-    await listener.start(sock)
+    await listener.start(sock, ssl_context)
     return listener
 
 
@@ -75,10 +81,12 @@ async def connect(
     """Connect to a ws:// or wss:// URL.
 
     Raises `ConnectError`, or `HandshakeRefused` when the server answered with an HTTP
-    status, or what `accept` raises. Redirects and proxies are not followed: the headers
-    may hold credentials. Nothing is left open if this raises or is cancelled.
+    status, or what `accept` raises. The headers may hold credentials: they are in none of
+    these errors, and redirects and proxies are not followed. Nothing is left open if this
+    raises or is cancelled.
     """
     host, port, is_secure = _target(url)
+    _check_headers(url, headers or {})
     if is_secure and ssl_context is None:
         ssl_context = ssl.create_default_context()
     introduction = Introduction(accept)
@@ -114,17 +122,26 @@ class _WebSocketListener(Listener):
         self._limits = limits
         self._http = http
         self._links = OpenLinks(limits.max_connections)
+        self._handshakes = Handshakes(limits.max_handshakes)
         self._server: _Server
         self._is_closed = False
 
-    async def start(self, sock: socket.socket) -> None:
+    async def start(self, sock: HandshakeDoor, ssl_context: ssl.SSLContext | None) -> None:
+        sock.handshakes = self._handshakes
+        # asyncio's own are 60 s and 30 s, which a peer that says nothing would get.
+        tls_options: dict[str, Any] = {
+            "ssl": ssl_context,
+            "ssl_handshake_timeout": self._limits.handshake_timeout_s,
+            "ssl_shutdown_timeout": self._limits.close_timeout_s,
+        }
         server = await picows.ws_create_server(
             self._route,
             sock=sock,
             backlog=BACKLOG,
             websocket_handshake_timeout=self._limits.handshake_timeout_s,
             max_frame_size=self._limits.largest_frame_bytes,
-            logger_name=_log,
+            logger_name=_discreet_log(),
+            **(tls_options if ssl_context is not None else {}),
             # WebSocketLink does both: the automatic pong ignores back-pressure, and the
             # automatic ping insists on an answer.
             enable_auto_pong=False,
@@ -145,6 +162,7 @@ class _WebSocketListener(Listener):
         # What is left are connections in the middle of their handshake, or of being accepted.
         await asyncio.sleep(0)
         self._server.abort_clients()
+        await self._handshakes.aclose()
         await self._server.wait_closed()
 
     def _route(
@@ -154,29 +172,43 @@ class _WebSocketListener(Listener):
         if answer is not None:
             return picows.WSUpgradeResponseWithListener(_to_picows(answer), None)
         _tolerate_connection_list(request)
-        return WebSocketLink(self._accept, self._limits, started=self._links.add, ended=self._links.remove)
+        return WebSocketLink(self._accept, self._limits, started=self._upgraded, ended=self._links.remove)
+
+    def _upgraded(self, link: WebSocketLink) -> None:
+        self._handshakes.end(link.descriptor)
+        self._links.add(link)
 
     def _answer(self, request: picows.WSUpgradeRequest) -> HttpResponse | None:
-        target = request.path.decode("latin-1")
+        path = request.path.decode("latin-1").partition("?")[0]
         try:
-            answer = self._http(
-                HttpRequest(request.method.decode("latin-1"), target.partition("?")[0], request.headers)
-            )
-        except Exception:
+            answer = self._http(HttpRequest(request.method.decode("latin-1"), path, request.headers))
+        except Exception as error:
             # picows would send the text of the exception to the peer.
-            _log.exception("the HTTP policy failed on %s", target)
+            _journal.error("HTTP policy failed", error=error, path=path)
             return _POLICY_FAILED
         if answer is None and (self._is_closed or self._links.is_full):
+            _journal.warning("connection refused", reason="too many connections")
             return _FULL
         return answer
 
 
-async def _bind(host: str, port: int) -> socket.socket:
-    address = f"ws://{address_text((host, port))}"
-    sock: socket.socket | None = None
+def _discreet_log() -> logging.Logger:
+    """Give picows a log for faults alone.
+
+    It would tell of each connection, as the server does in its own words, and at its finest
+    level of each request, with the credentials in it.
+    """
+    log = logging.getLogger(f"{__name__}.picows")
+    log.setLevel(logging.WARNING)
+    return log
+
+
+async def _bind(scheme: str, host: str, port: int) -> HandshakeDoor:
+    address = f"{scheme}://{address_text((host, port))}"
+    sock: HandshakeDoor | None = None
     try:
         family, sockaddr = (await _resolve(host, port))[0]
-        sock = DoorSocket(family, socket.SOCK_STREAM)
+        sock = HandshakeDoor(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # One address means one address: [::] must not take IPv4 as well.
@@ -223,6 +255,13 @@ def _target(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port or (443 if is_secure else 80), is_secure
 
 
+def _check_headers(url: str, headers: Mapping[str, str]) -> None:
+    """Refuse what would end a header and begin another one, or what a server would quote in its refusal."""
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise ConnectError(url, f"the header {name} holds characters that HTTP does not allow")
+
+
 async def _dial(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
@@ -266,7 +305,7 @@ async def _upgrade(
             max_redirects=0,
             websocket_handshake_timeout=None,
             max_frame_size=limits.largest_frame_bytes,
-            logger_name=_log,
+            logger_name=_discreet_log(),
             enable_auto_pong=False,
             use_aiofastnet=True,
         )
@@ -285,10 +324,10 @@ async def _upgrade(
 
 
 def _to_picows(answer: HttpResponse) -> picows.WSUpgradeResponse:
-    headers = {"Content-Type": answer.content_type}
+    headers = {**answer.headers, "Content-Type": answer.content_type}
     if not answer.body:
         # picows omits the length of an empty body, and clients would wait for one.
-        headers = {"Content-Length": "0"}
+        headers = {**answer.headers, "Content-Length": "0"}
     response: picows.WSUpgradeResponse = picows.WSUpgradeResponse.create_ok_response(answer.body, headers)
     response.status = HTTPStatus(answer.status)
     return response

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
+# Looked up once, not per message.
+_TEXT: Final = WSMsgType.TEXT
+_BINARY: Final = WSMsgType.BINARY
+
 # 1005 is never on the wire; it stands for a close frame without a code (RFC 6455, 7.1.5).
 _NO_CLOSE_CODE: Final = 1005
 _CLEAN_CLOSE_CODES: Final = frozenset((1000, 1001, _NO_CLOSE_CODE))
@@ -43,7 +47,7 @@ class WebSocketLink(WSListener, Link):
         accept: Accept,
         limits: WebSocketLimits,
         *,
-        started: Callable[[Link], None] = _nobody_cares,
+        started: Callable[[WebSocketLink], None] = _nobody_cares,
         ended: Callable[[Link], None] = _nobody_cares,
     ) -> None:
         self.peer = "ws"
@@ -66,11 +70,17 @@ class WebSocketLink(WSListener, Link):
         """See `Link`."""
         return self._stream.get_write_buffer_size()
 
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor below, from `started` on."""
+        fd: int = self._stream.get_extra_info("socket").fileno()
+        return fd
+
     def send(self, message: bytes | bytearray) -> None:
         """See `Link`."""
         if self._delivery.is_open:
             self.burst.sending()
-            self._ws.send(WSMsgType.TEXT, message)
+            self._ws.send(_TEXT, message)
 
     def pause_reading(self) -> None:
         """See `Link`."""
@@ -106,7 +116,8 @@ class WebSocketLink(WSListener, Link):
         self._ws = transport
         self._stream = transport.underlying_transport
         self.burst = _Burst(self._stream.get_extra_info("socket"))
-        self.peer = f"ws {address_text(self._stream.get_extra_info('peername'))}"
+        scheme = "ws" if self._stream.get_extra_info("ssl_object") is None else "wss"
+        self.peer = f"{scheme} {address_text(self._stream.get_extra_info('peername'))}"
         self._stream.set_protocol(_Tap(self._stream.get_protocol(), self, transport, self._heartbeat))
         self._stream.set_write_buffer_limits(
             high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
@@ -121,7 +132,7 @@ class WebSocketLink(WSListener, Link):
         """Hand a whole message up; leave the rest to the slow path."""
         kind = frame.msg_type
         if (
-            (kind == WSMsgType.TEXT or kind == WSMsgType.BINARY)
+            (kind is _TEXT or kind is _BINARY)
             and frame.fin
             and self._assembly is None
             and not (frame.rsv1 or frame.rsv2 or frame.rsv3)

@@ -20,6 +20,9 @@ from paddock.server.address import (
         ("ws://127.0.0.1:0", WebSocketAddress("127.0.0.1", 0)),
         ("ws://[::1]:4100", WebSocketAddress("::1", 4100)),
         ("ws://127.0.0.1:4100/", WebSocketAddress("127.0.0.1", 4100)),
+        ("wss://127.0.0.1:4100", WebSocketAddress("127.0.0.1", 4100, is_secure=True)),
+        ("ws://[::ffff:127.0.0.1]:0", WebSocketAddress("127.0.0.1", 0)),
+        ("ws://[::ffff:0.0.0.0]:0", WebSocketAddress("0.0.0.0", 0)),
         ("unix:///run/p.sock", UnixAddress("/run/p.sock")),
         ("stdio", StdioAddress()),
         ("stdio://", StdioAddress()),
@@ -45,3 +48,26 @@ def test_an_address_is_read(text: str, address: ListenAddress) -> None:
 def test_a_bad_address_is_refused_with_the_way_out(text: str, reason: str) -> None:
     with pytest.raises(ListenError, match=reason):
         parse_listen_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_loopback"),
+    [
+        ("ws://127.0.0.1:0", True),
+        ("ws://127.1.2.3:0", True),
+        ("ws://[::1]:0", True),
+        ("ws://[0:0::1]:0", True),
+        ("ws://[::ffff:127.0.0.1]:0", True),
+        ("ws://0.0.0.0:0", False),
+        ("ws://[::]:0", False),
+        ("ws://[::ffff:0.0.0.0]:0", False),
+        ("ws://[::ffff:10.0.0.1]:0", False),
+        ("ws://10.0.0.1:0", False),
+        ("ws://169.254.1.1:0", False),
+        ("ws://[fe80::1]:0", False),
+    ],
+)
+def test_an_address_that_only_this_machine_can_reach_is_known(text: str, is_loopback: bool) -> None:
+    address = parse_listen_address(text)
+    assert isinstance(address, WebSocketAddress)
+    assert address.is_loopback == is_loopback

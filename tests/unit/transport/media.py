@@ -14,6 +14,7 @@ from paddock.transport.descriptor import DescriptorTransport
 from paddock.transport.limits import TransportLimits, WebSocketLimits
 from paddock.transport.lines import LineLink
 from paddock.transport.link import Accept
+from tests import tls
 from tests.unit.transport.recorder import Doorman, Recorder
 
 Join = Callable[["Meeting", Accept, TransportLimits], Awaitable[None]]
@@ -54,6 +55,14 @@ async def _over_websocket(meeting: Meeting, accept: Accept, limits: TransportLim
     await websocket.connect(listener.url, meeting.doorman, client_limits)
 
 
+async def _over_wss(meeting: Meeting, accept: Accept, limits: TransportLimits) -> None:
+    ws_limits = WebSocketLimits(**dataclasses.asdict(limits))
+    listener = await websocket.listen("127.0.0.1", 0, accept, ws_limits, ssl_context=tls.server_context())
+    meeting.resources.push_async_callback(listener.aclose)
+    client_limits = dataclasses.replace(ws_limits, max_frame_bytes=1 << 30)
+    await websocket.connect(listener.url, meeting.doorman, client_limits, ssl_context=tls.client_context())
+
+
 async def _over_unix(meeting: Meeting, accept: Accept, limits: TransportLimits) -> None:
     path = meeting.directory / "socket"
     listener = await unix.listen(path, accept, limits)
@@ -83,6 +92,7 @@ async def _over_memory(meeting: Meeting, accept: Accept, limits: TransportLimits
 
 _JOINS: dict[str, Join] = {
     "websocket": _over_websocket,
+    "wss": _over_wss,
     "unix": _over_unix,
     "socketpair": _over_socketpair,
     "pipes": _over_pipes,
@@ -90,5 +100,5 @@ _JOINS: dict[str, Join] = {
 }
 
 MEDIA = tuple(_JOINS)
-MEDIA_WITH_OPENER = ("websocket", "unix", "socketpair", "memory")
-MEDIA_WITH_LISTENER = ("websocket", "unix")
+MEDIA_WITH_OPENER = ("websocket", "wss", "unix", "socketpair", "memory")
+MEDIA_WITH_LISTENER = ("websocket", "wss", "unix")

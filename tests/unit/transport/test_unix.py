@@ -254,7 +254,7 @@ async def test_another_user_is_turned_away(caplog: pytest.LogCaptureFixture) -> 
             assert await hung_up(stranger)
         await listener.aclose()
     assert servers.recorders == []
-    assert f"uid {nobody}: only uid 0 may connect" in caplog.text
+    assert f'uid {nobody}" reason="only uid 0 may connect"' in caplog.text
 
 
 def test_only_the_own_user_and_root_are_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,120 @@
+"""Websockets over TLS: what differs from plain ones. What a link promises is tested in test_contract."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+from websockets.asyncio.client import connect as independent_connect
+
+from paddock.errors import ConnectError
+from paddock.transport import websocket
+from paddock.transport.limits import WebSocketLimits
+from paddock.transport.listener import Listener
+from tests import tls
+from tests.unit.transport.raw_peer import RawPeer, request
+from tests.unit.transport.recorder import PATIENCE_S, Doorman
+
+# What a client sends first, up to the middle of its hello.
+HALF_A_HELLO = bytes.fromhex("16030100c8010000c40303")
+
+
+@pytest.fixture
+async def guests() -> Doorman:
+    """Receive at the server's end."""
+    return Doorman()
+
+
+@pytest.fixture
+async def listener(guests: Doorman) -> AsyncIterator[Listener]:
+    """Listen with TLS."""
+    listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
+    yield listener
+    await listener.aclose()
+
+
+async def _listen(guests: Doorman, handshake_timeout_s: float) -> Listener:
+    limits = WebSocketLimits(handshake_timeout_s=handshake_timeout_s)
+    return await websocket.listen("127.0.0.1", 0, guests, limits, ssl_context=tls.server_context())
+
+
+async def test_the_url_says_that_it_is_encrypted(listener: Listener) -> None:
+    assert listener.url.startswith("wss://127.0.0.1:")
+
+
+async def test_an_independent_client_is_understood(listener: Listener, guests: Doorman) -> None:
+    async with independent_connect(listener.url, ssl=tls.client_context()) as client:
+        await client.send("hello")
+        guest = await guests.guest()
+        assert await guest.received(1) == [b"hello"]
+        guest.link.send(b"welcome")
+        assert await client.recv() == "welcome"
+
+
+async def test_an_unknown_authority_is_not_trusted(listener: Listener, guests: Doorman) -> None:
+    with pytest.raises(ConnectError, match="certificate is not trusted: unable to get"):
+        await websocket.connect(listener.url, Doorman())
+    assert guests.recorders == []
+
+
+async def test_a_certificate_for_another_name_is_not_trusted(guests: Doorman) -> None:
+    listener = await websocket.listen("127.0.0.2", 0, guests, ssl_context=tls.server_context())
+    with pytest.raises(ConnectError, match="certificate is not trusted"):
+        await websocket.connect(listener.url, Doorman(), ssl_context=tls.client_context())
+    assert guests.recorders == []
+    await listener.aclose()
+
+
+async def test_a_peer_that_speaks_without_tls_is_dropped_and_others_are_served(
+    listener: Listener, guests: Doorman, doorman: Doorman
+) -> None:
+    plain = await RawPeer.dial(listener.url)
+    plain.send(request())
+    assert b"101" not in await plain.rest()
+    await plain.aclose()
+    link = await websocket.connect(listener.url, doorman, ssl_context=tls.client_context())
+    link.send(b"hello")
+    assert await (await guests.guest()).received(1) == [b"hello"]
+
+
+@pytest.mark.parametrize("beginning", [b"", HALF_A_HELLO])
+async def test_a_peer_that_does_not_finish_the_tls_handshake_is_dropped(beginning: bytes) -> None:
+    listener = await _listen(Doorman(), handshake_timeout_s=0.05)
+    peer = await RawPeer.dial(listener.url)
+    peer.send(beginning)
+    assert await peer.rest() == b""
+    await peer.aclose()
+    await listener.aclose()
+
+
+async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -> None:
+    listener = await _listen(Doorman(), handshake_timeout_s=1.0)
+    host, port = listener.url.removeprefix("wss://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
+    writer.write(b"GET / HTTP/1.1\r\nHost: te")
+    async with asyncio.timeout(PATIENCE_S):
+        assert await reader.read() == b""
+    writer.transport.abort()
+    await listener.aclose()
+
+
+async def test_ending_a_listener_drops_unfinished_tls_handshakes(listener: Listener) -> None:
+    hesitant = await RawPeer.dial(listener.url)
+    hesitant.send(HALF_A_HELLO)
+    await hesitant.flush()
+    # Accepted in order, so the hesitant one is known to the listener when this one is answered.
+    async with independent_connect(listener.url, ssl=tls.client_context()):
+        pass
+    await listener.aclose()
+    assert await hesitant.rest() == b""
+    await hesitant.aclose()
+
+
+async def test_a_connection_uses_a_version_of_tls_that_is_safe(listener: Listener) -> None:
+    host, port = listener.url.removeprefix("wss://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
+    channel: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    assert channel.version() == "TLSv1.3"
+    writer.transport.abort()

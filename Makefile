@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format peer bench native lock clean
+.PHONY: help setup run test check format reference peer bench native lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -20,15 +20,19 @@ run: setup ## Start the server
 test: setup ## Run the whole test suite (ARGS="-k name" narrows it)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-check: setup ## Lint, formatting, types and layers
+check: setup ## Lint, formatting, types, layers and references
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.reference --check
 
 format: setup ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
+
+reference: setup ## Write docs/reference/ from the code
+	@$(BIN)/python -m scripts.reference
 
 peer: ## Install Codex's exec-server into .peer, for interop tests and benchmarks
 	@scripts/peer.sh
@@ -45,4 +49,4 @@ lock: setup ## Renew requirements.lock from pyproject.toml
 clean: ## Remove everything that the other targets made
 	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -f src/paddock/native/paddock-spawner
-	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

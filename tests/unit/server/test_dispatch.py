@@ -21,6 +21,7 @@ class Bench:
     def __init__(self, concurrency: int) -> None:
         self.begun: list[int] = []
         self.finished: list[tuple[int, Any]] = []
+        self.waited: set[int] = set()
         self.gates: dict[int, asyncio.Future[Any]] = {}
         self.heard: asyncio.Future[None] | None = None
         self.dispatcher = Dispatcher(concurrency, self.handle, self.finish)
@@ -39,8 +40,10 @@ class Bench:
     async def wait(self, gate: asyncio.Future[Any]) -> Any:
         return await gate
 
-    def finish(self, call: Call, result: Any, error: Exception | None) -> None:
+    def finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
         assert isinstance(call.id, int)
+        if since_s:
+            self.waited.add(call.id)
         self.finished.append((call.id, error or result))
         if self.heard is not None and not self.heard.done():
             self.heard.set_result(None)
@@ -97,6 +100,19 @@ async def test_a_bound_of_one_is_strictly_serial_for_control_requests_too() -> N
     assert [number for number, _ in bench.finished] == [1, -2]
 
 
+async def test_only_a_call_that_waited_for_its_turn_or_in_its_handler_is_said_to_have_waited() -> None:
+    bench = Bench(1)
+    bench.submit(-1)
+    bench.submit(2)
+    bench.submit(-3)
+    await asyncio.sleep(0)
+
+    await bench.open(2)
+
+    assert [number for number, _ in bench.finished] == [-1, 2, -3]
+    assert bench.waited == {2, -3}
+
+
 async def test_an_error_of_a_handler_is_its_outcome() -> None:
     problem = InvalidRequest("no")
     outcomes: list[Exception | None] = []
@@ -104,7 +120,7 @@ async def test_an_error_of_a_handler_is_its_outcome() -> None:
     def refuse(_: Call) -> Any:
         raise problem
 
-    dispatcher = Dispatcher(2, refuse, lambda _call, _result, error: outcomes.append(error))
+    dispatcher = Dispatcher(2, refuse, lambda _call, _result, error, _since: outcomes.append(error))
     dispatcher.submit(Call(1, ORDINARY, NoParams(), size_bytes=0))
 
     assert outcomes == [problem]

@@ -1,0 +1,115 @@
+"""docs/reference/cli.md: every command with its options.
+
+The parser is walked and not asked for its help, whose layout differs between versions of
+Python and between terminals.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from paddock.cli.main import build_parser
+from scripts.reference.markdown import anchor, code, document, fence, table
+
+APPENDED_DEFAULT = " (default: %(default)s)"
+"""What BooleanOptionalAction puts behind a help text before Python 3.13, and not since."""
+
+
+def page() -> str:
+    """The whole page."""
+    parser = build_parser()
+    verbs = dict(_verbs(parser))
+    links = {name: f"[{code(f'paddock {name}')}]({anchor(f'paddock {name}')})" for name in verbs}
+    contents = table(("command", "purpose"), ((links[name], verbs[name][1]) for name in verbs))
+    return document(
+        "Command line",
+        parser.description or "",
+        contents,
+        _options(parser),
+        fence(parser.epilog or ""),
+        *(_section(verb) for verb, _ in verbs.values()),
+    )
+
+
+def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[argparse.ArgumentParser, str]]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            purposes = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, verb in action.choices.items():
+                yield name, (verb, purposes.get(name, ""))
+
+
+def _section(parser: argparse.ArgumentParser) -> str:
+    parts = [
+        f"## {parser.prog}",
+        fence(_usage(parser)),
+        parser.description or "",
+        _options(parser),
+        fence(parser.epilog) if parser.epilog else "",
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts if part)
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    if parser.usage:
+        return parser.usage % {"prog": parser.prog}
+    words = [parser.prog]
+    if any(action.option_strings and _is_shown(action) for action in parser._actions):
+        words.append("[OPTION]...")
+    words += [_positional(action) for action in parser._actions if not action.option_strings]
+    return " ".join(words)
+
+
+def _positional(action: argparse.Action) -> str:
+    name = _metavar(action)
+    match action.nargs:
+        case "?":
+            return f"[{name}]"
+        case "*" | argparse.REMAINDER:
+            return f"[{name}]..."
+        case "+":
+            return f"{name}..."
+    return name
+
+
+def _metavar(action: argparse.Action) -> str:
+    if isinstance(action.metavar, str):
+        return action.metavar
+    if action.choices is not None:
+        return "|".join(map(str, action.choices))
+    return action.dest.upper()
+
+
+def _options(parser: argparse.ArgumentParser) -> str:
+    """The arguments in the groups in which they were declared; `--help`, which all have, left out."""
+    parts = []
+    for group in parser._action_groups:
+        actions = [action for action in group._group_actions if _is_shown(action)]
+        if not actions:
+            continue
+        # The title of the groups that every parser has differs between versions of Python.
+        if group not in (parser._optionals, parser._positionals):
+            parts.append(f"**{group.title}**" + (f": {group.description}" if group.description else ""))
+        parts.append(table(("argument", "meaning"), ((_signature(each), _help(each)) for each in actions)))
+    return "\n\n".join(parts)
+
+
+def _is_shown(action: argparse.Action) -> bool:
+    is_hidden = action.help == argparse.SUPPRESS
+    return not is_hidden and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
+
+
+def _signature(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return code(_positional(action))
+    value = "" if action.nargs == 0 else f" {_metavar(action)}"
+    return ", ".join(code(f"{flag}{value}") for flag in action.option_strings)
+
+
+def _help(action: argparse.Action) -> str:
+    if isinstance(action, argparse._VersionAction):
+        # Its own text is argparse's, and is translated.
+        return "print the version and exit"
+    text = (action.help or "").removesuffix(APPENDED_DEFAULT)
+    return " ".join((text % {**vars(action), "prog": "paddock"}).split())

@@ -1,0 +1,240 @@
+"""One conversation with a server, which shows every method.
+
+The tests hold it with a real server, message by message, so that the page shows what
+happens. What differs from run to run is marked with `Varies`: its type is compared, not its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Varies:
+    """A value that is another one each time, such as an id or a moment."""
+
+    shown: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request, its answer, and the notifications that follow it."""
+
+    method: str
+    title: str
+    params: Message | None
+    result: Any = None
+    error: Message | None = None
+    events: tuple[tuple[str, Message], ...] = ()
+    is_operators: bool = False
+    """Whether it is asked on the control socket."""
+
+    def messages(self) -> Iterator[Message]:
+        """What crosses the wire, as it is shown."""
+        request = {"id": 1, "method": self.method, "params": self.params}
+        yield request if self.params is not None else {"id": 1, "method": self.method}
+        yield (
+            {"id": 1, "error": self.error}
+            if self.error is not None
+            else {"id": 1, "result": shown(self.result)}
+        )
+        for method, params in self.events:
+            yield {"method": method, "params": shown(params)}
+
+
+def shown(value: Any) -> Any:
+    """The value with what varies filled in."""
+    match value:
+        case Varies(shown=one):
+            return one
+        case dict():
+            return {name: shown(member) for name, member in value.items()}
+        case list():
+            return [shown(member) for member in value]
+    return value
+
+
+_ENVIRONMENT = Varies(
+    {
+        "shell": {"name": "bash", "path": "/bin/bash"},
+        "executorVersion": "0.1.0",
+        "providerId": "sha256:1f0c…",
+        "cwd": "file:///home/me",
+        "userHomeDir": "file:///home/me",
+        "platformOs": "linux",
+        "prependPathDirs": [],
+        "temporaryDirectories": [],
+        "tempDir": "file:///tmp",
+        "capabilities": {"processWait": True, "outputGaps": True},
+    }
+)
+
+_CAT = {
+    "processId": "cat",
+    "argv": ["cat"],
+    "cwd": "/",
+    "env": {"PATH": "/usr/bin:/bin"},
+    "tty": False,
+    "pipeStdin": True,
+}
+
+_STARTED_AT = Varies(1772600767890)
+
+CONVERSATION = (
+    Example(
+        "initialize",
+        "Open a session, and ask for extensions",
+        {
+            "clientName": "example",
+            "capabilities": {"extensions": True, "notifications": ["process/started"]},
+        },
+        {"sessionId": Varies("7b1c4c3e-52a8-4f0e-9a55-3e1f6a0f9d11"), "environmentInfo": _ENVIRONMENT},
+    ),
+    Example("environment/info", "Ask about the host", None, _ENVIRONMENT),
+    Example("environment/status", "Ask whether commands are taken", None, {"status": "ready"}),
+    Example(
+        "process/start",
+        "Start a process on pipes that can be written to",
+        _CAT,
+        {"processId": "cat", "sandboxType": "none"},
+        events=(("process/started", {"processId": "cat", "startedAtMs": _STARTED_AT}),),
+    ),
+    Example(
+        "process/write",
+        "Write `hello`, which comes back",
+        {"processId": "cat", "chunk": "aGVsbG8K", "writeId": "1"},
+        {"status": "accepted"},
+        events=(("process/output", {"processId": "cat", "seq": 1, "stream": "stdout", "chunk": "aGVsbG8K"}),),
+    ),
+    Example(
+        "process/read",
+        "Read what is retained",
+        {"processId": "cat", "afterSeq": 0, "waitMs": 1000},
+        {
+            "chunks": [{"seq": 1, "stream": "stdout", "chunk": "aGVsbG8K"}],
+            "nextSeq": 2,
+            "exited": False,
+            "exitCode": None,
+            "closed": False,
+            "failure": None,
+            "sandboxDenied": False,
+            "gaps": [],
+        },
+    ),
+    Example(
+        "process/read",
+        "A process that is not there",
+        {"processId": "dog"},
+        error={
+            "code": -32600,
+            "message": "unknown process id 'dog': never started here, or forgotten after it closed",
+        },
+    ),
+    Example(
+        "process/list",
+        "List the processes of the session",
+        None,
+        {
+            "processes": [
+                {
+                    "processId": "cat",
+                    "argv": ["cat"],
+                    "cwd": "/",
+                    "tty": False,
+                    "running": True,
+                    "exitCode": None,
+                    "startedAtMs": _STARTED_AT,
+                }
+            ]
+        },
+    ),
+    Example(
+        "process/closeStdin",
+        "End the input, and with it the process",
+        {"processId": "cat"},
+        {},
+        events=(
+            ("process/exited", {"processId": "cat", "seq": 2, "exitCode": 0, "sandboxDenied": False}),
+            ("process/closed", {"processId": "cat", "seq": 3}),
+        ),
+    ),
+    Example(
+        "process/wait",
+        "Wait for the exit; here it has been seen already",
+        {"processId": "cat", "timeoutMs": 1000},
+        {"exited": True, "exitCode": 0, "closed": True, "sandboxDenied": False},
+    ),
+    Example(
+        "process/snapshot",
+        "Look at everything that it wrote",
+        {"processId": "cat"},
+        {
+            "stdout": "aGVsbG8K",
+            "stderr": "",
+            "terminal": "",
+            "truncated": False,
+            "omittedBytes": {"stdout": 0, "stderr": 0, "terminal": 0},
+            "exitCode": 0,
+            "running": False,
+        },
+    ),
+    Example(
+        "process/start",
+        "Start one on a terminal, once, even if the request is repeated",
+        {
+            "processId": "sleep",
+            "argv": ["sleep", "1000"],
+            "cwd": "/",
+            "env": {"PATH": "/usr/bin:/bin"},
+            "io": {"pty": {"rows": 24, "cols": 80}},
+            "idempotencyKey": "sleep-1",
+        },
+        {"processId": "sleep", "sandboxType": "none"},
+        events=(("process/started", {"processId": "sleep", "startedAtMs": _STARTED_AT}),),
+    ),
+    Example("process/resize", "Resize its window", {"processId": "sleep", "rows": 50, "cols": 132}, {}),
+    Example("process/signal", "Send its group a signal", {"processId": "sleep", "signal": "SIGCONT"}, {}),
+    Example(
+        "process/terminate",
+        "SIGTERM, and SIGKILL after half a second if need be",
+        {"processId": "sleep", "mode": {"graceful": {"timeoutMs": 500}}},
+        {"running": True},
+        events=(
+            ("process/exited", {"processId": "sleep", "seq": 1, "exitCode": 143, "sandboxDenied": False}),
+            ("process/closed", {"processId": "sleep", "seq": 2}),
+        ),
+    ),
+    Example(
+        "control/status",
+        "See every session, as an operator",
+        None,
+        Varies(
+            {
+                "server": {"pid": 4321, "url": "ws://127.0.0.1:4100", "version": "0.1.0", "uptimeMs": 60000},
+                "sessions": [
+                    {
+                        "sessionId": "7b1c4c3e-52a8-4f0e-9a55-3e1f6a0f9d11",
+                        "clientName": "example",
+                        "attached": True,
+                        "processes": [],
+                    }
+                ],
+            }
+        ),
+        is_operators=True,
+    ),
+)
+"""In the order in which they are held."""
+
+EXAMPLES: dict[str, tuple[Example, ...]] = {
+    method: tuple(examples)
+    for method, examples in groupby(
+        sorted(CONVERSATION, key=lambda example: example.method), key=lambda example: example.method
+    )
+}
+"""By method."""

@@ -1,0 +1,306 @@
+"""docs/reference/protocol.md: every method and notification, from the table and the structs.
+
+A field of what is offered must have a meaning, in the source or in COMMON; the page can't be
+made without.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import msgspec.inspect as inspect
+from msgspec import NODEFAULT
+
+from paddock import errors
+from paddock.config import Settings
+from paddock.model import terminal
+from paddock.process import output_log
+from paddock.protocol import codes, structure
+from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS, Lane, Method
+from paddock.server import session
+from paddock.server.handlers import handler_table, process
+from scripts.reference.docstring import constant_meanings, field_meanings, paragraphs, summary
+from scripts.reference.examples import EXAMPLES, Example
+from scripts.reference.markdown import anchor, code, document, fence, table
+from scripts.reference.wire_type import bounds, describe, literal, number
+
+COMMON = {
+    "argv": "The program and its arguments.",
+    "chunk": "The bytes.",
+    "closed": "Whether nothing more can come.",
+    "cols": "Columns of the window.",
+    "cwd": "The working directory.",
+    "env": "The whole environment.",
+    "exit_code": "The exit status, 128 + n for death by signal n; null while it is not known.",
+    "exited": "Whether the exit was seen.",
+    "message": "What happened.",
+    "name": "Its name.",
+    "path": "Where it is.",
+    "pid": "The process id on the host; 0 before the start.",
+    "process_id": "Which process: the name that the client gave it.",
+    "processes": "Oldest first.",
+    "rows": "Lines of the window.",
+    "running": "Whether it has not ended.",
+    "sandbox_denied": "Whether a sandbox refused something; there is none yet.",
+    "seq": "The number of the event.",
+    "server": "The server itself.",
+    "session_id": "Which session.",
+    "stderr": "Bytes of stderr.",
+    "stdout": "Bytes of stdout.",
+    "terminal": "Bytes of the terminal's output.",
+    "started_at_ms": "Milliseconds since the epoch.",
+    "stream": "Where it came out.",
+    "tty": "Whether it runs on a terminal.",
+    "version": "Its version.",
+}
+"""Fields that mean the same wherever they occur, by their Python name, unless the source says otherwise."""
+
+OPERATORS_SESSION = "Whose process: an operator, on the control socket, may name another session."
+
+INTRODUCTION = """\
+Messages are JSON-RPC 2.0 objects, of which the member `jsonrpc` is neither required nor sent. Over a
+websocket one message is one text or binary frame, possibly fragmented; over a unix socket or stdio it is
+one line. A request has a string or a 64-bit integer as `id`; answers may come in another order than their
+requests. Batches are not understood.
+
+A connection begins with the request `initialize` and the notification `initialized`. Anything else before
+is refused with -32600; `initialized` before `initialize`, and an answer to a request that was never made,
+end the connection. A message that can't be read is answered with -32600 and the id -1.
+
+Every shape here that is not marked as an *extension* is that of the reference protocol (Codex's
+`exec-server`); a client that does not ask for extensions in `initialize` gets no others. Unknown members
+of parameters are ignored, except in a permission profile. Parameters may also be an array of all fields
+that are not extensions, in order. A *path* is an absolute path or a `file:` URI, and answers use the form
+of the request. *base64* is standard base64 with padding.
+
+How requests are scheduled: ordinary ones run concurrently up to a bound and wait in order beyond it;
+*control* requests have a lane of their own. A request about a process that is being started waits for it,
+or is queued behind the start. With `concurrent_requests = 1` everything runs in the order of arrival."""
+
+LIMITS_OF_SETTINGS = (
+    "concurrent_requests",
+    "queued_requests",
+    "max_processes_per_connection",
+    "retained_output_bytes_per_process",
+    "closed_process_ttl_s",
+    "session_ttl_s",
+    "max_connections",
+    "max_frame_bytes",
+    "max_message_bytes",
+    "max_json_values",
+    "max_json_depth",
+    "send_buffer_bytes",
+)
+FIXED_LIMITS = (
+    (output_log, "CHUNK_LIMIT_BYTES"),
+    (process, "LONGEST_WAIT_MS"),
+    (session, "REMEMBERED_WRITES"),
+    (session, "REMEMBERED_STARTS"),
+    (session, "REMEMBERED_CLOSED"),
+    (terminal, "MAX_CELLS"),
+)
+
+
+def page() -> str:
+    """The whole page."""
+    offered = [method for method in METHODS.values() if method.result is not None]
+    missing = [method for method in METHODS.values() if method.result is None]
+    return document(
+        "Protocol",
+        INTRODUCTION,
+        "## Methods",
+        table(("method", "kind"), ((f"[{code(m.name)}]({anchor(m.name)})", _kinds(m)) for m in offered)),
+        *map(_method, offered),
+        "## Notifications",
+        "From the server; they have no id and are not answered.",
+        *(_notification(name, kind, "") for name, kind in NOTIFICATIONS.items()),
+        *(_notification(name, kind, _OPTIONAL) for name, kind in OPTIONAL_NOTIFICATIONS.items()),
+        "## Types",
+        "Structures that occur inside of others.",
+        *(_section(code(name), kind) for name, kind in sorted(_nested(offered).items())),
+        "## Errors",
+        "An error has a `code` and a `message` for people. What each code stands for:",
+        table(("code", "error", "meaning"), _errors()),
+        "## Limits",
+        "Settings, with their defaults ([config.md](config.md)):",
+        table(("limit", "default", "meaning"), _limits_of_settings()),
+        "Fixed:",
+        table(("limit", "value", "meaning"), _fixed_limits()),
+        "## Not offered",
+        "These methods of the reference protocol have their parameters checked and are answered with -32601: "
+        + ", ".join(code(method.name) for method in missing)
+        + ".",
+    )
+
+
+_OPTIONAL = "*Extension*: only sent to clients that name it in `initialize`."
+
+
+def _kinds(method: Method) -> str:
+    kinds = [
+        "control request" if method.lane is Lane.CONTROL else "ordinary request",
+        "extension" if method.is_extension else "",
+        "operators only" if method.is_operators else "",
+    ]
+    return ", ".join(filter(None, kinds))
+
+
+def _method(method: Method) -> str:
+    assert method.result is not None
+    parts = [f"### {method.name}", f"*{_kinds(method)}*", _purpose(method)]
+    parts.append(_fields(method.params) or "No parameters: absent, null or an empty object.")
+    parts.append(f"**Result.** {_text(method.result)}")
+    parts.append(_fields(method.result) or "An empty object.")
+    parts += map(_example, EXAMPLES.get(method.name, ()))
+    return "\n\n".join(parts)
+
+
+def _purpose(method: Method) -> str:
+    """What the parameters say of themselves; where several methods share them, what the handler says."""
+    users = [other for other in METHODS.values() if other.params is method.params]
+    if len(users) == 1:
+        return _text(method.params)
+    return paragraphs(handler_table()[method.name])[0]
+
+
+def _notification(name: str, kind: type[structure.Result], note: str) -> str:
+    text = _text(kind).removeprefix(f"{code(name)}: ").removeprefix(f"{code(name)}, by opt-in: ")
+    text = "" if text.startswith(f"{code(name)}") else text[:1].upper() + text[1:]
+    return "\n\n".join(filter(None, (f"### {name}", note, text, _fields(kind))))
+
+
+def _section(heading: str, kind: type) -> str:
+    return "\n\n".join(filter(None, (f"### {heading}", _text(kind), _fields(kind))))
+
+
+def _text(kind: type) -> str:
+    """The docstring, with the names of fields as they are on the wire."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return _on_the_wire(summary(kind), info)
+
+
+def _on_the_wire(text: str, info: inspect.StructType) -> str:
+    names = {field.name: field.encode_name for field in info.fields}
+    return re.sub(r"`(\w+)`", lambda found: code(names.get(found[1], found[1])), text)
+
+
+def _fields(kind: type) -> str:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    is_request = issubclass(kind, structure.Params | structure.Grant)
+    rows = [_tag_row(info)] if info.tag_field else []
+    rows += [_row(info, field) for field in info.fields]
+    return table(("field", "type", "required" if is_request else "present", "meaning"), rows)
+
+
+def _tag_row(info: inspect.StructType) -> tuple[str, ...]:
+    return (
+        code(str(info.tag_field)),
+        code(json.dumps(info.tag)),
+        "yes",
+        "Which of the alternatives this is.",
+    )
+
+
+def _row(info: inspect.StructType, field: inspect.Field) -> tuple[str, ...]:
+    is_extension = field.name in getattr(info.cls, "EXTENSIONS", ())
+    name = f"{code(field.encode_name)} *(extension)*" if is_extension else code(field.encode_name)
+    kind = ", ".join(filter(None, (describe(field.type, _link), bounds(field.name, field.type))))
+    return name, kind, _presence(info, field), _on_the_wire(_meaning(info.cls, field), info)
+
+
+def _presence(info: inspect.StructType, field: inspect.Field) -> str:
+    if field.required:
+        return "yes"
+    if not issubclass(info.cls, structure.Params | structure.Grant):
+        return "to clients that asked for extensions"
+    is_unset = field.default is NODEFAULT and field.default_factory is NODEFAULT
+    if is_unset and field.name not in getattr(info.cls, "EXTENSIONS", ()):
+        # What stands in its place is said in the text.
+        return "see above"
+    if field.default is None or field.default is NODEFAULT:
+        return "no"
+    return f"no, default {literal(field.name, field.default)}"
+
+
+def _meaning(kind: type, field: inspect.Field) -> str:
+    stated = field_meanings(kind).get(field.name)
+    if stated is not None:
+        return stated
+    if field.name == "session_id" and issubclass(kind, structure.Params):
+        return OPERATORS_SESSION
+    common = COMMON.get(field.name)
+    if common is None and not issubclass(kind, structure.Grant):
+        raise ValueError(f"{kind.__name__}.{field.name} has no meaning; put a string below it in the source")
+    return common or ""
+
+
+def _link(kind: type) -> str:
+    return f"[{kind.__name__}]({anchor(kind.__name__)})"
+
+
+def _nested(methods: list[Method]) -> dict[str, type]:
+    """The structures inside of parameters, results and notifications that are none themselves, by name."""
+    roots: list[type] = [
+        kind for method in methods for kind in (method.params, method.result) if kind is not None
+    ]
+    roots += [*NOTIFICATIONS.values(), *OPTIONAL_NOTIFICATIONS.values()]
+    found: dict[str, type] = {}
+    for root in roots:
+        for kind in _structures_in(inspect.type_info(root)):
+            if kind not in roots:
+                found[kind.__name__] = kind
+    return found
+
+
+def _structures_in(info: inspect.Type) -> Iterator[type]:
+    match info:
+        case inspect.StructType(cls=cls, fields=fields):
+            yield cls
+            for field in fields:
+                yield from _structures_in(field.type)
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _structures_in(member)
+        case inspect.ListType(item_type=item):
+            yield from _structures_in(item)
+
+
+def _errors() -> Iterator[tuple[str, ...]]:
+    for number_of_code, root in codes.TABLE:
+        for kind in _family(root):
+            if kind not in _NEVER_SENT:
+                yield str(number_of_code), kind.__name__, paragraphs(kind)[0]
+
+
+_NEVER_SENT = (errors.CapabilityMissing,)
+"""What a client raises by itself."""
+
+
+def _family(kind: type[errors.RequestError]) -> Iterator[type[errors.RequestError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _family(child)
+
+
+def _limits_of_settings() -> Iterator[tuple[str, ...]]:
+    defaults = Settings()
+    for name in LIMITS_OF_SETTINGS:
+        yield code(name), number(name, getattr(defaults, name)), field_meanings(Settings)[name]
+
+
+def _fixed_limits() -> Iterator[tuple[str, ...]]:
+    for module, name in FIXED_LIMITS:
+        yield code(name), number(name, getattr(module, name)), constant_meanings(module)[name]
+
+
+def _example(example: Example) -> str:
+    lines = [_compact(message) for message in example.messages()]
+    return f"{example.title}:\n\n{fence(chr(10).join(lines), 'json')}"
+
+
+def _compact(message: object) -> str:
+    return json.dumps(message, ensure_ascii=False)

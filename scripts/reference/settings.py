@@ -1,0 +1,52 @@
+"""docs/reference/config.md: every setting."""
+
+from __future__ import annotations
+
+import tomllib
+
+import msgspec.inspect as inspect
+
+from paddock.config import Settings, make_settings
+from scripts.reference.docstring import field_meanings
+from scripts.reference.markdown import code, document, fence, table
+from scripts.reference.wire_type import bounds, describe, literal
+
+INTRODUCTION = """\
+Settings are TOML, read by `paddock serve --config FILE`; some have a flag, which wins (see
+[cli.md](cli.md)). A program that embeds a server gives them to `paddock.Settings`. Every setting has a
+default. An unknown name or a bad value is an error that names it, and nothing is started."""
+
+EXAMPLE = """\
+listen = "ws://127.0.0.1:4100"
+session_ttl_s = 300
+retained_output_bytes_per_process = 4194304
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    make_settings(tomllib.loads(EXAMPLE))
+    return document(
+        "Settings",
+        INTRODUCTION,
+        fence(EXAMPLE, "toml"),
+        table(("name", "type", "default", "bounds", "meaning"), map(_row, _fields())),
+    )
+
+
+def _fields() -> tuple[inspect.Field, ...]:
+    info = inspect.type_info(Settings)
+    assert isinstance(info, inspect.StructType)
+    return info.fields
+
+
+def _row(field: inspect.Field) -> tuple[str, ...]:
+    kind = describe(field.type, lambda cls: cls.__name__).removesuffix(" or null")
+    default = "not set" if field.default is None else literal(field.name, field.default)
+    return (
+        code(field.name),
+        kind,
+        default,
+        bounds(field.name, field.type),
+        field_meanings(Settings)[field.name],
+    )

@@ -1,0 +1,77 @@
+"""The answer to a scrape: what was counted, and what is there at this moment."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Sized
+from pathlib import Path
+
+from paddock.server.exposition import CONTENT_TYPE, Family, Kind, render, single
+from paddock.server.metrics import Metrics
+from paddock.server.sessions import SessionRegistry
+from paddock.transport.http import HttpResponse
+
+METRICS_PATH = "/metrics"
+
+
+class Scraper:
+    """Looks at one server. Each look walks its sessions, and costs the running of it nothing otherwise."""
+
+    def __init__(self, metrics: Metrics, sessions: SessionRegistry, connections: Sized) -> None:
+        self._metrics = metrics
+        self._sessions = sessions
+        self._connections = connections
+        self._started_at_s = time.time()
+
+    def page(self) -> HttpResponse:
+        """The answer."""
+        return HttpResponse(status=200, body=render(self.families()), content_type=CONTENT_TYPE)
+
+    def families(self) -> Iterator[Family]:
+        """Everything on the page, in its order."""
+        yield from self._metrics.families()
+        yield from self._of_this_moment()
+        yield from self._of_this_process()
+
+    def _of_this_moment(self) -> Iterator[Family]:
+        gauge = Kind.GAUGE
+        sessions = {
+            "attached": self._sessions.attached,
+            "detached": len(self._sessions) - self._sessions.attached,
+        }
+        yield single("paddock_connections", gauge, "Open connections.", len(self._connections))
+        yield Family("paddock_sessions", gauge, "Sessions, by whether a client has them.", sessions, "state")
+        yield single("paddock_processes", gauge, "Processes that are not closed.", self._sessions.live)
+
+    def _of_this_process(self) -> Iterator[Family]:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        counter, gauge = Kind.COUNTER, Kind.GAUGE
+        yield single(
+            "process_cpu_seconds_total",
+            counter,
+            "Processor time of the server itself.",
+            round(usage.ru_utime + usage.ru_stime, 6),
+        )
+        yield single(
+            "process_start_time_seconds",
+            gauge,
+            "When the server started, since the epoch.",
+            self._started_at_s,
+        )
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        yield single("process_max_fds", gauge, "Descriptors that the server may have open.", limit)
+        yield single("process_open_fds", gauge, "Descriptors that it has open.", _open_descriptors())
+        yield single("process_resident_memory_bytes", gauge, "Memory that the server has.", _resident_bytes())
+
+
+def _open_descriptors() -> int:
+    # Without the one that reads the directory.
+    return len(os.listdir("/proc/self/fd")) - 1
+
+
+def _resident_bytes() -> int:
+    """The second number of /proc/self/statm, in pages (proc(5))."""
+    pages = Path("/proc/self/statm").read_bytes().split()[1]
+    return int(pages) * resource.getpagesize()

@@ -172,10 +172,11 @@ def encode(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def attach(server: Server, limits: TransportLimits | None = None) -> WireClient:
+def attach(server: Server, limits: TransportLimits | None = None, *, is_operator: bool = False) -> WireClient:
     """A client of a server in this program, over memory."""
     client = WireClient()
-    client.server_link, client.link = connect_memory(server.accept, lambda _link: client, limits)
+    accept = server.accept_operator if is_operator else server.accept
+    client.server_link, client.link = connect_memory(accept, lambda _link: client, limits)
     return client
 
 

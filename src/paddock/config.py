@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
 from paddock.errors import ConfigError
+from paddock.model.auth_mode import AuthMode
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -28,7 +30,41 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a server allows and how much of it. The defaults are those of `paddock serve`."""
 
     listen: str = "ws://127.0.0.1:0"
-    """Where to listen: `ws://IP:PORT`, `unix:///path` or `stdio`."""
+    """Where to listen: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///path` or `stdio`."""
+
+    ws_auth: AuthMode | None = None
+    """How websocket clients show who they are: `capability-token` or `signed-bearer-token`; by default
+    they need not, and only loopback addresses can be listened on."""
+
+    ws_token_file: str | None = None
+    """File with the capability token; white space around it does not count."""
+
+    ws_token_sha256: str | None = None
+    """The SHA-256 digest of the capability token in 64 hexadecimal digits, in place of the file."""
+
+    ws_shared_secret_file: str | None = None
+    """File with the secret, of 32 bytes or more, that signs bearer tokens with HS256."""
+
+    ws_issuer: str | None = None
+    """The issuer (`iss`) that signed bearer tokens must have."""
+
+    ws_audience: str | None = None
+    """The audience (`aud`) that signed bearer tokens must have."""
+
+    ws_max_clock_skew_seconds: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    """How far the clock of the issuer of signed bearer tokens may be off; 30 if it is not set."""
+
+    tls_cert: str | None = None
+    """PEM file with the certificate, and those that lead to its root; makes the websocket `wss`."""
+
+    tls_key: str | None = None
+    """PEM file with the private key of the certificate, not encrypted."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Origins, such as `https://app.example`, whose web pages may connect; by default none may."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names besides `localhost` that requests to a loopback address may give in `Host`, without the port."""
 
     concurrent_requests: Positive = 64
     """Ordinary requests of one connection that run at once; 1 is strictly serial."""
@@ -51,8 +87,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     closed_process_ttl_s: Seconds = 30.0
     """How long a closed process and its output can still be asked for."""
 
+    kept_process_ttl_s: Seconds = 3600.0
+    """The same for a process that was started with `keepAlive`, whose client may come back late."""
+
     closed_output_bytes_per_session: Unsigned = 64 * MIB
-    """Output that closed processes may hold in total before the oldest is forgotten early."""
+    """Output that closed processes may hold in total before the oldest is forgotten early; also what all
+    sessions together may hold that wait for nothing but to be asked for the output of kept processes."""
 
     session_ttl_s: Seconds = 30.0
     """How long a session outlives its connection; 0 ends it with the connection."""
@@ -84,6 +124,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ping_interval_s: Seconds = 30.0
     """How often an idle websocket is pinged; 0 never."""
 
+    control_socket: bool | str | None = None
+    """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime
+    directory, or the absolute path of another socket. By default `paddock serve` has one, an embedded
+    server has none."""
+
     @property
     def shutdown_grace_s(self) -> float:
         """The grace period in seconds."""
@@ -112,12 +157,28 @@ def make_settings(table: dict[str, Any]) -> Settings:
 _LOCATED = re.compile(r"(.*) - at `\$\.(.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
+_NEVER_SHOWN = frozenset({"ws_token_sha256"})
+"""A user may have put the token itself there, and errors end up in logs."""
+
 
 def _named(problem: str, table: dict[str, Any]) -> ConfigError:
     if located := _LOCATED.fullmatch(problem):
-        value = table.get(located[2])
-        return ConfigError(located[2], f"{located[1][0].lower()}{located[1][1:]}; it is {value!r}")
+        key, text = located[2], f"{located[1][0].lower()}{located[1][1:]}"
+        if key in _NEVER_SHOWN:
+            return ConfigError(key, text)
+        if choices := _choices(key):
+            text = f"expected {' or '.join(choices)}"
+        # An item of a list is located as `name[0]`.
+        return ConfigError(key, f"{text}; it is {table.get(key.partition('[')[0])!r}")
     if unknown := _UNKNOWN.fullmatch(problem):
         known = ", ".join(sorted(Settings.__struct_fields__))
         return ConfigError(unknown[1], f"there is no such setting; there are {known}")
     return ConfigError("settings", problem)
+
+
+def _choices(key: str) -> list[str]:
+    """The values that a setting may have, if they are a closed set."""
+    hint = get_type_hints(Settings).get(key)
+    kinds = get_args(hint) or (hint,)
+    enums = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum))
+    return [choice for enum in enums for choice in enum]

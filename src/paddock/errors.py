@@ -13,7 +13,8 @@
     │   │   ├── StdinClosed
     │   │   ├── NotATerminal
     │   │   ├── ExecForbidden
-    │   │   └── UnknownSession
+    │   │   ├── UnknownSession
+    │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
     │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
@@ -25,7 +26,10 @@
     ├── CommandError                a command that a client ran, not the request for it
     │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
     │   ├── RunTimeout              it took longer than the caller allowed, and was killed
-    │   └── OutputOverrun           its output was dropped, because too much of it was left unread
+    │   ├── OutputOverrun           its output was dropped, because too much of it was left unread
+    │   ├── OutputGap               the server dropped some of its output while the client was away
+    │   └── ProcessLost             what became of it will never be known
+    ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
         ├── ConnectError            no connection could be made
@@ -164,6 +168,20 @@ class UnknownSession(InvalidRequest):
         return f"unknown session id {self.session_id!r}: never opened here, or expired; start a new session"
 
 
+class ForeignSession(InvalidRequest):
+    """A request about another session, on a connection that has no operator's rights."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        return (
+            f"session {self.session_id!r} is not the session of this connection; "
+            "other sessions are reached over the server's control socket"
+        )
+
+
 class MethodNotFound(RequestError):
     """This server does not have the method."""
 
@@ -268,6 +286,52 @@ class OutputOverrun(CommandError):
             f"the output of process {self.process_id!r} was dropped: {self.limit_bytes} bytes were unread on "
             "its connection while somebody waited for an answer; read the output sooner"
         )
+
+
+class SelectionError(PaddockError):
+    """A name fits no process or server, or more than one. Nothing was done."""
+
+    def __init__(self, problem: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(problem, candidates)
+        self.problem = problem
+        self.candidates = candidates
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {', '.join(self.candidates)}" if self.candidates else self.problem
+
+
+class OutputGap(CommandError):
+    """Output was missed, and the server no longer had it. Whoever goes on reading gets what came after it.
+
+    `size_bytes` is at most how much that was, None if the server does not tell.
+    """
+
+    def __init__(self, process_id: str, from_seq: int, to_seq: int, size_bytes: int | None) -> None:
+        super().__init__(process_id, from_seq, to_seq, size_bytes)
+        self.process_id = process_id
+        self.from_seq = from_seq
+        self.to_seq = to_seq
+        self.size_bytes = size_bytes
+
+    def __str__(self) -> str:
+        size = "some" if self.size_bytes is None else f"{self.size_bytes} bytes of"
+        return (
+            f"{size} output of process {self.process_id!r} was missed, numbers {self.from_seq} to "
+            f"{self.to_seq}: the server keeps a limited amount while nobody reads; go on reading, or let "
+            "the server keep more"
+        )
+
+
+class ProcessLost(CommandError):
+    """What became of a process will never be known here: its session, or the connection for good, is gone."""
+
+    def __init__(self, process_id: str, reason: str) -> None:
+        super().__init__(process_id, reason)
+        self.process_id = process_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"process {self.process_id!r} is lost: {self.reason}"
 
 
 class TransportError(PaddockError):

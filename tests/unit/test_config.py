@@ -61,3 +61,19 @@ def test_what_is_not_toml_is_an_error_that_names_the_file(tmp_path: Path, text: 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         load_settings(tmp_path / "missing.toml")
+
+
+def test_a_choice_is_refused_with_what_there_is_to_choose_from() -> None:
+    with pytest.raises(ConfigError, match="expected capability-token or signed-bearer-token; it is 'token'"):
+        make_settings({"ws_auth": "token"})
+
+
+def test_a_bad_item_of_a_list_is_named_with_the_list() -> None:
+    with pytest.raises(ConfigError, match=r"'allowed_origins\[1\]'.*it is \['https://a', 5\]"):
+        make_settings({"allowed_origins": ["https://a", 5]})
+
+
+def test_what_may_be_a_token_by_mistake_is_not_repeated() -> None:
+    with pytest.raises(ConfigError, match="ws_token_sha256") as caught:
+        make_settings({"ws_token_sha256": ["hunter2"]})
+    assert "hunter2" not in str(caught.value)

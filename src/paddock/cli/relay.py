@@ -1,35 +1,23 @@
 """Between this process's streams and a process on a server, for `paddock run`.
 
-Bytes pass unchanged. Reads and writes never block the event loop and leave the
-flags of the standard streams alone, which other programs share. The terminal is
-put back as it was whatever happens short of SIGKILL.
+Bytes pass unchanged, signals reach the process, and its terminal has the size of
+this one. How the standard streams are read and written is the business of `streams`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import stat
-import termios
-import tty
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from paddock.cli.streams import STDERR, STDIN, STDOUT, raw_terminal, read_input, window_size, write_all
 from paddock.client.process import Process
 from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream
-from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
-
-STDIN: Final = 0
-STDOUT: Final = 1
-STDERR: Final = 2
-
-READ_BYTES: Final = 64 * 1024
-"""What a pipe holds by default (pipe(7))."""
 
 PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -75,7 +63,7 @@ class Relay:
         try:
             async for output in self._process:
                 fd = STDERR if output.stream is Stream.STDERR else STDOUT
-                await loop.run_in_executor(self._writer, _write_all, fd, output.data)
+                await loop.run_in_executor(self._writer, write_all, fd, output.data)
             return Outcome(await self._process.wait())
         except BrokenPipeError:
             # A program that ran here would be killed by SIGPIPE without a word.
@@ -91,7 +79,7 @@ class Relay:
 
     async def _pass_input(self) -> None:
         try:
-            while data := await _read_input():
+            while data := await read_input():
                 await self._process.write(data)
             await self._process.close_stdin()
         except PaddockError:
@@ -134,78 +122,3 @@ class Relay:
             except PaddockError:
                 # The process has ended, or the connection is lost: the output tells which.
                 pass
-
-
-def has_piped_input() -> bool:
-    """Whether standard input is a pipe, a socket or a file, and not a terminal or /dev/null."""
-    try:
-        return not stat.S_ISCHR(os.fstat(STDIN).st_mode)
-    except OSError:
-        return False
-
-
-def window_size() -> TerminalSize:
-    """The size of the terminal that one of the standard streams is, or a plain default."""
-    for fd in (STDOUT, STDIN, STDERR):
-        try:
-            size = os.get_terminal_size(fd)
-        except OSError:
-            continue
-        # A terminal that nobody sized reports 0 x 0 (ioctl_tty(2)).
-        if size.lines and size.columns:
-            return TerminalSize(rows=size.lines, cols=size.columns)
-    return DEFAULT_TERMINAL_SIZE
-
-
-@contextmanager
-def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
-    """Every byte passes as it is for the time of the block, if `fd` is a terminal."""
-    if not wanted or not os.isatty(fd):
-        yield
-        return
-    saved = termios.tcgetattr(fd)
-    tty.setraw(fd, termios.TCSADRAIN)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, saved)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-async def _read_input() -> bytes:
-    """The next bytes of standard input, none at its end."""
-    loop = asyncio.get_running_loop()
-    try:
-        if not _can_be_awaited(STDIN):
-            return await loop.run_in_executor(None, os.read, STDIN, READ_BYTES)
-        while True:
-            ready = loop.create_future()
-            loop.add_reader(STDIN, _resolve, ready)
-            try:
-                await ready
-            finally:
-                loop.remove_reader(STDIN)
-            try:
-                return os.read(STDIN, READ_BYTES)
-            except BlockingIOError:
-                # Another process that shares this input was faster.
-                continue
-    except OSError:
-        # Closed, or a terminal that has hung up: there is no more input.
-        return b""
-
-
-def _can_be_awaited(fd: int) -> bool:
-    """Whether epoll takes the descriptor; it refuses those that never block (epoll_ctl(2), EPERM)."""
-    mode = os.fstat(fd).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -1,4 +1,4 @@
-"""`paddock run`: run a command on a server as if it ran here.
+"""`paddock run`: run a command on a server as if it ran here, or leave it running there.
 
 Declares the verb and turns failures into exit statuses; `relay` moves the bytes.
 """
@@ -12,35 +12,49 @@ import sys
 from errno import EACCES, ENOENT, ENOEXEC, EPERM
 from typing import TYPE_CHECKING
 
+from paddock.cli.options import seconds
 from paddock.errors import OperationFailed, PaddockError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+    from paddock.cli.options import Verbs
     from paddock.client.box import Box
+    from paddock.client.connect import Connecting
     from paddock.client.process import Process
     from paddock.model.terminal import TerminalSize
-
-    Verbs = _SubParsersAction[argparse.ArgumentParser]
 
 DESCRIPTION = """\
 Run a command on a server as if it ran here: its output comes out unchanged, its
 input is this input, signals reach it, and its exit status is the status of
-paddock. In a terminal it gets a terminal. Without --url a private server is
-started, which ends with the command.
+paddock. In a terminal it gets a terminal. Without --url or --server a private server
+is started, which ends with the command.
+
+With --detach the command is left running on a server that is there already, without
+input unless it has a terminal, and its id is printed: `paddock logs`, `attach` and
+`kill` take it. Without --url or --server that is the only server of this user.
 """
 
 EXAMPLES = """\
 examples:
   paddock run -- make test                          on this host
   paddock run --url ws://127.0.0.1:4100 -- uname    on a server
+  paddock run --url wss://build.example:4100 --token-file ~/.paddock-token -- make
   tar c . | paddock run --url unix:///run/paddock.sock -- tar x -C /tmp/copy
   paddock run --env LANG=C --cwd /tmp -- bash       interactively
+  id=$(paddock run --detach -- make all); paddock logs --follow $id
+  paddock run --detach --tty -- bash                a shell to come back to, with paddock attach
 
 exit status:
   the command's own, 128+n if signal n ended it, 127 if it was not found, 126 if it
-  could not be executed, and 125 if paddock itself failed.
+  could not be executed, and 125 if paddock itself failed. With --detach, 0 once the
+  command runs.
 """
+
+CLIENT_NAME = "paddock-run"
+RECONNECT_S = 25.0
+"""Within the 30 s that servers keep a session by default."""
+
+DETACHED_ID_BYTES = 6
+"""Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
 
 STATUS_OF_OUR_OWN = 125
 STATUS_NOT_EXECUTABLE = 126
@@ -60,13 +74,30 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "run",
         help="run a command",
-        usage="paddock run [--url URL] [--cwd DIR] [--env NAME=VALUE] [--tty | --no-tty] -- COMMAND [ARG]...",
+        usage="paddock run [--url URL | --server SERVER] [--detach] [--tty | --no-tty] [OPTION]...\n"
+        "                   -- COMMAND [ARG]...",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--url", metavar="URL", help="the server: ws://, wss:// or unix:///path")
-    parser.add_argument("--cwd", metavar="DIR", help="where to run it (default: the server's directory)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", metavar="URL", help="the server: ws://, wss:// or unix:///path")
+    where.add_argument(
+        "--server", metavar="SERVER", help="a server of this user: its pid, or the path of its control socket"
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="with --url: file with the token to show it")
+    parser.add_argument("--tls-ca", metavar="FILE", help="with --url: certificates to trust, for wss://")
+    parser.add_argument(
+        "--reconnect",
+        metavar="SECONDS",
+        type=seconds,
+        default=RECONNECT_S,
+        help="with --url: how long to try to get a lost connection back (default 25; 0 not at all)",
+    )
+    parser.add_argument("-d", "--detach", action="store_true", help="leave it running and print its id")
+    parser.add_argument(
+        "--cwd", metavar="DIR", help="where to run it (default: here; with --url, the server's directory)"
+    )
     parser.add_argument(
         "--env",
         metavar="NAME=VALUE",
@@ -78,7 +109,8 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--tty",
         action=argparse.BooleanOptionalAction,
-        help="give it a terminal, or pipes (default: a terminal if both stdin and stdout are one)",
+        help="give it a terminal, or pipes (default: a terminal if both stdin and stdout are one; "
+        "pipes with --detach)",
     )
     parser.add_argument(
         "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
@@ -93,23 +125,99 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         arguments.usage_error("give a command to run after --")
-    cwd = arguments.cwd
-    if cwd is not None and arguments.url is None:
-        cwd = os.path.abspath(cwd)
+    if arguments.url is None and (arguments.token_file or arguments.tls_ca):
+        arguments.usage_error("--token-file and --tls-ca go with --url")
     try:
+        cwd = _directory(arguments)
+        if arguments.detach:
+            return asyncio.run(_run_detached(arguments, command, cwd))
         return asyncio.run(_run(arguments, command, cwd))
     except PaddockError as error:
         return _fail(str(error))
 
 
-async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
-    from paddock.cli.relay import STDIN, STDOUT, Relay, has_piped_input
-    from paddock.client.connect import connect
+def _directory(arguments: argparse.Namespace) -> str | None:
+    """Where to run the command; None is the server's own directory, for a private one the same as ours."""
+    cwd: str | None = arguments.cwd
+    if arguments.url is not None:
+        return cwd
+    # A server that is found here shares the directories of this host.
+    if cwd is None and not (arguments.detach or arguments.server):
+        return None
+    try:
+        return os.path.abspath(cwd or os.curdir)
+    except FileNotFoundError as error:
+        raise PaddockError("the current directory is gone; choose another with --cwd") from error
 
+
+async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
+    import secrets
+
+    url = arguments.url or await _local_url(arguments.server)
+    async with _connect(arguments, url) as box:
+        try:
+            process = await box.start(
+                command,
+                cwd=cwd,
+                extra_env=dict(arguments.env),
+                tty=bool(arguments.tty),
+                process_id=secrets.token_hex(DETACHED_ID_BYTES),
+                keep_alive=True,
+            )
+        except (PaddockError, ValueError) as error:
+            return _fail(_reason(error, command[0]), _status_of(error, cwd))
+    print(process.process_id)
+    return 0
+
+
+def _connect(arguments: argparse.Namespace, url: str | None) -> Connecting:
+    from paddock.client.connect import connect
+    from paddock.client.reconnect import ReconnectPolicy
+
+    if arguments.url is None:
+        # A server on this host is there or is not.
+        return connect(url, client_name=CLIENT_NAME, reconnect=None)
+    return connect(
+        url,
+        client_name=CLIENT_NAME,
+        token=_read_token(arguments.token_file),
+        tls_ca=arguments.tls_ca,
+        # Another session would not have the command.
+        reconnect=ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False)
+        if arguments.reconnect
+        else None,
+    )
+
+
+def _read_token(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+        raise PaddockError(f"can't read the token in {path}: {reason}") from error
+
+
+async def _local_url(server: str | None) -> str:
+    """Where a server of this user can be reached. Over its control socket, which asks for no token."""
+    from paddock.cli.survey import lasting_server
+
+    return f"unix://{await lasting_server(server, CLIENT_NAME)}"
+
+
+async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
+    from paddock.cli.relay import Relay
+    from paddock.cli.streams import STDIN, STDOUT, has_piped_input
+
+    url = arguments.url
+    if arguments.server is not None:
+        url = await _local_url(arguments.server)
     is_terminal = arguments.tty
     if is_terminal is None:
         is_terminal = os.isatty(STDIN) and os.isatty(STDOUT)
-    async with connect(arguments.url, client_name="paddock-run") as box:
+    async with _connect(arguments, url) as box:
         # Piped input has an end, which some servers can't pass on: to let the command wait for it in vain
         # would be worse than to give it none.
         has_stdin = is_terminal or box.has("processCloseStdin")
@@ -126,7 +234,7 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
 async def _start(
     box: Box, command: list[str], cwd: str | None, env: dict[str, str], is_terminal: bool, has_stdin: bool
 ) -> Process:
-    from paddock.cli.relay import window_size
+    from paddock.cli.streams import window_size
 
     tty: bool | TerminalSize = False
     if is_terminal:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
+from paddock.cli.options import Verbs, add_verb
 from paddock.version import __version__
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    Verbs = _SubParsersAction[argparse.ArgumentParser]
+EXAMPLES = """\
+examples:
+  paddock version
+  paddock version --json
+"""
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
-    parser = verbs.add_parser("version", help="print the version", description="Print the version and exit.")
-    parser.set_defaults(handler=show_version)
+    parser = add_verb(
+        verbs,
+        "version",
+        show_version,
+        help="print the version",
+        description="Print the version and exit.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("--json", action="store_true", help="with the version of Python, as JSON")
 
 
-def show_version(_: argparse.Namespace) -> int:
+def show_version(arguments: argparse.Namespace) -> int:
     """Print it."""
-    print(f"paddock {__version__}")
+    if arguments.json:
+        import json
+        import platform
+
+        print(json.dumps({"paddock": __version__, "python": platform.python_version()}))
+    else:
+        print(f"paddock {__version__}")
     return 0

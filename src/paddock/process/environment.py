@@ -21,6 +21,7 @@ NEVER_INHERITED = frozenset(
         "OPENAI_IDENTITY_TOKEN_FILE",
         "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
         "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE",
+        "PADDOCK_TOKEN",
     }
 )
 """Credentials of whoever launched the server; no child gets them, not even when a client names them."""

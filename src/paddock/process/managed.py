@@ -23,7 +23,7 @@ from paddock.process.inlet import Inlet
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import Chunk, OutputLog
 from paddock.process.spawner import ExitReport
-from paddock.process.terminal import resize_terminal
+from paddock.process.terminal import resize_terminal, window_size
 
 FORCED_DRAIN_S = 0.25
 """How long the streams of a killed group may stay open: long enough for every member to die,
@@ -140,6 +140,11 @@ class ManagedProcess:
         self._wake()
 
     @property
+    def pid(self) -> int:
+        """The process id, which may belong to somebody else after the end; 0 before the start."""
+        return self._group.pid if self._group is not None else 0
+
+    @property
     def is_running(self) -> bool:
         """Whether the process itself, as far as is known, has not ended."""
         return self.status in (Status.STARTING, Status.RUNNING)
@@ -148,6 +153,11 @@ class ManagedProcess:
     def has_exited(self) -> bool:
         """Whether the exit was seen."""
         return self.exit_code is not None
+
+    @property
+    def death_signal(self) -> int | None:
+        """The signal that ended it; None if it ended by itself, or has not."""
+        return self._report.death_signal if self._report is not None else None
 
     @property
     def is_closed(self) -> bool:
@@ -258,6 +268,13 @@ class ManagedProcess:
             raise NotATerminal(self.description.process_id)
         if any(not outlet.is_ended for outlet in self._outlets):
             resize_terminal(self._window_fd, size)
+
+    @property
+    def window(self) -> TerminalSize | None:
+        """The window size of its terminal; None without one, and after the end."""
+        if self._window_fd < 0 or all(outlet.is_ended for outlet in self._outlets):
+            return None
+        return window_size(self._window_fd)
 
     # --- the end ------------------------------------------------------------
 

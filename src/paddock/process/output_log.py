@@ -102,6 +102,16 @@ class OutputLog:
         """How much output is held now."""
         return self._head_bytes + self._tail_bytes
 
+    @property
+    def total_bytes(self) -> int:
+        """How much output there was, retained or not."""
+        return self.retained_bytes + self._dropped_total
+
+    @property
+    def dropped_bytes(self) -> int:
+        """How much output is no longer held."""
+        return self._dropped_total
+
     def take_seq(self) -> int:
         """Number an event that has no output, such as the exit."""
         seq = self._next_seq

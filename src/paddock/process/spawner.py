@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import SpawnerLost, SpawnError
+from paddock.journal import Journal
 
-_log = logging.getLogger(__name__)
+_journal = Journal(logging.getLogger(__name__))
 
 HELPER_PATH: Final = Path(__file__).parent.parent / "native" / "paddock-spawner"
 
@@ -133,6 +134,11 @@ class ExitReport:
         """The status as a shell shows it: 128 + n for death by signal n."""
         code = os.waitstatus_to_exitcode(self.wait_status)
         return code if code >= 0 else 128 - code
+
+    @property
+    def death_signal(self) -> int | None:
+        """The signal that ended it, if one did."""
+        return os.WTERMSIG(self.wait_status) if os.WIFSIGNALED(self.wait_status) else None
 
 
 class _Message:
@@ -284,7 +290,7 @@ class Spawner:
         self._disconnect()
         await asyncio.wait([self._exited], timeout=CLOSE_TIMEOUT_S)
         if not self._exited.done():
-            _log.warning("some processes can't be killed and are left behind; they hang in the kernel")
+            _journal.warning("processes left behind", reason="they hang in the kernel and can't be killed")
             signal.pidfd_send_signal(self._helper_pidfd, signal.SIGKILL)
             await asyncio.wait([self._exited], timeout=CLOSE_TIMEOUT_S)
 
@@ -450,7 +456,7 @@ class Spawner:
         try:
             os.waitpid(self._helper_pid, os.WNOHANG)
         except ChildProcessError:
-            _log.debug("another part of this process has reaped the spawner")
+            _journal.debug("spawner was reaped by another part of this process")
         self._exited.set_result(None)
 
 

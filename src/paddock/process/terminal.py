@@ -21,6 +21,12 @@ def open_terminal(size: TerminalSize) -> tuple[int, int]:
     return master, slave
 
 
+def window_size(fd: int) -> TerminalSize | None:
+    """The window size of a terminal; None when somebody has set it to nothing."""
+    rows, cols = termios.tcgetwinsize(fd)
+    return TerminalSize(rows, cols) if rows and cols else None
+
+
 def resize_terminal(fd: int, size: TerminalSize) -> None:
     """Set the window size; the kernel tells the foreground group with SIGWINCH (ioctl_tty(2))."""
     termios.tcsetwinsize(fd, (size.rows, size.cols))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import executor, fs, process, session
+from paddock.protocol import control, executor, fs, process, session
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -28,6 +28,7 @@ class Family(StrEnum):
     HTTP = "http"
     ENVIRONMENT_CONFIG = "environment config"
     CAPABILITY_DISCOVERY = "capability discovery"
+    CONTROL = "control"
 
 
 class Lane(Enum):
@@ -49,6 +50,8 @@ class Method:
     is_opening: bool = False
     """Whether it brings the process or file handle that it names into being; it is never overtaken."""
     is_extension: bool = False
+    is_operators: bool = False
+    """Whether it is offered on the control socket only; elsewhere there is no such method."""
 
 
 _ALL = (
@@ -67,6 +70,15 @@ _ALL = (
     Method("process/wait", process.WaitParams, process.WaitResult, Family.EXEC, is_extension=True),
     Method("process/snapshot", process.ProcessParams, process.SnapshotResult, Family.EXEC, is_extension=True),
     Method("process/list", NoParams, process.ListResult, Family.EXEC, is_extension=True),
+    Method(
+        "control/status",
+        NoParams,
+        control.StatusResult,
+        Family.CONTROL,
+        Lane.CONTROL,
+        is_extension=True,
+        is_operators=True,
+    ),
     Method("fs/readFile", fs.FollowablePathParams, None, Family.FILESYSTEM),
     Method("fs/writeFile", fs.WriteFileParams, None, Family.FILESYSTEM),
     Method("fs/createDirectory", fs.CreateDirectoryParams, None, Family.FILESYSTEM),

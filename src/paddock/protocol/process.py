@@ -1,4 +1,8 @@
-"""`process/*`: starting, feeding, watching and ending processes."""
+"""`process/*`: starting, feeding, watching and ending processes.
+
+A `session_id` says whose process is meant; without it, the connection's own. To name
+another session is an operator's right, on the control socket.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +22,39 @@ Cells = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
 Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
 SNAPSHOT_SCOPE_BYTES = 256
 
+SessionId = str | None | UnsetType
+"""Whose process is meant; left out by everybody but operators, so that other servers never see it."""
+
 
 class EnvironmentPolicy(Params, frozen=True, kw_only=True):
     """How the child's environment is derived from the server's."""
 
     inherit: Literal["all", "core", "none"]
+    """Which variables of the server the child starts with: all, those a shell needs (core), or none."""
     ignore_default_excludes: bool
+    """Whether variables with KEY, SECRET or TOKEN in their name are inherited too."""
     exclude: list[str]
+    """Patterns, with `*` and `?`, of names that are left out."""
     set: dict[str, str]
+    """Variables that are set after that."""
     include_only: list[str]
+    """Patterns of names that are kept, if there are any."""
 
 
 class ManagedNetwork(Params, frozen=True, kw_only=True):
     """Which loopback ports a managed network opens."""
 
     loopback_ports: list[Port]
+    """Ports on the loopback address that may be reached."""
     allow_local_binding: bool
+    """Whether the process may listen on local addresses."""
 
 
 class NetworkProxy(Params, frozen=True, kw_only=True):
     """A proxy that the executor starts for the process."""
 
     proxy: dict[str, object]
+    """Its settings."""
 
 
 class SnapshotShell(Params, frozen=True, kw_only=True):
@@ -53,7 +68,9 @@ class ShellSnapshot(Params, frozen=True, kw_only=True):
     """A saved shell state to start from."""
 
     scope_id: str
+    """Which snapshot; 1 to 256 bytes."""
     shell: SnapshotShell
+    """The shell that it was taken from."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.scope_id.encode("utf-8", "surrogatepass")) <= SNAPSHOT_SCOPE_BYTES:
@@ -64,7 +81,9 @@ class StartMetadata(Params, frozen=True, kw_only=True):
     """Who asked for the process."""
 
     thread_id: UUID | None = None
+    """The conversation; the process finds it as CODEX_THREAD_ID."""
     tool_call_id: str | None = None
+    """The tool call; the process finds it as CODEX_TOOL_CALL_ID."""
 
 
 class PtyIo(Params, frozen=True, kw_only=True):
@@ -78,13 +97,16 @@ class PipeIo(Params, frozen=True, kw_only=True):
     """Pipes; stdin is a pipe too, or is at its end from the start."""
 
     stdin: Literal["open", "closed"] = "closed"
+    """Whether the process can be written to."""
 
 
 class Io(Params, frozen=True, kw_only=True):
     """Another way to say `tty` and `pipeStdin`; exactly one of the two is given."""
 
     pty: PtyIo | None = None
+    """Run on a terminal."""
     pipe: PipeIo | None = None
+    """Run on pipes."""
 
     def __post_init__(self) -> None:
         if (self.pty is None) == (self.pipe is None):
@@ -98,6 +120,7 @@ class PreparedSpawn(Params, frozen=True, kw_only=True):
     cwd: HostPath
     env: dict[str, str]
     arg0: str | None = None
+    """What the program sees as its own name, if not `argv[0]`."""
 
     def __post_init__(self) -> None:
         _require_program(self.argv, "prepared.argv")
@@ -113,23 +136,42 @@ class StartParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"io", "prepared", "idempotency_key", "keep_alive"})
 
     process_id: str
+    """The name of the process in this session, chosen by the client. Free again once the process is
+    forgotten."""
     metadata: StartMetadata | None = None
+    """Who asked for it."""
     argv: list[str] | UnsetType = UNSET
+    """The program and its arguments. A program without a slash is looked up in the PATH of `env`."""
     cwd: HostPath | UnsetType = UNSET
     env_policy: EnvironmentPolicy | None = None
+    """How the environment is derived from the server's; without it, `env` is the whole environment."""
     shell_snapshot: ShellSnapshot | None = None
+    """Not enforceable by this version: refused."""
     env: dict[str, str] | UnsetType = UNSET
+    """Variables of the process; they win over what `env_policy` gives."""
     tty: bool | UnsetType = UNSET
+    """Whether it runs on a terminal (80x24 unless `io` says otherwise) or on pipes."""
     pipe_stdin: bool = False
+    """Whether a process on pipes can be written to; its stdin is at its end from the start otherwise."""
     arg0: str | None = None
+    """What the program sees as its own name, if not `argv[0]`."""
     sandbox: SandboxContext | None = None
+    """The confinement that is wanted. A managed profile is refused by this version."""
     enforce_managed_network: bool = False
+    """Not enforceable by this version: refused if true."""
     managed_network: ManagedNetwork | None = None
+    """Not enforceable by this version: refused."""
     network_proxy: NetworkProxy | None = None
+    """Not enforceable by this version: refused."""
     io: Io | None = None
+    """Another way to say `tty` and `pipe_stdin`, with the size of the window."""
     prepared: PreparedSpawn | None = None
+    """A spawn request that is already resolved. Needs the setting `allow_prepared_exec`."""
     idempotency_key: str | None = None
+    """A start with a key that has been used before in the session does not start anything; it gets the answer
+    of the first."""
     keep_alive: bool = False
+    """Whether the process outlives a session that nobody comes back to."""
 
     def __post_init__(self) -> None:
         if self.prepared is None:
@@ -171,21 +213,29 @@ class StartResult(Result, frozen=True, kw_only=True):
 
     process_id: str
     sandbox_type: Literal["none", "linuxSeccomp"]
+    """What confines the process."""
 
 
 class ReadParams(Params, frozen=True, kw_only=True):
     """Read retained output, waiting up to `wait_ms` for something new."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
     after_seq: Unsigned | None = None
+    """Only chunks numbered above this; 0 by default."""
     max_bytes: Unsigned | None = None
+    """Stop before the chunk that would make it more than this; the first is returned in any case."""
     wait_ms: Unsigned | None = None
+    """How long to wait if there is nothing new; at once by default, a day at most."""
+    session_id: SessionId = UNSET
 
 
 class OutputChunk(Result, frozen=True, kw_only=True):
     """One numbered piece of output."""
 
     seq: int
+    """Its number; output, exit and close of a process share one count."""
     stream: Stream
     chunk: bytes
 
@@ -194,29 +244,43 @@ class OutputGap(Result, frozen=True, kw_only=True):
     """Output that was dropped to stay within the bound: every chunk numbered in this range."""
 
     from_seq: int
+    """The first number that is missing."""
     to_seq: int
+    """The last number that is missing."""
     bytes_: int = field(name="bytes")
+    """How many bytes they held, at most."""
 
 
 class ReadResult(Result, frozen=True, kw_only=True):
-    """Retained chunks, and where the process stands. `gaps` is an extension."""
+    """Retained chunks, and where the process stands."""
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"gaps"})
 
     chunks: list[OutputChunk]
+    """In the order of their numbers."""
     next_seq: int
+    """Read on with `afterSeq` one below this."""
     exited: bool
     exit_code: int | None
+    """The exit status, 128 + n for death by signal n; null before the exit."""
     closed: bool
     failure: str | None
+    """Why the end of the process will never be known, if it won't."""
     sandbox_denied: bool
     gaps: list[OutputGap] | UnsetType = UNSET
+    """What is missing between the chunks."""
 
 
 class WriteParams(Params, frozen=True, kw_only=True):
     """Write to stdin. A `write_id` makes it idempotent and turns refusals into statuses."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
     chunk: bytes
     write_id: str | None = None
+    """A write with an id that was accepted before is not repeated."""
+    session_id: SessionId = UNSET
 
     def __post_init__(self) -> None:
         if self.write_id == "":
@@ -227,27 +291,39 @@ class WriteResult(Result, frozen=True, kw_only=True):
     """What became of a write."""
 
     status: Literal["accepted", "unknownProcess", "stdinClosed", "starting"]
+    """Without a `writeId`, always `accepted`. This server never answers `starting`: it waits."""
 
 
 class ProcessParams(Params, frozen=True, kw_only=True):
     """A process and nothing else."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
+    session_id: SessionId = UNSET
 
 
 class ResizeParams(Params, frozen=True, kw_only=True):
     """Set the window size of a terminal."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
     rows: Cells
     cols: Cells
+    session_id: SessionId = UNSET
 
 
 class SignalParams(Params, frozen=True, kw_only=True):
     """Send a signal to the process group."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
+    """Which process. One that is not known, or has ended, is not an error."""
     signal: str
+    """`SIGTERM`, `TERM` and so on, or `interrupt` for SIGINT."""
+    session_id: SessionId = UNSET
 
     def __post_init__(self) -> None:
         parse_signal(self.signal)
@@ -257,21 +333,26 @@ class Grace(Params, frozen=True, kw_only=True):
     """How long a process may take to end after SIGTERM."""
 
     timeout_ms: Unsigned
+    """Milliseconds; a day at most."""
 
 
 class GracefulMode(Params, frozen=True, kw_only=True):
     """SIGTERM, then SIGKILL when the time is over."""
 
     graceful: Grace
+    """How long it has."""
 
 
 class TerminateParams(Params, frozen=True, kw_only=True):
     """End the process group, by force unless a grace is given."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode", "session_id"})
 
     process_id: str
+    """Which process. One that is not known was not running."""
     mode: Literal["force"] | GracefulMode | None = None
+    """`"force"`, as without it, or a grace."""
+    session_id: SessionId = UNSET
 
 
 class TerminateResult(Result, frozen=True, kw_only=True):
@@ -283,8 +364,12 @@ class TerminateResult(Result, frozen=True, kw_only=True):
 class WaitParams(Params, frozen=True, kw_only=True):
     """Wait for the exit. Without a timeout, for as long as it takes."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+
     process_id: str
     timeout_ms: Unsigned | None = None
+    """How long to wait; a day at most."""
+    session_id: SessionId = UNSET
 
 
 class WaitResult(Result, frozen=True, kw_only=True):
@@ -308,10 +393,15 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     """Head and tail of everything the process wrote."""
 
     stdout: bytes
+    """What is left of stdout."""
     stderr: bytes
+    """What is left of stderr."""
     terminal: bytes
+    """What is left of the terminal's output."""
     truncated: bool
+    """Whether anything is missing."""
     omitted_bytes: OmittedBytes
+    """How much is missing between head and tail."""
     exit_code: int | None
     running: bool
 
@@ -332,6 +422,7 @@ class ListResult(Result, frozen=True, kw_only=True):
     """The processes of the session, oldest first."""
 
     processes: list[ProcessSummary]
+    """Those that have been started and are not forgotten."""
 
 
 class OutputEvent(Result, frozen=True, kw_only=True):
@@ -339,6 +430,7 @@ class OutputEvent(Result, frozen=True, kw_only=True):
 
     process_id: str
     seq: int
+    """The number of the event; each is one more than the last."""
     stream: Stream
     chunk: bytes
 
@@ -349,6 +441,7 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     process_id: str
     seq: int
     exit_code: int
+    """The exit status, 128 + n for death by signal n."""
     sandbox_denied: bool
 
 

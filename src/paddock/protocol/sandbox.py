@@ -31,6 +31,7 @@ class ProjectRoots(Grant, frozen=True, kw_only=True, tag_field="kind", tag="proj
     """The workspace roots of the request."""
 
     subpath: str | None = None
+    """What is meant below each root; the roots themselves by default."""
 
 
 class CurrentWorkingDirectory(
@@ -39,6 +40,7 @@ class CurrentWorkingDirectory(
     """An older name of `project_roots`."""
 
     subpath: str | None = None
+    """What is meant below it."""
 
 
 class TemporaryDirectory(Grant, frozen=True, kw_only=True, tag_field="kind", tag="tmpdir"):
@@ -88,6 +90,7 @@ class AccessEntry(Grant, frozen=True, kw_only=True):
     path: ExactPath | GlobPath | NamedPath
     access: Access
     missing_path_behavior: Literal["skip"] | None = None
+    """What to do if it does not exist."""
 
 
 class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="restricted"):
@@ -95,6 +98,7 @@ class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", t
 
     entries: list[AccessEntry]
     glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
+    """How deep patterns are searched for."""
 
 
 class UnrestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="unrestricted"):
@@ -125,8 +129,14 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """A permission profile and what its special paths refer to."""
 
     permissions: PermissionProfile
+    """What the process may do."""
     windows_sandbox_level: WindowsSandboxLevel
+    """Means nothing on Linux."""
     cwd: HostPath | None = None
+    """What relative paths refer to."""
     workspace_roots: list[HostPath] | None = None
+    """What `project_roots` refers to."""
     windows_sandbox_private_desktop: bool = False
+    """Means nothing on Linux."""
     use_legacy_landlock: bool = False
+    """Means nothing here."""

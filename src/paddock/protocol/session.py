@@ -15,7 +15,9 @@ class ClientCapabilities(Params, frozen=True, kw_only=True):
     """
 
     extensions: bool = False
+    """Whether answers may hold what the reference protocol does not have."""
     notifications: list[str] = []
+    """Optional notifications that the client wants."""
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
@@ -24,8 +26,11 @@ class InitializeParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"capabilities"})
 
     client_name: str
+    """What the client calls itself, for people."""
     resume_session_id: str | None = None
+    """The session to come back to; a new one by default."""
     capabilities: ClientCapabilities | None = None
+    """What the client understands; by default nothing beyond the reference protocol."""
 
 
 class Shell(Result, frozen=True, kw_only=True):
@@ -39,25 +44,38 @@ class EnvironmentInfo(Result, frozen=True, kw_only=True):
     """What a client needs to know of the server's host; locations are `file:` URIs."""
 
     shell: Shell
+    """The shell of the server's user."""
     executor_version: str
+    """The version of the server."""
     provider_id: str
+    """A stable name of host and user."""
     cwd: str
+    """The directory that the server runs in."""
     user_home_dir: str
+    """The home of the server's user."""
     platform_os: str
+    """The operating system."""
     prepend_path_dirs: list[str]
+    """Directories to put in front of PATH; none."""
     temporary_directories: list[str]
+    """What TMPDIR names, if it names anything."""
     temp_dir: str
+    """Where temporary files go."""
     capabilities: dict[str, bool]
+    """What the server can do, by name. Extensions are told only to clients that asked for them."""
 
 
 class InitializeResult(Result, frozen=True, kw_only=True):
     """The session that this connection is attached to."""
 
     session_id: str
+    """The session; with it a later connection can come back."""
     environment_info: EnvironmentInfo
+    """The host, as `environment/info` tells it."""
 
 
 class EnvironmentStatus(Result, frozen=True, kw_only=True):
     """Whether the environment takes commands."""
 
     status: str
+    """Always `ready`."""

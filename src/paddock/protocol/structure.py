@@ -25,6 +25,9 @@ class Params(Struct, frozen=True, kw_only=True, rename="camel"):
 class Result(Struct, frozen=True, kw_only=True, rename="camel"):
     """The result of a method, the parameters of a notification, or a part of one."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset()
+    """Fields that only clients get which asked for extensions."""
+
 
 class Grant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that grants access. A field that is not understood is refused, never ignored."""

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from paddock.errors import InvalidRequest, MalformedMessage, MethodNotFound, RequestError
 from paddock.protocol.codec import CodecLimits, convert_params
+from paddock.protocol.codes import INVALID_REQUEST, code_of
 from paddock.protocol.envelope import (
     Notification,
     Request,
@@ -58,9 +59,16 @@ class Call(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A request, or an unreadable message, that is answered with an error."""
+    """A request, or an unreadable message, that is answered with an error.
+
+    All but `reply` is for logs and counters; id and method are None where they could not be read.
+    """
 
     reply: bytes
+    code: int
+    problem: str
+    id: RequestId | None = None
+    method: str | None = None
 
 
 class Ready(Struct, frozen=True):
@@ -77,11 +85,12 @@ Event = Call | Refusal | Ready | Drop
 
 
 class ServingConnection:
-    """Handshake state and request checking of one client."""
+    """Handshake state and request checking of one client. An operator has more methods."""
 
-    def __init__(self, peer: str, limits: CodecLimits) -> None:
+    def __init__(self, peer: str, limits: CodecLimits, *, is_operator: bool = False) -> None:
         self._peer = peer
         self._limits = limits
+        self._is_operator = is_operator
         self._state = State.NEW
 
     @property
@@ -94,15 +103,14 @@ class ServingConnection:
         try:
             message = read_message(data, self._limits)
         except MalformedMessage as problem:
-            return Refusal(
-                write_malformed(f"failed to parse a JSON-RPC message from {self._peer}: {problem}")
-            )
+            return _malformed(f"failed to parse a JSON-RPC message from {self._peer}: {problem}")
         match message:
             case Request():
                 try:
                     return self._call(message, len(data))
                 except RequestError as error:
-                    return Refusal(write_error(message.id, error))
+                    reply = write_error(message.id, error)
+                    return Refusal(reply, code_of(error), str(error), message.id, message.method)
             case Notification():
                 return self._notification(message)
             case Response():
@@ -115,7 +123,7 @@ class ServingConnection:
 
     def _call(self, request: Request, size_bytes: int) -> Call:
         method = METHODS.get(request.method)
-        if method is None:
+        if method is None or (method.is_operators and not self._is_operator):
             raise MethodNotFound(f"this server has no method {request.method!r}")
         params = convert_params(request.params, method.params)
         if method.name == INITIALIZE:
@@ -137,8 +145,12 @@ class ServingConnection:
                 if known
                 else f"unexpected notification {notification.method!r}; only {INITIALIZED!r} is understood"
             )
-            return Refusal(write_malformed(problem))
+            return _malformed(problem)
         if self._state is State.NEW:
             return Drop("initialized was sent before initialize")
         self._state = State.READY
         return Ready()
+
+
+def _malformed(problem: str) -> Refusal:
+    return Refusal(write_malformed(problem), INVALID_REQUEST, problem)

@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import assert_never
 
 from paddock.config import Settings
+from paddock.journal import Journal
 from paddock.process.spawner import Spawner
-from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress, parse_listen_address
+from paddock.protocol.control import ServerStatus
+from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
 from paddock.server.connection import ClientConnection, Services
+from paddock.server.control import open_control_socket
+from paddock.server.door import Door, names_files, open_door
 from paddock.server.handlers import handler_table
+from paddock.server.metrics import Metrics
+from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
 from paddock.transport.limits import TransportLimits, WebSocketLimits
 from paddock.transport.link import Link, Receiver
 from paddock.transport.listener import Listener
+from paddock.version import __version__
 
-log = logging.getLogger(__name__)
+journal = Journal(logging.getLogger(__name__))
 
 SPAWNER_LOST = "the process spawner ended unexpectedly, and with it all knowledge of the process"
 
@@ -37,13 +47,19 @@ class Server:
         self.finished = asyncio.Event()
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
-        self._services = Services(settings, spawner, sessions, handler_table())
+        self._services = Services(
+            settings, spawner, sessions, handler_table(), self.describe, sessions.metrics
+        )
         self._sessions = sessions
         self._spawner = spawner
         self._listener: Listener | None = None
+        self._control: Listener | None = None
+        self._started_at_s = time.monotonic()
         self._connections: set[ClientConnection] = set()
         self._closings: set[asyncio.Task[None]] = set()
+        self._accepted = 0
         self._is_single_client = False
+        self._scraper = Scraper(sessions.metrics, sessions, self._connections)
 
     @property
     def url(self) -> str:
@@ -55,23 +71,48 @@ class Server:
         """The helper that is the parent of every process, for status displays."""
         return self._spawner.helper_pid
 
+    @property
+    def control_url(self) -> str | None:
+        """Where operators connect; None when there is no control socket."""
+        return self._control.url if self._control is not None else None
+
+    def describe(self) -> ServerStatus:
+        """What an operator is told about the server itself."""
+        uptime_ms = int((time.monotonic() - self._started_at_s) * 1000)
+        return ServerStatus(pid=os.getpid(), url=self.url, version=__version__, uptime_ms=uptime_ms)
+
     def accept(self, link: Link) -> Receiver:
         """Serve one link, of whatever transport."""
-        connection = ClientConnection(link, self._services, self._connection_closed)
+        return self._accept(link, is_operator=False)
+
+    def accept_operator(self, link: Link) -> Receiver:
+        """Serve one link of somebody who may reach every session."""
+        return self._accept(link, is_operator=True)
+
+    def _accept(self, link: Link, *, is_operator: bool) -> ClientConnection:
+        self._accepted += 1
+        connection = ClientConnection(
+            link, self._services, self._connection_closed, self._accepted, is_operator=is_operator
+        )
         self._connections.add(connection)
         return connection
 
-    async def open(self) -> None:
-        """Listen where the settings say. Raises ListenError."""
-        address = parse_listen_address(self.settings.listen)
+    async def open(self, door: Door) -> None:
+        """Listen where the door is. Raises ListenError."""
+        await self._listen(door)
+        self._control = await open_control_socket(self.settings, self.accept_operator)
+        journal.info("listening", url=self.url, control=self.control_url, version=__version__)
+
+    async def _listen(self, door: Door) -> None:
+        address = door.address
         match address:
             case WebSocketAddress():
-                from paddock.server.http import answer
                 from paddock.transport import websocket
 
                 limits = websocket_limits(self.settings)
+                gate = replace(door.gate, pages={METRICS_PATH: self._scraper.page})
                 self._listener = await websocket.listen(
-                    address.host, address.port, self.accept, limits, answer
+                    address.host, address.port, self.accept, limits, gate.answer, ssl_context=door.tls
                 )
             case UnixAddress():
                 from paddock.transport import unix
@@ -88,7 +129,7 @@ class Server:
     def spawner_lost(self) -> None:
         """Nothing can be started or waited for any more."""
         self.failure = SPAWNER_LOST
-        log.critical("%s; the server ends", SPAWNER_LOST)
+        journal.error("spawner lost", reason=SPAWNER_LOST)
         self._sessions.lose_processes(SPAWNER_LOST)
         self.finished.set()
 
@@ -99,22 +140,27 @@ class Server:
 
     async def aclose(self) -> None:
         """End everything in order. Bounded by the grace period and the transports' close timeouts."""
-        if self._listener is not None:
-            self._listener.close()
+        doors = [door for door in (self._listener, self._control) if door is not None]
+        for door in doors:
+            door.close()
+        journal.info("shutdown began", connections=len(self._connections), processes=self._sessions.live)
         await self._sessions.end_all(self.settings.shutdown_grace_s)
-        if self._listener is not None:
-            await self._listener.aclose()
+        journal.info("shutdown: processes ended")
+        for door in doors:
+            await door.aclose()
         for connection in list(self._connections):
             await connection.aclose()
         await self.quiet()
+        journal.info("shutdown: connections closed")
         await self._spawner.aclose()
+        journal.info("shutdown complete")
 
     def _connection_closed(self, connection: ClientConnection) -> None:
         self._connections.discard(connection)
         closing = asyncio.get_running_loop().create_task(connection.aclose())
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
-        if self._is_single_client:
+        if self._is_single_client and not connection.is_operator:
             self.finished.set()
 
 
@@ -122,11 +168,14 @@ class Server:
 async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     """Run a server inside this program, for the time of the `async with` block.
 
-    Raises ListenError when the address can't be had and SpawnerLost when no
-    process could be started; nothing is left running then.
+    Raises ConfigError when the settings do not fit together, ListenError when the address
+    can't be had or must not be, and SpawnerLost when no process could be started; nothing
+    is left running then.
     """
     settings = settings or Settings()
-    sessions = SessionRegistry(settings)
+    # A door that is refused is so before anything is started. A thread is only worth its memory for files.
+    door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)
+    sessions = SessionRegistry(settings, Metrics())
     lost = asyncio.get_running_loop().create_future()
     # Before the limit is raised: children get the limits of this moment.
     spawner = await Spawner.start(lambda: lost.set_result(None))
@@ -134,7 +183,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
     try:
         raise_descriptor_limit()
-        await server.open()
+        await server.open(door)
         yield server
     finally:
         lost.cancel()
@@ -147,7 +196,7 @@ def raise_descriptor_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (ValueError, OSError) as error:
-        log.warning("can't raise the limit of open files: %s", error)
+        journal.warning("the limit of open files can't be raised", reason=str(error))
 
 
 def line_limits(settings: Settings) -> TransportLimits:

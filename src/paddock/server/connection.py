@@ -10,25 +10,39 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+from msgspec import UNSET
+
 from paddock.config import Settings
-from paddock.errors import OperationFailed, RequestError
+from paddock.errors import ForeignSession, OperationFailed, RequestError
+from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.codec import CodecLimits
-from paddock.protocol.envelope import write_error, write_notification, write_result
+from paddock.protocol.codes import INTERNAL_ERROR, code_of
+from paddock.protocol.control import ServerStatus
+from paddock.protocol.envelope import RequestId, write_error, write_notification, write_result
+from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
 from paddock.server.dispatch import Dispatcher, Then
+from paddock.server.metrics import Metrics
+from paddock.server.record import shown_id
 from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
+from paddock.server.stall import Stall
 from paddock.transport.link import Link
 
 log = logging.getLogger(__name__)
 
 UNREAD_ANSWERS_FACTOR = 8
 """Output stops at one send buffer; only answers fill further ones. At this many it is not read."""
+
+TIMED_ONE_IN = 64
+"""Of the requests that are answered at once, which are many and alike, about one in so many is timed and
+stands for the others: to look at the clock twice for each would cost more than some of them do."""
 
 HandlerTable = Mapping[str, Callable[["ClientConnection", Any], Any]]
 
@@ -41,13 +55,31 @@ class Services:
     spawner: Spawner
     sessions: SessionRegistry
     handlers: HandlerTable
+    describe_server: Callable[[], ServerStatus]
+    metrics: Metrics
 
 
 class ClientConnection:
-    """A Receiver for one link. `aclose` follows `link_closed` and ends what is unfinished."""
+    """A Receiver for one link. `aclose` follows `link_closed` and ends what is unfinished.
 
-    def __init__(self, link: Link, services: Services, on_closed: Callable[[ClientConnection], None]) -> None:
+    An operator, who came over the control socket, may reach every session. `number`
+    names the connection in logs.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        services: Services,
+        on_closed: Callable[[ClientConnection], None],
+        number: int,
+        *,
+        is_operator: bool = False,
+    ) -> None:
         self.services = services
+        self.number = number
+        self.is_operator = is_operator
+        self.call: Call
+        """The request whose handler was called last: a handler's own until it first waits."""
         self.capabilities = ClientCapabilities()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
@@ -55,12 +87,20 @@ class ClientConnection:
         self._on_closed = on_closed
         settings = services.settings
         limits = CodecLimits(max_values=settings.max_json_values, max_depth=settings.max_json_depth)
-        self._protocol = ServingConnection(link.peer, limits)
+        self._protocol = ServingConnection(link.peer, limits, is_operator=is_operator)
         self._dispatcher = Dispatcher(settings.concurrent_requests, self._carry_out, self._finish)
         self._session: Session | None = None
         self._is_congested = False
         self._is_reading = True
         self._is_open = True
+        self._journal = Journal(log, connection=number)
+        self._latency = services.metrics.requests
+        self._is_next_timed = True
+        self._arrived_at_s = 0.0
+        self._output_stall = Stall(self._output_paused, self._output_resumed)
+        self._reading_stall = Stall(self._reading_paused, self._reading_resumed)
+        services.metrics.connections_opened += 1
+        self._journal.info("connection opened", peer=link.peer, operator=is_operator or None)
 
     # --- what handlers use --------------------------------------------------
 
@@ -70,6 +110,14 @@ class ClientConnection:
         assert self._session is not None
         return self._session
 
+    def session_of(self, session_id: SessionId) -> Session:
+        """The session that a request is about. Raises ForeignSession, and for an operator UnknownSession."""
+        if session_id is UNSET or session_id is None or session_id == self.session.id:
+            return self.session
+        if not self.is_operator:
+            raise ForeignSession(session_id)
+        return self.services.sessions.find(session_id)
+
     @property
     def has_extensions(self) -> bool:
         """Whether the client wants more than the reference protocol's shapes."""
@@ -78,6 +126,7 @@ class ClientConnection:
     def greet(self, session: Session, capabilities: ClientCapabilities) -> None:
         """`initialize` succeeded: attach to the session and remember what the client understands."""
         self._session = session
+        self._journal = self._journal.bind(session=shown_id(session.id))
         self.capabilities = capabilities
         self._protocol.greeted()
 
@@ -97,28 +146,35 @@ class ClientConnection:
 
     def message_received(self, message: bytes) -> None:
         """One message of the client."""
+        if self._is_next_timed:
+            self._receive_timed(message)
+            return
         match self._protocol.receive(message):
             case Call() as call:
                 self._dispatcher.submit(call)
                 if self._is_congested or self._dispatcher.waiting:
                     self._read_if_there_is_room()
-            case Refusal(reply):
-                self._send(reply)
+            case Refusal() as refusal:
+                self._link.send(refusal.reply)
+                self._refused(refusal.id, refusal.method, refusal.code, refusal.problem)
             case Ready():
                 pass
             case Drop(reason):
-                log.warning("dropping %s: %s", self._link.peer, reason)
+                self._journal.warning("connection dropped", peer=self._link.peer, reason=reason)
                 self._link.abort()
 
     def writing_paused(self) -> None:
         """The client reads too slowly: its processes wait."""
         self._is_congested = True
+        self.services.metrics.pauses += 1
+        self._output_stall.begin()
         if self._session is not None:
             self._session.pause_output()
 
     def writing_resumed(self) -> None:
         """The client has caught up."""
         self._is_congested = False
+        self._output_stall.end()
         if self._session is not None:
             self._session.resume_output()
         self._read_if_there_is_room()
@@ -126,8 +182,10 @@ class ClientConnection:
     def link_closed(self, error: Exception | None) -> None:
         """The connection is gone; the session lives on without it."""
         self._is_open = False
-        if error is not None:
-            log.info("lost %s: %s", self._link.peer, error)
+        self._output_stall.end()
+        self._reading_stall.end()
+        reason = "closed" if error is None else str(error)
+        self._journal.info("connection closed", peer=self._link.peer, reason=reason)
         if self._session is not None:
             self._session.detach()
         self._on_closed(self)
@@ -143,21 +201,31 @@ class ClientConnection:
     # --- requests -----------------------------------------------------------
 
     def _carry_out(self, call: Call) -> Any:
+        self.call = call
         return self.services.handlers[call.method.name](self, call.params)
 
-    def _finish(self, call: Call, result: Any, error: Exception | None) -> None:
+    def _finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
         then = None
         if type(result) is Then:
             result, then = result.outcome, result.action
         refusal = error or result
         if isinstance(refusal, RequestError):
-            self._send(write_error(call.id, refusal))
+            self._link.send(write_error(call.id, refusal))
+            self._refused(call.id, call.method.name, code_of(refusal), str(refusal), call.subject)
         elif error is None:
-            self._send(write_result(call.id, result))
+            self._link.send(write_result(call.id, result))
         else:
-            log.error("%s failed on %s", call.method.name, self._link.peer, exc_info=error)
+            self._journal.error("request crashed", error=error, request=call.id, method=call.method.name)
             problem = OperationFailed(f"{call.method.name} failed in the server; see its log")
-            self._send(write_error(call.id, problem))
+            self._link.send(write_error(call.id, problem))
+            self.services.metrics.errors[INTERNAL_ERROR] += 1
+        if since_s or self._arrived_at_s:
+            self._observe(call, since_s)
+        else:
+            latency = self._latency[call.method.name]
+            latency.untimed += 1
+            if latency.untimed >= TIMED_ONE_IN:
+                self._is_next_timed = True
         if then is not None:
             then()
         if not self._is_reading or self._is_congested:
@@ -167,9 +235,6 @@ class ClientConnection:
         # Only while the link is congested: its end is what starts the reading again.
         limit_bytes = UNREAD_ANSWERS_FACTOR * self.services.settings.send_buffer_bytes
         return self._is_congested and self._link.buffered_bytes >= limit_bytes
-
-    def _send(self, message: bytes) -> None:
-        self._link.send(message)
 
     def _read_if_there_is_room(self) -> None:
         settings = self.services.settings
@@ -182,6 +247,66 @@ class ClientConnection:
             return
         self._is_reading = has_room
         if has_room:
+            self._reading_stall.end()
             self._link.resume_reading()
         else:
+            self._reading_stall.begin()
             self._link.pause_reading()
+
+    # --- the log ------------------------------------------------------------
+
+    def _refused(
+        self,
+        request: RequestId | None,
+        method: str | None,
+        code: int,
+        problem: str,
+        process: str | None = None,
+    ) -> None:
+        self.services.metrics.errors[code] += 1
+        self._journal.info(
+            "request failed" if code == INTERNAL_ERROR else "request refused",
+            request=request,
+            method=method,
+            process=process,
+            code=code,
+            reason=problem,
+        )
+
+    def _receive_timed(self, message: bytes) -> None:
+        self._is_next_timed = False
+        self._arrived_at_s = perf_counter()
+        self.message_received(message)
+        self._arrived_at_s = 0.0
+        # Whoever searches for a fault wants to see every request.
+        self._is_next_timed = self._journal.is_debugging
+
+    def _observe(self, call: Call, since_s: float) -> None:
+        latency = self._latency[call.method.name]
+        if since_s:
+            duration_s = perf_counter() - since_s
+            latency.observe(duration_s)
+        else:
+            duration_s = perf_counter() - self._arrived_at_s
+            latency.observe_for_untimed(duration_s)
+        if self._journal.is_debugging:
+            self._journal.debug(
+                "request answered",
+                request=call.id,
+                method=call.method.name,
+                process=call.subject,
+                duration_s=duration_s,
+            )
+
+    def _output_paused(self) -> None:
+        self._journal.info("output paused", unsent_bytes=self._link.buffered_bytes)
+
+    def _output_resumed(self, paused_s: float) -> None:
+        self._journal.info("output resumed", paused_s=paused_s)
+
+    def _reading_paused(self) -> None:
+        waiting, unsent_bytes = self._dispatcher.waiting, self._link.buffered_bytes
+        self._journal.info("reading paused", waiting=waiting, unsent_bytes=unsent_bytes)
+
+    def _reading_resumed(self, paused_s: float) -> None:
+        self._journal.info("reading resumed", paused_s=paused_s)

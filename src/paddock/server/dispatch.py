@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
@@ -26,8 +27,9 @@ from paddock.rpc.serving import Call
 Handler = Callable[[Call], Any]
 """Carries a call out: returns its result, or a coroutine of it, or raises RequestError."""
 
-Finish = Callable[[Call, Any, Exception | None], None]
-"""Told the outcome of each call, in the order in which they finish."""
+Finish = Callable[[Call, Any, Exception | None, float], None]
+"""Told the outcome of each call, in the order in which they finish, and since when it has waited: for its
+turn or in its handler; 0 if it did neither."""
 
 
 class Then(Struct, frozen=True):
@@ -45,7 +47,7 @@ class _Queue:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.running = 0
-        self.waiting: deque[Call] = deque()
+        self.waiting: deque[tuple[Call, float]] = deque()
 
 
 class Dispatcher:
@@ -77,10 +79,10 @@ class Dispatcher:
         is_control = call.method.lane is Lane.CONTROL and not self._is_opening(call)
         queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
-            queue.waiting.append(call)
+            queue.waiting.append((call, perf_counter()))
             self._waiting_bytes += call.size_bytes
         else:
-            self._begin(call, queue)
+            self._begin(call, queue, 0.0)
 
     async def aclose(self) -> None:
         """Cancel everything that has not finished."""
@@ -96,42 +98,42 @@ class Dispatcher:
         """Whether the request that brings this one's subject into being still waits for its turn."""
         waiting = self._ordinary.waiting
         return bool(waiting) and any(
-            call.method.is_opening and call.subject == later.subject for call in waiting
+            call.method.is_opening and call.subject == later.subject for call, _ in waiting
         )
 
-    def _begin(self, call: Call, queue: _Queue) -> None:
+    def _begin(self, call: Call, queue: _Queue, since_s: float) -> None:
         try:
             result = self._handler(call)
         except Exception as error:
-            self._finish(call, None, error)
+            self._finish(call, None, error, since_s)
             return
         if type(result) is not CoroutineType:
-            self._finish(call, result, None)
+            self._finish(call, result, None, since_s)
             return
         queue.running += 1
-        self._run(call, result, queue)
+        self._run(call, result, queue, since_s or perf_counter())
 
-    def _run(self, call: Call, work: Coroutine[Any, Any, Any], queue: _Queue) -> None:
+    def _run(self, call: Call, work: Coroutine[Any, Any, Any], queue: _Queue, since_s: float) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(partial(self._done, call, queue))
+        task.add_done_callback(partial(self._done, call, queue, since_s))
 
-    def _done(self, call: Call, queue: _Queue, task: asyncio.Task[Any]) -> None:
+    def _done(self, call: Call, queue: _Queue, since_s: float, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         queue.running -= 1
         if task.cancelled():
             return
         error = task.exception()
         if error is None:
-            self._finish(call, task.result(), None)
+            self._finish(call, task.result(), None, since_s)
         elif isinstance(error, Exception):
-            self._finish(call, None, error)
+            self._finish(call, None, error, since_s)
         else:
             raise error
         self._advance(queue)
 
     def _advance(self, queue: _Queue) -> None:
         while queue.waiting and queue.running < queue.limit and not self._is_closed:
-            call = queue.waiting.popleft()
+            call, since_s = queue.waiting.popleft()
             self._waiting_bytes -= call.size_bytes
-            self._begin(call, queue)
+            self._begin(call, queue, since_s)

@@ -3,14 +3,18 @@
 A session is attached to at most one connection. While it is attached, process
 events go out as they happen and a slow client pauses its processes; while it is
 detached they run on and their output is retained. A session that nobody comes
-back to ends its processes, except those that were started to be kept alive.
+back to ends its processes, except those that were started to be kept alive. When
+the last of those has ended too, the session is a memory: nothing but output that
+somebody may still ask for.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 from paddock.config import Settings
@@ -19,6 +23,7 @@ from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk
 from paddock.protocol.process import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, StartResult
 from paddock.protocol.structure import Result
+from paddock.server.record import SessionRecord
 
 T = TypeVar("T")
 
@@ -87,17 +92,35 @@ class SessionProcess:
 
 
 class Session:
-    """Processes and the client they report to. `end` stops everything at once or with grace."""
+    """Processes and the client they report to.
 
-    def __init__(self, session_id: str, settings: Settings, on_ended: Callable[[Session], None]) -> None:
+    `on_ended` is told when nothing of it is left, `on_remembered` when it has become
+    a memory. `ttl_s` is how long it waits for its client to come back.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        settings: Settings,
+        on_ended: Callable[[Session], None],
+        on_remembered: Callable[[Session], None],
+        ttl_s: float,
+        record: SessionRecord,
+    ) -> None:
         self.id = session_id
+        self.record = record
+        self.client_name = ""
+        """What the client calls itself, for people."""
         self._settings = settings
         self._on_ended = on_ended
+        self._on_remembered = on_remembered
+        self._ttl_s = ttl_s
         self._loop = asyncio.get_running_loop()
         self._processes: dict[str, SessionProcess] = {}
         self._closed: deque[tuple[float, SessionProcess]] = deque()
         self._closed_bytes = 0
         self._forget_timer: asyncio.TimerHandle | None = None
+        self._forget_at_s = 0.0
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._outbox: Outbox | None = None
         self._starts: OrderedDict[str, asyncio.Task[StartResult]] = OrderedDict()
@@ -116,9 +139,7 @@ class Session:
     @property
     def is_resumable(self) -> bool:
         """Whether a client may come back: it has not expired, or was told to keep a process alive."""
-        return not self._is_expired or any(
-            process.description.is_kept_alive and not process.is_closed for process in self.processes
-        )
+        return not self._is_expired or any(process.description.is_kept_alive for process in self.processes)
 
     def attach(self, outbox: Outbox) -> None:
         """Report to this connection from now on; nothing is replayed. Raises SessionAttached."""
@@ -127,6 +148,7 @@ class Session:
                 f"session {self.id!r} is already attached to another connection; it must end or be lost first"
             )
         self._outbox = outbox
+        self._is_expired = False
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None
@@ -136,7 +158,8 @@ class Session:
         self._outbox = None
         self.resume_output()
         if not self._is_ended:
-            self._expiry_timer = self._loop.call_later(self._settings.session_ttl_s, self._expire)
+            self.record.detached(self._ttl_s, self._live)
+            self._expiry_timer = self._loop.call_later(self._ttl_s, self._expire)
 
     def pause_output(self) -> None:
         """The client reads too slowly: let the processes wait."""
@@ -149,6 +172,11 @@ class Session:
             entry.managed.resume_output()
 
     # --- processes ----------------------------------------------------------
+
+    @property
+    def live(self) -> int:
+        """How many processes are not closed, those that are being started included."""
+        return self._live
 
     @property
     def processes(self) -> list[ManagedProcess]:
@@ -214,6 +242,7 @@ class Session:
 
     def process_output(self, process: ManagedProcess, chunk: Chunk) -> None:
         """Pass output on."""
+        self.record.output(chunk)
         if self._outbox is not None:
             self._outbox.notify(
                 "process/output",
@@ -228,6 +257,7 @@ class Session:
     def process_exited(self, process: ManagedProcess, seq: int) -> None:
         """Pass the exit on."""
         assert process.exit_code is not None
+        self.record.exited(process)
         if self._outbox is not None:
             self._outbox.notify(
                 "process/exited",
@@ -241,6 +271,7 @@ class Session:
 
     def process_closed(self, process: ManagedProcess, seq: int) -> None:
         """Pass the end on, and forget the process after a while."""
+        self.record.closed(process)
         process_id = process.description.process_id
         if self._outbox is not None:
             self._outbox.notify("process/closed", ClosedEvent(process_id=process_id, seq=seq))
@@ -248,6 +279,7 @@ class Session:
 
     def process_lost(self, process: ManagedProcess) -> None:
         """Say that what became of the process will not be known."""
+        self.record.lost(process)
         process_id = process.description.process_id
         if self._outbox is not None:
             event = FailedEvent(process_id=process_id, message=process.failure or "")
@@ -260,23 +292,40 @@ class Session:
         self._live -= 1
         entry = self._processes[process_id]
         self._closed_bytes += entry.managed.log.retained_bytes
-        self._closed.append((self._loop.time() + self._settings.closed_process_ttl_s, entry))
+        is_kept = entry.managed.description.is_kept_alive
+        ttl_s = self._settings.kept_process_ttl_s if is_kept else self._settings.closed_process_ttl_s
+        insort(self._closed, (self._loop.time() + ttl_s, entry), key=itemgetter(0))
         self._forget_due()
-        self._finish_if_idle()
+
+    @property
+    def closed_bytes(self) -> int:
+        """Output that its closed processes hold."""
+        return self._closed_bytes
 
     def _forget_due(self) -> None:
-        self._forget_timer = None
         limit = self._settings.closed_output_bytes_per_session
         while self._closed:
             due_at, entry = self._closed[0]
             is_over_bound = self._closed_bytes > limit or len(self._closed) > REMEMBERED_CLOSED
             if due_at > self._loop.time() and not is_over_bound:
-                if self._forget_timer is None:
-                    self._forget_timer = self._loop.call_at(due_at, self._forget_due)
-                return
+                self._forget_at(due_at)
+                break
             self._closed.popleft()
             self._closed_bytes -= entry.managed.log.retained_bytes
             del self._processes[entry.managed.description.process_id]
+        self._finish_if_idle()
+
+    def _forget_at(self, due_at: float) -> None:
+        if self._forget_timer is not None:
+            if self._forget_at_s <= due_at:
+                return
+            self._forget_timer.cancel()
+        self._forget_at_s = due_at
+        self._forget_timer = self._loop.call_at(due_at, self._forget_in_time)
+
+    def _forget_in_time(self) -> None:
+        self._forget_timer = None
+        self._forget_due()
 
     # --- the end ------------------------------------------------------------
 
@@ -284,15 +333,25 @@ class Session:
         """Nobody came back: end every process that is not to be kept alive."""
         self._expiry_timer = None
         self._is_expired = True
+        self.record.expired(self._live)
         for process in self.processes:
             if not process.description.is_kept_alive:
                 process.terminate(self._settings.shutdown_grace_s)
         self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
-        """A session that is over and has no live process left is forgotten."""
+        """A session that is over and has no live process left is forgotten, or remembered for a while."""
         is_over = self._outbox is None and self._expiry_timer is None
-        if is_over and self._live == 0 and not self._is_ended:
+        if not is_over or self._live or self._is_ended:
+            return
+        if any(entry.managed.description.is_kept_alive for _, entry in self._closed):
+            self._on_remembered(self)
+        else:
+            self._end()
+
+    def forget(self) -> None:
+        """End a session that has become a memory."""
+        if not self._is_ended:
             self._end()
 
     def terminate(self) -> None:
@@ -313,6 +372,7 @@ class Session:
 
     def _end(self) -> None:
         self._is_ended = True
+        self.record.ended()
         for timer in (self._expiry_timer, self._forget_timer):
             if timer is not None:
                 timer.cancel()

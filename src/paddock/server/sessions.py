@@ -8,37 +8,69 @@ import uuid
 from paddock.config import Settings
 from paddock.errors import UnknownSession
 from paddock.process.managed import ManagedProcess
-from paddock.server.session import Outbox, Session
+from paddock.server.metrics import Metrics
+from paddock.server.record import SessionRecord
+from paddock.server.session import REMEMBERED_CLOSED, Outbox, Session
 
 
 class SessionRegistry:
     """Opens and resumes sessions; forgets them when they end."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.metrics = metrics
         self._settings = settings
         self._sessions: dict[str, Session] = {}
+        self._memories: dict[str, Session] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def attached(self) -> int:
+        """How many sessions a connection holds."""
+        return sum(session.is_attached for session in self._sessions.values())
+
+    @property
+    def live(self) -> int:
+        """How many processes are not closed."""
+        return sum(session.live for session in self._sessions.values())
 
     @property
     def processes(self) -> list[ManagedProcess]:
         """Every process that any session still knows."""
         return [process for session in self._sessions.values() for process in session.processes]
 
-    def open(self, outbox: Outbox) -> Session:
-        """A new session, attached."""
-        session = Session(str(uuid.uuid4()), self._settings, self._forget)
+    @property
+    def sessions(self) -> list[Session]:
+        """Every session, oldest first."""
+        return list(self._sessions.values())
+
+    def find(self, session_id: str) -> Session:
+        """The session of this id, attached or not. Raises UnknownSession."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise UnknownSession(session_id)
+        return session
+
+    def open(self, outbox: Outbox, *, client_name: str = "", ttl_s: float | None = None) -> Session:
+        """A new session, attached. It waits for its client as long as the settings say, or for `ttl_s`."""
+        ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
+        session_id = str(uuid.uuid4())
+        record = SessionRecord(session_id, self.metrics)
+        session = Session(session_id, self._settings, self._forget, self._remember, ttl_s, record)
+        session.client_name = client_name
         session.attach(outbox)
         self._sessions[session.id] = session
         return session
 
-    def resume(self, session_id: str, outbox: Outbox) -> Session:
+    def resume(self, session_id: str, outbox: Outbox, *, client_name: str = "") -> Session:
         """Attach to a detached session. Raises UnknownSession or SessionAttached."""
         session = self._sessions.get(session_id)
         if session is None or not session.is_resumable:
             raise UnknownSession(session_id)
         session.attach(outbox)
+        session.client_name = client_name
+        self._memories.pop(session_id, None)
         return session
 
     def lose_processes(self, reason: str) -> None:
@@ -63,6 +95,18 @@ class SessionRegistry:
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        self._memories.pop(session.id, None)
+
+    def _remember(self, session: Session) -> None:
+        """Keep a session that is over for its output; all of these together hold no more than one may."""
+        self._memories[session.id] = session
+        held_bytes = sum(memory.closed_bytes for memory in self._memories.values())
+        for memory in list(self._memories.values()):
+            is_over_bound = held_bytes > self._settings.closed_output_bytes_per_session
+            if not is_over_bound and len(self._memories) <= REMEMBERED_CLOSED:
+                break
+            held_bytes -= memory.closed_bytes
+            memory.forget()
 
 
 async def _closed(process: ManagedProcess) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import ConnectError, ListenError
+from paddock.journal import Journal
 from paddock.transport.delivery import Introduction
 from paddock.transport.limits import TransportLimits
 from paddock.transport.lines import LineLink, open_stream
@@ -29,7 +30,7 @@ from paddock.transport.listener import BACKLOG, DoorSocket, Listener, OpenLinks
 from paddock.transport.reason import reason_of
 from paddock.transport.stdio import connect_socket
 
-_log = logging.getLogger(__name__)
+_journal = Journal(logging.getLogger(__name__))
 
 # sun_path holds 108 bytes with its terminating zero (unix(7)).
 _MAX_PATH_BYTES: Final = 107
@@ -118,10 +119,11 @@ class _UnixListener(Listener):
         pid, uid = peer_credentials(sock)
         peer = f"unix pid {pid} uid {uid}"
         if not is_trusted(uid):
-            _log.warning("turned away %s: only uid %d may connect", peer, os.geteuid())
+            reason = f"only uid {os.geteuid()} may connect"
+            _journal.warning("connection refused", peer=peer, reason=reason)
             sock.close()
         elif self._links.is_full:
-            _log.warning("turned away %s: too many connections", peer)
+            _journal.warning("connection refused", peer=peer, reason="too many connections")
             sock.close()
         else:
             sock.setblocking(False)
@@ -137,12 +139,12 @@ class _UnixListener(Listener):
                 await open_stream(sock, link)
             except OSError as error:
                 self._links.remove(link)
-                _log.warning("lost %s while it connected: %s", peer, error)
+                _journal.warning("connection lost while it was made", peer=peer, reason=str(error))
                 return
             try:
                 introduction.confirm(link)
-            except Exception:
-                _log.exception("no receiver for %s; dropping it", peer)
+            except Exception as error:
+                _journal.error("connection has no receiver", error=error, peer=peer)
 
         task = self._loop.create_task(arrive())
         self._arrivals.add(task)
@@ -205,7 +207,7 @@ def _move_into_place(draft: Path, path: Path, url: str) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
         raise ListenError(url, "a file that is not a socket is in the way; remove it or choose another path")
     with _locked(path.parent, url):
-        if _is_alive(path):
+        if is_alive(path):
             raise ListenError(url, "address in use: another server listens there")
         draft.replace(path)
 
@@ -224,7 +226,7 @@ def _locked(directory: Path, url: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _is_alive(path: Path) -> bool:
+def is_alive(path: Path) -> bool:
     """Tell whether a server listens on the socket file. Never waits: connect(2) here answers at once."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import pty
 import signal
-import struct
 import subprocess
-import sys
-import termios
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.operators import PADDOCK, PATIENCE_S, Terminal
+from tests.operators import terminal as screen_of
 from tests.wire import served
-
-PADDOCK = (sys.executable, "-m", "paddock")
-PATIENCE_S = 20.0
 
 
 def paddock_run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -170,56 +163,8 @@ def test_a_command_whose_reader_has_gone_is_ended_like_a_local_one() -> None:
 # --- a terminal ----------------------------------------------------------
 
 
-class Terminal:
-    """The keyboard and the screen of a terminal that `paddock run` has as its own."""
-
-    def __init__(self, rows: int, cols: int, *arguments: str) -> None:
-        self._screen, self._line = pty.openpty()
-        self.resize(rows, cols)
-        self.attributes_before = self.attributes
-        self._seen = b""
-        self.child = subprocess.Popen(
-            [*PADDOCK, "run", *arguments],
-            stdin=self._line,
-            stdout=self._line,
-            stderr=self._line,
-            env=os.environ | {"TERM": "vt220"},
-            start_new_session=True,
-            # The terminal must be the controlling one, or no signal comes when it is resized.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-
-    def resize(self, rows: int, cols: int) -> None:
-        fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
-
-    @property
-    def attributes(self) -> list[object]:
-        return termios.tcgetattr(self._line)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._screen, keys)
-
-    def read_until(self, wanted: bytes) -> bytes:
-        """What has appeared up to and with `wanted`."""
-        while wanted not in self._seen:
-            self._seen += os.read(self._screen, 65536)
-        before, _, self._seen = self._seen.partition(wanted)
-        return before + wanted
-
-    def close(self) -> None:
-        self.child.kill()
-        self.child.wait()
-        os.close(self._screen)
-        os.close(self._line)
-
-
-@contextmanager
-def terminal(*arguments: str, rows: int = 33, cols: int = 101) -> Iterator[Terminal]:
-    screen = Terminal(rows, cols, *arguments)
-    try:
-        yield screen
-    finally:
-        screen.close()
+def terminal(*arguments: str) -> AbstractContextManager[Terminal]:
+    return screen_of([*PADDOCK, "run", *arguments], rows=33, cols=101)
 
 
 def test_in_a_terminal_the_command_has_one_of_the_same_size_and_kind() -> None:
@@ -305,10 +250,13 @@ def test_a_lost_connection_is_a_failure_of_our_own() -> None:
     with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
         url = server.stdout.readline().decode().strip()
-        with running("--url", url, "--", "sh", "-c", "echo ready; exec sleep 60") as child:
+        script = "echo ready; exec sleep 60"
+        with running("--url", url, "--reconnect", "0", "--", "sh", "-c", script) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == b"ready\n"
             server.kill()
             assert child.wait(PATIENCE_S) == 125
             assert child.stderr is not None
-            assert child.stderr.read().startswith(b"paddock run: ws 127.0.0.1:")
+            (line,) = child.stderr.read().splitlines()
+            assert line.startswith(b"paddock run: process ")
+            assert b" is lost: ws 127.0.0.1:" in line

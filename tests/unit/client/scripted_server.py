@@ -1,4 +1,4 @@
-"""A server that does what a test tells it, at the other end of a real client connection over memory."""
+"""A server that does what a test tells it, at the other end of real client connections over memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from paddock.client.box import Box
 from paddock.client.connect import open_box
 from paddock.client.connection import Connection
 from paddock.client.intake import IntakeLimits
-from paddock.transport.link import Link
+from paddock.client.reconnect import ReconnectPolicy
+from paddock.errors import ConnectError
+from paddock.transport.link import Accept, Link, Receiver
 from paddock.transport.memory import connect_memory
 
 Message = dict[str, Any]
 
 PATIENCE_S = 20.0
 """Generous: only a test that would fail anyway waits that long."""
+
+AT_ONCE = ReconnectPolicy(max_time_s=PATIENCE_S, min_delay_s=0, max_delay_s=0, attached_delay_s=0)
+"""Comes back without delay."""
 
 EVERYTHING = (
     "processCloseStdin",
@@ -37,10 +42,26 @@ EVERYTHING = (
 class ScriptedServer:
     """Keeps what the client sends in order; answers and tells what a test wants."""
 
-    def __init__(self) -> None:
+    def __init__(self, capabilities: Iterable[str] = EVERYTHING) -> None:
         self.link: Link
+        """The server's end of the newest connection."""
+        self.client_link: Link
         self.received: asyncio.Queue[Message] = asyncio.Queue()
         self.is_link_closed = asyncio.Event()
+        self.is_down = False
+        """Whether nobody can connect."""
+        self._capabilities = tuple(capabilities)
+
+    async def dial(self, accept: Accept) -> Link:
+        """Connect to this server."""
+        if self.is_down:
+            raise ConnectError("memory", "connection refused")
+        self.link, self.client_link = connect_memory(self._accept, accept)
+        return self.client_link
+
+    def _accept(self, link: Link) -> Receiver:
+        self.is_link_closed.clear()
+        return self
 
     # Receiver
 
@@ -64,6 +85,19 @@ class ScriptedServer:
             message = await self.received.get()
         assert message["method"] == method, message
         return message
+
+    async def greet(self, session_id: str = "s") -> Message:
+        """Let the next handshake succeed; returns what the client asked for."""
+        greeting = await self.next("initialize")
+        self.answer(greeting, {"sessionId": session_id, "environmentInfo": environment(self._capabilities)})
+        await self.next("initialized")
+        params: Message = greeting["params"]
+        return params
+
+    async def cut(self) -> None:
+        """Lose the connection, and wait until it is gone."""
+        self.link.abort()
+        await self.is_link_closed.wait()
 
     @property
     def has_unread(self) -> bool:
@@ -115,23 +149,40 @@ def environment(capabilities: Iterable[str]) -> Message:
     }
 
 
+def reading(
+    *chunks: tuple[int, bytes], next_seq: int, exit_code: int | None = None, closed: bool = False, **more: Any
+) -> Message:
+    """The answer to a `process/read`, for chunks of stdout."""
+    listed = [
+        {"seq": seq, "stream": "stdout", "chunk": base64.b64encode(data).decode()} for seq, data in chunks
+    ]
+    return {
+        "chunks": listed,
+        "nextSeq": next_seq,
+        "exited": exit_code is not None,
+        "exitCode": exit_code,
+        "closed": closed,
+        "failure": None,
+        "sandboxDenied": False,
+    } | more
+
+
 @asynccontextmanager
 async def scripted(
     capabilities: Iterable[str] = EVERYTHING,
     *,
     request_timeout_s: float | None = None,
     limits: IntakeLimits | None = None,
+    policy: ReconnectPolicy | None = None,
 ) -> AsyncIterator[tuple[Box, ScriptedServer]]:
     """A box that has shaken hands with a scripted server. The link is dropped at the end."""
-    server = ScriptedServer()
+    server = ScriptedServer(capabilities)
     connection = Connection(request_timeout_s=request_timeout_s, limits=limits)
-    server.link, client_link = connect_memory(lambda _: server, connection.attach)
-    opening = asyncio.create_task(open_box(connection, "test"))
-    greeting = await server.next("initialize")
-    server.answer(greeting, {"sessionId": "s", "environmentInfo": environment(capabilities)})
+    opening = asyncio.create_task(open_box(connection, server.dial, client_name="test", policy=policy))
+    await server.greet()
     box = await opening
-    await server.next("initialized")
     try:
         yield box, server
     finally:
-        client_link.abort()
+        server.client_link.abort()
+        await box.detach()

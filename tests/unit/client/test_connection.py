@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from paddock.client.intake import IntakeLimits
+from paddock.client.process import ProcessState
 from paddock.errors import (
     ConnectionLost,
     InvalidRequest,
     MessageTooLarge,
-    OperationFailed,
     OutputOverrun,
     ProcessExists,
+    ProcessLost,
     RequestTimeout,
 )
 from tests.unit.client.scripted_server import ScriptedServer, scripted
@@ -79,13 +80,18 @@ async def test_a_lost_connection_fails_everything_and_invents_nothing() -> None:
         reading = asyncio.create_task(anext(aiter(process)))
         await server.next("process/list")
         server.link.abort()
-        for pending in (listing, waiting, reading):
-            with pytest.raises(ConnectionLost):
+        with pytest.raises(ConnectionLost):
+            await listing
+        for pending in (waiting, reading):
+            with pytest.raises(ProcessLost):
                 await pending
         assert process.exit_code is None
-        assert not process.is_closed
-        for attempt in (box.processes(), process.wait(), process.write(b"x"), box.start(["ls"])):
+        assert process.state is ProcessState.LOST
+        for attempt in (box.processes(), box.start(["ls"])):
             with pytest.raises(ConnectionLost):
+                await attempt
+        for attempt in (process.wait(), process.write(b"x"), process.terminate()):
+            with pytest.raises(ProcessLost):
                 await attempt
 
 
@@ -96,7 +102,7 @@ async def test_a_server_that_says_goodbye_is_a_lost_connection_too() -> None:
         server.link.close()
         reader = aiter(process)
         assert (await anext(reader)).data == b"last words"
-        with pytest.raises(ConnectionLost, match="ended the connection"):
+        with pytest.raises(ProcessLost, match="ended the connection"):
             await anext(reader)
 
 
@@ -145,9 +151,10 @@ async def test_what_became_unknown_on_the_server_is_an_error_and_not_a_status() 
         process = await server.start(box)
         server.output("p", 1, b"before")
         server.send({"method": "process/failed", "params": {"processId": "p", "message": "spawner lost"}})
-        with pytest.raises(OperationFailed, match="spawner lost"):
+        with pytest.raises(ProcessLost, match="spawner lost"):
             await process.wait()
         assert process.exit_code is None
+        assert process.state is ProcessState.LOST
 
 
 # --- flow ----------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from paddock.client.inbox import Inbox, Output
 from paddock.client.intake import Intake, IntakeLimits
-from paddock.errors import ConnectionLost, OutputOverrun
+from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
 from paddock.protocol.process import ClosedEvent, ExitedEvent, OutputEvent
 
@@ -61,21 +61,21 @@ async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
 async def test_what_arrived_before_a_failure_can_be_read_and_then_the_failure_is_raised() -> None:
     inbox, _ = make()
     inbox.receive(output(1, b"kept"))
-    inbox.fail(ConnectionLost("gone"))
+    inbox.fail(ProcessLost("p", "gone"))
     assert await inbox.next_output() == Output(Stream.STDOUT, b"kept")
     for _ in range(2):
-        with pytest.raises(ConnectionLost, match="gone"):
+        with pytest.raises(ProcessLost, match="gone"):
             await inbox.next_output()
-    with pytest.raises(ConnectionLost, match="gone"):
+    with pytest.raises(ProcessLost, match="gone"):
         await inbox.exited()
 
 
 async def test_an_exit_that_was_seen_stays_known_when_the_connection_is_lost() -> None:
     inbox, _ = make()
     inbox.receive(exited(1, 3))
-    inbox.fail(ConnectionLost("gone"))
+    inbox.fail(ProcessLost("p", "gone"))
     assert await inbox.exited() == 3
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ProcessLost):
         await inbox.next_output()
 
 

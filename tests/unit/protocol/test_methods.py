@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
+from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS, Family
 from paddock.server.handlers import handler_table
 
 
@@ -18,6 +18,13 @@ def test_extension_fields_exist_and_come_last() -> None:
         extensions = method.params.EXTENSIONS
         assert extensions <= set(fields), method.name
         assert all(name in extensions for name in fields[len(fields) - len(extensions) :]), method.name
+
+
+def test_what_is_for_operators_is_an_extension_with_a_family_of_its_own() -> None:
+    for method in METHODS.values():
+        is_control = method.name.startswith("control/")
+        assert method.is_operators == is_control == (method.family is Family.CONTROL), method.name
+        assert method.is_extension or not is_control
 
 
 def test_notifications_are_of_one_kind_or_the_other() -> None:

@@ -15,8 +15,8 @@ from paddock.protocol.methods import METHODS
 from paddock.rpc.serving import Call, Drop, Event, Ready, Refusal, ServingConnection, State
 
 
-def connection(state: State = State.NEW) -> ServingConnection:
-    made = ServingConnection("test", CodecLimits())
+def connection(state: State = State.NEW, *, is_operator: bool = False) -> ServingConnection:
+    made = ServingConnection("test", CodecLimits(), is_operator=is_operator)
     if state is not State.NEW:
         send(made, {"id": 1, "method": "initialize", "params": {"clientName": "t"}})
         made.greeted()
@@ -50,6 +50,14 @@ def test_after_the_handshake_requests_are_calls() -> None:
 
     assert isinstance(event, Call)
     assert (event.id, event.method.name) == (7, "environment/status")
+
+
+def test_a_method_for_operators_does_not_exist_for_others() -> None:
+    request = {"id": 7, "method": "control/status"}
+    for state in State:
+        assert refusal(send(connection(state), request)) == (7, -32601)
+    assert refusal(send(connection(State.NEW, is_operator=True), request)) == (7, -32600)
+    assert isinstance(send(connection(State.READY, is_operator=True), request), Call)
 
 
 def test_initialize_may_be_retried_until_it_succeeded() -> None:

@@ -21,11 +21,17 @@ def initialize(connection: ClientConnection, params: InitializeParams) -> Initia
     capabilities = params.capabilities or ClientCapabilities()
     sessions = connection.services.sessions
     info = describe_environment(connection.services.settings, with_extensions=capabilities.extensions)
+    name = params.client_name
     if params.resume_session_id is None:
-        session = sessions.open(connection)
+        # An operator comes and goes; a session that waited for each of them would only be in the way.
+        session = sessions.open(connection, client_name=name, ttl_s=0 if connection.is_operator else None)
     else:
-        session = sessions.resume(params.resume_session_id, connection)
+        session = sessions.resume(params.resume_session_id, connection, client_name=name)
     connection.greet(session, capabilities)
+    if params.resume_session_id is None:
+        session.record.opened(connection.number, name)
+    else:
+        session.record.resumed(connection.number, name)
     return InitializeResult(session_id=session.id, environment_info=info)
 
 

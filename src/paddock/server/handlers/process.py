@@ -51,7 +51,8 @@ ACCEPTED = WriteResult(status="accepted")
 
 async def read(connection: ClientConnection, params: ReadParams) -> ReadResult:
     """Retained output, or a long poll for it."""
-    entry = connection.session.get(params.process_id)
+    session = connection.session_of(params.session_id)
+    entry = session.get(params.process_id)
     await entry.started()
     process = entry.managed
     after_seq = params.after_seq or 0
@@ -62,7 +63,10 @@ async def read(connection: ClientConnection, params: ReadParams) -> ReadResult:
                     await process.changed()
         except TimeoutError:
             pass
-    return _read_result(connection, process, process.log.read(after_seq, params.max_bytes))
+    reading = process.log.read(after_seq, params.max_bytes)
+    if reading.gap is not None:
+        session.record.gap(process, reading.gap)
+    return _read_result(connection, process, reading)
 
 
 def _has_news(process: ManagedProcess, after_seq: int) -> bool:
@@ -92,7 +96,7 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
 
 async def wait(connection: ClientConnection, params: WaitParams) -> WaitResult:
     """Wait for the exit; a timeout is an answer like any other."""
-    entry = connection.session.get(params.process_id)
+    entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     process = entry.managed
     timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else min(params.timeout_ms, LONGEST_WAIT_MS)
@@ -114,7 +118,7 @@ async def wait(connection: ClientConnection, params: WaitParams) -> WaitResult:
 
 async def snapshot(connection: ClientConnection, params: ProcessParams) -> SnapshotResult:
     """Head and tail of each stream."""
-    entry = connection.session.get(params.process_id)
+    entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     process = entry.managed
     stdout, stderr, terminal = (process.log.kept(s) for s in (Stream.STDOUT, Stream.STDERR, Stream.PTY))
@@ -158,13 +162,14 @@ def write(
     connection: ClientConnection, params: WriteParams
 ) -> WriteResult | Coroutine[Any, Any, WriteResult]:
     """Queue input at once, so that writes keep their order; answers late while the process does not read."""
-    entry = connection.session.find(params.process_id)
+    entry = connection.session_of(params.session_id).find(params.process_id)
     if entry is None:
         return _refuse_write(params, "unknownProcess")
     if params.write_id is None or not entry.has_written(params.write_id):
         if not entry.managed.has_open_stdin:
             return _refuse_write(params, "stdinClosed")
         entry.managed.write(params.chunk)
+        connection.services.metrics.input_bytes += len(params.chunk)
         if params.write_id is not None:
             entry.remember_write(params.write_id)
     if entry.is_starting or not entry.managed.has_stdin_room:
@@ -190,7 +195,7 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
 
 def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty | Coroutine[Any, Any, Empty]:
     """The end of input, after everything that was written before."""
-    entry = connection.session.get(params.process_id)
+    entry = connection.session_of(params.session_id).get(params.process_id)
     entry.managed.end_stdin()
     return _when_started(entry) if entry.is_starting else EMPTY
 
@@ -202,7 +207,7 @@ async def _when_started(entry: SessionProcess) -> Empty:
 
 async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
     """A new window size."""
-    entry = connection.session.get(params.process_id)
+    entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     entry.managed.resize(TerminalSize(rows=params.rows, cols=params.cols))
     return EMPTY
@@ -213,7 +218,7 @@ async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
 
 def signal(connection: ClientConnection, params: SignalParams) -> Empty | Coroutine[Any, Any, Empty]:
     """A signal to the group. An unknown or ended process is not an error."""
-    entry = connection.session.find(params.process_id)
+    entry = connection.session_of(params.session_id).find(params.process_id)
     if entry is None:
         return EMPTY
     if entry.is_starting:
@@ -235,7 +240,7 @@ def terminate(
     connection: ClientConnection, params: TerminateParams
 ) -> TerminateResult | Coroutine[Any, Any, TerminateResult]:
     """End the group, at once or after a grace. An unknown process was not running."""
-    entry = connection.session.find(params.process_id)
+    entry = connection.session_of(params.session_id).find(params.process_id)
     if entry is None:
         return TerminateResult(running=False)
     if entry.is_starting:

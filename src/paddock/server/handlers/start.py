@@ -12,6 +12,7 @@ import os
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from msgspec import UNSET
@@ -28,6 +29,7 @@ from paddock.process.environment import (
 )
 from paddock.process.launch import LaunchSpec, launch
 from paddock.process.managed import Description
+from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import (
     EnvironmentPolicy,
@@ -55,7 +57,7 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
         return _repeat(first)
     plan = plan_start(connection.services.settings, params)
     entry = session.admit(plan.description)
-    entry.start = session.run(_spawn(connection, entry, plan))
+    entry.start = session.run(_spawn(connection, entry, plan, connection.call.id))
     connection.unanswered_starts.add(entry)
     if key is not None:
         session.remember_start(key, entry.start)
@@ -90,17 +92,23 @@ def _announce(connection: ClientConnection, entry: SessionProcess) -> None:
     process.begin()
 
 
-async def _spawn(connection: ClientConnection, entry: SessionProcess, plan: Plan) -> StartResult:
-    services = connection.services
+async def _spawn(
+    connection: ClientConnection, entry: SessionProcess, plan: Plan, request: RequestId
+) -> StartResult:
+    services, session = connection.services, connection.session
     retained_bytes = services.settings.retained_output_bytes_per_process
+    begun_at_s = perf_counter()
     try:
         await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
     except BaseException as error:
-        connection.session.discard(entry)
+        reason = str(error) or "the server ended"
+        session.record.not_started(plan.description, reason, connection.number, request)
+        session.discard(entry)
         if isinstance(error, OSError):
             reason = f"{error.strerror} (os error {error.errno})"
             raise OperationFailed(f"can't start {plan.spec.program!r}: {reason}") from error
         raise
+    session.record.started(entry.managed, perf_counter() - begun_at_s, connection.number, request)
     return StartResult(process_id=plan.description.process_id, sandbox_type="none")
 
 

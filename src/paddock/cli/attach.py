@@ -1,0 +1,101 @@
+"""`paddock attach`: a terminal on a process that runs already.
+
+Declares the verb and turns failures into exit statuses; `attachment` moves the bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from paddock.cli.options import ID_HELP, Verbs, add_server_option, add_verb
+from paddock.errors import PaddockError
+
+DESCRIPTION = """\
+Look at a running process and type to it, whoever started it. Its newest output is
+shown first, then what comes. A process with a terminal gets every key but the detach
+key, and the size of this window for as long as you stay; one without gets what you
+enter line by line, Ctrl-D ends its input, and Ctrl-C or Ctrl-\\ leaves. Leaving lets
+it run on.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock attach 3f2a                          the process whose id begins so
+  paddock attach --read-only 3f2a              only look; Ctrl-C leaves as well
+  paddock attach --detach-keys ctrl-p,ctrl-q 3f2a
+
+exit status:
+  the process's own if it ends while you are attached, 0 after the detach key, 128+n if
+  signal n ended paddock itself, and 125 if it failed.
+"""
+
+CLIENT_NAME = "paddock-attach"
+DETACH_KEYS = "ctrl-\\"
+"""One key, so that no other one waits for it to be told apart, and one that few programs want."""
+
+STATUS_OF_OUR_OWN = 125
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(
+        verbs,
+        "attach",
+        run,
+        help="look at a running process and type to it",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument("--read-only", action="store_true", help="pass no input and no window size on")
+    parser.add_argument(
+        "--detach-keys",
+        metavar="KEYS",
+        type=_keys,
+        default=DETACH_KEYS,
+        help=r"the keys that leave a terminal, such as ctrl-p,ctrl-q (default: ctrl-\)",
+    )
+    add_server_option(parser)
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+
+
+def _keys(text: str) -> bytes:
+    from paddock.cli.detach_keys import parse_keys
+
+    try:
+        return parse_keys(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Attach; the status to exit with is returned."""
+    import asyncio
+
+    try:
+        return asyncio.run(_attach(arguments))
+    except PaddockError as error:
+        return _fail(str(error))
+
+
+async def _attach(arguments: argparse.Namespace) -> int:
+    from paddock.cli.attachment import Attachment
+    from paddock.cli.survey import reached
+
+    async with reached(arguments.id, arguments.server, CLIENT_NAME) as (candidate, process):
+        attachment = Attachment(
+            process,
+            candidate.process,
+            detach_keys=arguments.detach_keys,
+            is_read_only=arguments.read_only,
+        )
+        outcome = await attachment.run()
+    if attachment.is_detached and os.isatty(2):
+        print(f"\n[paddock: detached from {arguments.id}]", file=sys.stderr)
+    return outcome.status if outcome.problem is None else _fail(outcome.problem, outcome.status)
+
+
+def _fail(problem: str, status: int = STATUS_OF_OUR_OWN) -> int:
+    print(f"paddock attach: {problem}", file=sys.stderr)
+    return status

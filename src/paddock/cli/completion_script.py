@@ -1,0 +1,274 @@
+"""Completion scripts for shells, made from an argument parser. Pure.
+
+The parser is the only source: a metavar tells what kind of value an argument takes
+(see `options`). The scripts ask `paddock ps` for process ids when they are wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from signal import Signals
+
+
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The script for one of SHELLS."""
+    scripts: dict[str, Callable[[list[Verb]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+    return scripts[shell](list(_verbs(parser)))
+
+
+# --- what the parser knows --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An option with its spellings, or without any a positional argument."""
+
+    spellings: tuple[str, ...]
+    help: str
+    kind: str
+    """What it takes: a metavar such as ID, nothing for a flag, or CHOICES."""
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command and its arguments."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def options(self) -> list[Argument]:
+        """What begins with a dash."""
+        return [argument for argument in self.arguments if argument.spellings]
+
+    @property
+    def positional(self) -> Argument | None:
+        """What stands for itself; all of our verbs have one kind at most."""
+        return next((argument for argument in self.arguments if not argument.spellings), None)
+
+
+def _verbs(parser: argparse.ArgumentParser) -> Iterator[Verb]:
+    (action,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+    for name, verb in action.choices.items():
+        yield Verb(name, helps[name], tuple(_argument(each) for each in verb._actions))
+
+
+def _argument(action: argparse.Action) -> Argument:
+    kind = str(action.metavar or "") if action.nargs != 0 else ""
+    choices = tuple(str(choice) for choice in action.choices or ())
+    return Argument(tuple(action.option_strings), action.help or "", "CHOICES" if choices else kind, choices)
+
+
+def _signal_names() -> list[str]:
+    return [number.name.removeprefix("SIG") for number in Signals]
+
+
+# --- bash -------------------------------------------------------------------
+
+_BASH = """\
+# bash completion for paddock; made by `paddock completion bash`
+_paddock() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+    local verb=${{COMP_WORDS[1]}} options= positional=
+    COMPREPLY=()
+    if (( COMP_CWORD == 1 )); then
+        COMPREPLY=($(compgen -W '{verbs} --help --version' -- "$word"))
+        return
+    fi
+    local index
+    for (( index = 2; index < COMP_CWORD; index++ )); do
+        # What follows is another program's command line.
+        [[ ${{COMP_WORDS[index]}} == -- ]] && return
+    done
+    case $verb in
+{cases}
+        *) return ;;
+    esac
+    if [[ $word == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$word"))
+    elif [[ -n $positional ]]; then
+        COMPREPLY=($(compgen -W "$($positional)" -- "$word"))
+    fi
+}}
+_paddock_words() {{ printf '%s\\n' "$@"; }}
+_paddock_ids() {{ paddock ps --quiet "$@" 2>/dev/null; }}
+_paddock_all_ids() {{ _paddock_ids --all; }}
+complete -o default -F _paddock paddock
+"""
+
+
+def _bash(verbs: list[Verb]) -> str:
+    return _BASH.format(
+        verbs=" ".join(verb.name for verb in verbs), cases="\n".join(_bash_case(verb) for verb in verbs)
+    )
+
+
+def _bash_case(verb: Verb) -> str:
+    options = " ".join(spelling for option in verb.options for spelling in option.spellings)
+    lines = [f"        {verb.name})", f"            options='{options}'"]
+    if verb.positional is not None and (words := _bash_words(verb, verb.positional)):
+        lines.append(f"            positional='{words}'")
+    values = [option for option in verb.options if option.kind]
+    if values:
+        lines.append("            case $previous in")
+        for option in values:
+            spellings = "|".join(option.spellings)
+            lines.append(f"                {spellings}) {_bash_values(verb, option)}return ;;")
+        lines.append("            esac")
+    lines.append("            ;;")
+    return "\n".join(lines)
+
+
+def _bash_words(verb: Verb, argument: Argument) -> str:
+    """The command that prints the possible words; empty where bash knows better."""
+    match argument.kind:
+        case "CHOICES":
+            return f"_paddock_words {' '.join(argument.choices)}"
+        case "ID":
+            return _ids_function(verb)
+        case "SIGNAL":
+            return f"_paddock_words {' '.join(_signal_names())}"
+        case _:
+            return ""
+
+
+def _bash_values(verb: Verb, option: Argument) -> str:
+    if option.kind == "DIR":
+        return 'COMPREPLY=($(compgen -d -- "$word")); '
+    words = _bash_words(verb, option)
+    return f'COMPREPLY=($(compgen -W "$({words})" -- "$word")); ' if words else ""
+
+
+def _ids_function(verb: Verb) -> str:
+    """Whoever reads output may want that of a process that has ended."""
+    return "_paddock_all_ids" if verb.name == "logs" else "_paddock_ids"
+
+
+# --- zsh --------------------------------------------------------------------
+
+_ZSH = """\
+#compdef paddock
+# zsh completion for paddock; made by `paddock completion zsh`
+_paddock() {{
+    local -a verbs
+    verbs=(
+{verbs}
+    )
+    if (( CURRENT == 2 )); then
+        _describe -t commands command verbs
+        return
+    fi
+    local verb=$words[2]
+    shift words
+    (( CURRENT-- ))
+    case $verb in
+{cases}
+    esac
+}}
+_paddock_ids() {{
+    local -a ids
+    ids=(${{(f)"$(paddock ps --quiet "$@" 2>/dev/null)"}})
+    compadd -a ids
+}}
+_paddock_all_ids() {{ _paddock_ids --all; }}
+if [[ $funcstack[1] == _paddock ]]; then _paddock "$@"; else compdef _paddock paddock; fi
+"""
+
+
+def _zsh(verbs: list[Verb]) -> str:
+    return _ZSH.format(
+        verbs="\n".join(f"        '{verb.name}:{_zsh_text(verb.help)}'" for verb in verbs),
+        cases="\n".join(_zsh_case(verb) for verb in verbs),
+    )
+
+
+def _zsh_case(verb: Verb) -> str:
+    specs = []
+    for option in verb.options:
+        value = f":{option.kind.lower()}:{_zsh_action(verb, option)}" if option.kind else ""
+        specs += [f"'{spelling}[{_zsh_text(option.help)}]{value}'" for spelling in option.spellings]
+    if verb.positional is not None:
+        specs.append(f"'*:{verb.positional.kind.lower()}:{_zsh_action(verb, verb.positional)}'")
+    joined = " \\\n                ".join(specs)
+    return f"        {verb.name})\n            _arguments \\\n                {joined} ;;"
+
+
+def _zsh_action(verb: Verb, argument: Argument) -> str:
+    match argument.kind:
+        case "CHOICES":
+            return f"({' '.join(argument.choices)})"
+        case "ID":
+            return _ids_function(verb)
+        case "SIGNAL":
+            return f"({' '.join(_signal_names())})"
+        case "FILE":
+            return "_files"
+        case "DIR":
+            return "_files -/"
+        case "COMMAND":
+            return "_normal"
+        case _:
+            return ""
+
+
+def _zsh_text(text: str) -> str:
+    for special in ("\\", "[", "]", ":"):
+        text = text.replace(special, f"\\{special}")
+    return text.replace("'", "'\\''")
+
+
+# --- fish -------------------------------------------------------------------
+
+_FISH_HEAD = """\
+# fish completion for paddock; made by `paddock completion fish`
+complete -c paddock -f
+complete -c paddock -n __fish_use_subcommand -l help -d 'show a help message'
+complete -c paddock -n __fish_use_subcommand -l version -d 'show the version'
+"""
+
+
+def _fish(verbs: list[Verb]) -> str:
+    lines = [
+        f"complete -c paddock -n __fish_use_subcommand -a {verb.name} -d {_fish_text(verb.help)}"
+        for verb in verbs
+    ]
+    for verb in verbs:
+        condition = f"complete -c paddock -n '__fish_seen_subcommand_from {verb.name}'"
+        for option in verb.options:
+            spellings = " ".join(_fish_spelling(spelling) for spelling in option.spellings)
+            value = f" -r{_fish_values(verb, option)}" if option.kind else ""
+            lines.append(f"{condition} {spellings}{value} -d {_fish_text(option.help)}")
+        if verb.positional is not None and (values := _fish_values(verb, verb.positional)):
+            lines.append(f"{condition}{values}")
+    return _FISH_HEAD + "\n".join(lines) + "\n"
+
+
+def _fish_spelling(spelling: str) -> str:
+    return f"-l {spelling[2:]}" if spelling.startswith("--") else f"-s {spelling[1:]}"
+
+
+def _fish_values(verb: Verb, argument: Argument) -> str:
+    match argument.kind:
+        case "CHOICES":
+            return f" -a '{' '.join(argument.choices)}'"
+        case "ID":
+            everything = " --all" if _ids_function(verb) == "_paddock_all_ids" else ""
+            return f" -a '(paddock ps --quiet{everything} 2>/dev/null)'"
+        case "SIGNAL":
+            return f" -a '{' '.join(_signal_names())}'"
+        case "FILE" | "COMMAND":
+            return " -F"
+        case "DIR":
+            return " -a '(__fish_complete_directories)'"
+        case _:
+            return ""
+
+
+def _fish_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,100 @@
+"""`paddock kill`: end a process, or send it a signal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from paddock.cli.options import ID_HELP, Verbs, add_server_option, add_verb, seconds
+from paddock.errors import PaddockError
+
+if TYPE_CHECKING:
+    from paddock.cli.selection import Candidate
+    from paddock.client.operator import OperatedProcess
+
+DESCRIPTION = """\
+End processes and everything in their groups, whoever started them: SIGTERM, a grace
+period, then SIGKILL to what is left. Returns when they have ended. With --signal, only
+that signal is sent, and paddock does not wait.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock kill 3f2a                  SIGTERM, and SIGKILL after 2 seconds
+  paddock kill --grace 30 3f2a       with more time to end
+  paddock kill --signal HUP 3f2a     only this signal
+  paddock kill $(paddock ps --quiet) everything that runs on this user's servers
+
+exit status:
+  0 if every process got it, 1 if one was not found or had ended already.
+"""
+
+CLIENT_NAME = "paddock-kill"
+DEFAULT_GRACE_S = 2.0
+AFTER_KILL_S = 5.0
+"""How long a killed process may take to be reported as gone, unless it hangs in the kernel."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(verbs, "kill", run, help="end a process", description=DESCRIPTION, examples=EXAMPLES)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "-s", "--signal", metavar="SIGNAL", type=_signal, help="send only this: TERM, SIGHUP, USR1, …"
+    )
+    how.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=seconds,
+        default=DEFAULT_GRACE_S,
+        help="time between SIGTERM and SIGKILL (default 2)",
+    )
+    add_server_option(parser)
+    parser.add_argument("ids", metavar="ID", nargs="+", help=ID_HELP)
+
+
+def _signal(text: str) -> str:
+    from paddock.model.signal_name import parse_signal
+
+    try:
+        return parse_signal(text.upper()).name
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a signal; expected a name such as TERM, SIGKILL or USR1"
+        ) from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """End them all, one after the other; a failure does not stop the rest."""
+    import asyncio
+
+    outcomes = [asyncio.run(_kill_one(name, arguments)) for name in arguments.ids]
+    return 0 if all(outcomes) else 1
+
+
+async def _kill_one(name: str, arguments: argparse.Namespace) -> bool:
+    from paddock.cli.survey import reached
+
+    try:
+        async with reached(name, arguments.server, CLIENT_NAME) as (candidate, process):
+            problem = await _kill(candidate, process, arguments)
+    except PaddockError as error:
+        problem = str(error)
+    if problem is not None:
+        print(f"paddock kill: {problem}", file=sys.stderr)
+    return problem is None
+
+
+async def _kill(candidate: Candidate, process: OperatedProcess, arguments: argparse.Namespace) -> str | None:
+    """Do it; what went wrong is returned."""
+    name = f"process {candidate.process.process_id!r}"
+    if arguments.signal is not None:
+        if not candidate.process.running:
+            return f"{name} has ended already"
+        await process.signal(arguments.signal)
+        return None
+    if not await process.terminate(arguments.grace):
+        return f"{name} has ended already"
+    result = await process.wait(arguments.grace + AFTER_KILL_S)
+    return None if result.exited else f"{name} was killed and still exists; it hangs in the kernel"

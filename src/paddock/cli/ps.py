@@ -1,0 +1,149 @@
+"""`paddock ps`: the processes of all servers of this user."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from paddock.cli.options import Verbs, add_server_option, add_verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.cli.rendering import Palette
+    from paddock.cli.selection import Candidate
+    from paddock.cli.survey import Survey
+
+DESCRIPTION = """\
+List the running processes of every server of this user: who started them, and
+whether that client is there. An id from the first column is what `paddock attach`,
+`logs` and `kill` take.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock ps                   what runs
+  paddock ps --all             and what has ended, as long as its server remembers it
+  paddock ps --json            servers, sessions and processes, for programs
+  paddock ps --server 4711     on one server
+
+columns:
+  STATE    running, exited with this status, or lost: its end will not be known
+  SESSION  attached: its client is connected; detached: the client is gone, and the process
+           ends when it does not come back; kept: the process stays without its client
+  OUTPUT   how much it has written
+"""
+
+CLIENT_NAME = "paddock-ps"
+HEADER = ("ID", "PID", "STATE", "SESSION", "AGE", "OUTPUT", "CLIENT", "SERVER", "COMMAND")
+STATE_COLUMN = 2
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(verbs, "ps", run, help="list processes", description=DESCRIPTION, examples=EXAMPLES)
+    parser.add_argument("-a", "--all", action="store_true", help="also processes that have ended")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("-q", "--quiet", action="store_true", help="only the ids, one per line")
+    form.add_argument("--json", action="store_true", help="everything, as JSON")
+    add_server_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the list."""
+    import asyncio
+
+    from paddock.cli.survey import survey
+
+    found = asyncio.run(survey(arguments.server, CLIENT_NAME))
+    found.warn()
+    if arguments.json:
+        print(_json(found, arguments.all))
+        return 0
+    if not found.answers and not arguments.quiet:
+        print("paddock ps: no server of this user is running", file=sys.stderr)
+        return 0
+    _print_list(found, arguments)
+    return 0
+
+
+def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
+    from paddock.cli.rendering import Palette, table
+    from paddock.cli.selection import short_names
+
+    known = found.candidates
+    # Names are chosen among all, so that each is understood whatever is shown.
+    named = [
+        (name, candidate)
+        for name, candidate in zip(short_names(known), known, strict=True)
+        if arguments.all or candidate.process.running
+    ]
+    if arguments.quiet:
+        for name, _ in named:
+            print(name)
+        return
+    now_s = time.time()
+    rows = [_row(name, candidate, now_s) for name, candidate in named]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    header, *lines = table(HEADER, rows, width)
+    palette = Palette.of(sys.stdout)
+    print(header)
+    for line, (_, candidate) in zip(lines, named, strict=True):
+        print(_painted(line, candidate, palette))
+
+
+def _row(name: str, candidate: Candidate, now_s: float) -> Sequence[str]:
+    from paddock.cli.rendering import age_text, size_text
+    from paddock.journal import printable
+
+    process, session = candidate.process, candidate.session
+    return (
+        name,
+        str(process.pid),
+        _state(candidate),
+        "attached" if session.attached else "kept" if process.keep_alive else "detached",
+        age_text(now_s - process.started_at_ms / 1000),
+        size_text(process.output_bytes),
+        printable(session.client_name) or "-",
+        str(candidate.server.pid),
+        printable(shlex.join(process.argv)),
+    )
+
+
+def _state(candidate: Candidate) -> str:
+    process = candidate.process
+    if process.running:
+        return "running"
+    return f"exited {process.exit_code}" if process.exit_code is not None else "lost"
+
+
+def _painted(line: str, candidate: Candidate, palette: Palette) -> str:
+    from paddock.cli.rendering import Colour
+
+    process = candidate.process
+    if process.running:
+        return line
+    is_bad = process.exit_code != 0
+    return palette.paint(line, Colour.RED if is_bad else Colour.DIM)
+
+
+def _json(found: Survey, with_ended: bool) -> str:
+    import json
+
+    from msgspec import to_builtins
+
+    servers = []
+    for answer in found.answers:
+        status = to_builtins(answer.status)
+        for session in status["sessions"]:
+            session["processes"] = [
+                process for process in session["processes"] if with_ended or process["running"]
+            ]
+        servers.append(
+            {**status["server"], "controlSocket": str(answer.control), "sessions": status["sessions"]}
+        )
+    return json.dumps({"servers": servers}, indent=2)

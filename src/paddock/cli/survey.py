@@ -1,0 +1,146 @@
+"""The servers of this user and what runs on them.
+
+Asks every control socket at once. Sockets of dead servers are removed on the way; a
+server that does not answer is left out and told of, so that it hides no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paddock.cli.selection import Candidate, select
+from paddock.client.operator import OperatedProcess, operate
+from paddock.errors import ConnectError, PaddockError, SelectionError
+from paddock.protocol.control import StatusResult
+from paddock.transport import runtime_directory
+
+NO_SERVER = "no server of this user can be reached; start one with `paddock serve`"
+ENDS_WITH_CLIENT = "stdio"
+"""The URL of a server that ends with its only client, such as a private one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One server and what it told."""
+
+    control: Path
+    status: StatusResult
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the servers told."""
+
+    answers: list[Answer] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Every process, server by server."""
+        return [
+            Candidate(answer.control, answer.status.server, session, process)
+            for answer in self.answers
+            for session in answer.status.sessions
+            for process in session.processes
+        ]
+
+    def warn(self) -> None:
+        """Tell of the servers that did not answer."""
+        for problem in self.problems:
+            print(f"paddock: {problem}", file=sys.stderr)
+
+
+async def survey(server: str | None, client_name: str) -> Survey:
+    """Ask all servers of this user, or one: a pid, or the path of a control socket.
+
+    Raises SelectionError when the one is not there, ConnectError when its path does not answer.
+    """
+    if server is not None and "/" in server:
+        path = _absolute(server)
+        return Survey([Answer(path, await _ask(path, client_name))])
+    paths = _socket_paths()
+    if server is not None:
+        paths = [path for path in paths if str(runtime_directory.pid_of(path)) == server]
+    found = Survey()
+    outcomes = await asyncio.gather(*(_try(path, client_name) for path in paths))
+    for outcome in outcomes:
+        if isinstance(outcome, Answer):
+            found.answers.append(outcome)
+        elif outcome is not None:
+            found.problems.append(outcome)
+    if server is not None and not found.answers:
+        found.warn()
+        raise SelectionError(f"no server with pid {server!r}; `paddock doctor` lists the servers")
+    return found
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).absolute()
+
+
+def _socket_paths() -> list[Path]:
+    uid = os.geteuid()
+    places = runtime_directory.trusted(runtime_directory.candidates(os.environ, uid), uid)
+    return [path for place in places for path in runtime_directory.socket_paths(place)]
+
+
+async def _ask(path: Path, client_name: str) -> StatusResult:
+    async with await operate(path, client_name) as control:
+        return await control.status()
+
+
+async def _try(path: Path, client_name: str) -> Answer | str | None:
+    """The server's answer, or what to say about it; nothing when it is gone."""
+    try:
+        return Answer(path, await _ask(path, client_name))
+    except ConnectError as error:
+        if isinstance(error.__cause__, ConnectionRefusedError):
+            runtime_directory.discard(path)
+            return None
+        # It ended between the listing and now.
+        return None if isinstance(error.__cause__, FileNotFoundError) else str(error)
+    except PaddockError as error:
+        return str(error)
+
+
+@contextlib.asynccontextmanager
+async def reached(
+    wanted: str, server: str | None, client_name: str
+) -> AsyncIterator[tuple[Candidate, OperatedProcess]]:
+    """The process that a name fits, with a connection to its server. Raises SelectionError, ConnectError."""
+    found = await survey(server, client_name)
+    found.warn()
+    if not found.answers:
+        raise SelectionError(NO_SERVER)
+    candidate = select(found.candidates, wanted)
+    async with await operate(candidate.control, client_name) as control:
+        yield candidate, control.process(candidate.session.session_id, candidate.process.process_id)
+
+
+async def lasting_server(server: str | None, client_name: str) -> Path:
+    """The control socket of the one server on which something can be left running. Raises SelectionError.
+
+    A server that ends with its client is taken only if it is named.
+    """
+    found = await survey(server, client_name)
+    found.warn()
+    choice = [
+        answer
+        for answer in found.answers
+        if server is not None or answer.status.server.url != ENDS_WITH_CLIENT
+    ]
+    if not choice:
+        raise SelectionError(
+            "no lasting server of this user is running, and a private one would end the process with this "
+            "command; start one with `paddock serve`, or name one with --url or --server"
+        )
+    if len(choice) > 1:
+        names = [f"{answer.status.server.pid} ({answer.status.server.url})" for answer in choice]
+        raise SelectionError("several servers are running; choose one with --server", names)
+    return choice[0].control

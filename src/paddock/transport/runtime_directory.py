@@ -1,0 +1,152 @@
+"""Where the servers of a user meet their operators: a private directory of socket files.
+
+Every server puts one socket there. Its name holds the pid, for people, and a random
+part, so that no two servers share a name and none is ever used again: a socket that
+nobody listens on can be removed without a race. A directory that another user could
+have prepared or could exchange is not used. What is said over the sockets is not
+known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import ListenError
+from paddock.transport.reason import reason_of
+from paddock.transport.unix import is_alive
+
+NAME: Final = "paddock"
+VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
+"""Names the directory itself, for servers and operators that want one of their own."""
+RUN_ROOT: Final = Path("/run/user")
+"""Where login managers make a private directory for each user, even if a service does not learn of it."""
+SHARED_ROOT: Final = Path("/tmp")
+
+_SOCKET_NAME: Final = re.compile(r"(\d+)-[0-9a-f]{8}\.sock")
+
+
+def candidates(
+    environment: Mapping[str, str],
+    uid: int,
+    *,
+    run_root: Path = RUN_ROOT,
+    shared_root: Path = SHARED_ROOT,
+) -> list[Path]:
+    """The directories that a server of this user may choose, the best first.
+
+    Servers and operators differ in environment, so operators look into all of them.
+    """
+    if environment.get(VARIABLE, "").startswith("/"):
+        return [Path(environment[VARIABLE])]
+    found = []
+    told = environment.get("XDG_RUNTIME_DIR", "")
+    if told.startswith("/"):
+        found.append(Path(told) / NAME)
+    own = run_root / str(uid)
+    if own.is_dir():
+        found.append(own / NAME)
+    found.append(shared_root / f"{NAME}-{uid}")
+    return list(dict.fromkeys(found))
+
+
+def fault_of(directory: Path, uid: int) -> str | None:
+    """Why a directory must not be used, or None when nobody but the user and root can put anything there.
+
+    Raises OSError when it can't be looked at, FileNotFoundError when it is not there.
+    """
+    status = directory.lstat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a directory; remove it"
+    if status.st_uid != uid:
+        return f"it belongs to uid {status.st_uid}; somebody else made it"
+    if mode & 0o077:
+        return f"its mode is {mode:04o}, open to others; run `chmod 700 {directory}`"
+    return _fault_of_parent(directory.parent, uid)
+
+
+def _fault_of_parent(parent: Path, uid: int) -> str | None:
+    # Who may rename entries of the parent could put another directory in the place of the checked one.
+    status = parent.stat()
+    if status.st_uid not in (uid, 0):
+        return f"{parent} belongs to uid {status.st_uid}"
+    if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
+        return f"{parent} can be written by others and is not sticky"
+    return None
+
+
+def provide(places: list[Path], uid: int) -> Path:
+    """The first of the places that can be used, made if need be. Raises ListenError that says why not."""
+    problems = []
+    for place in places:
+        try:
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(0o700)
+            problem = fault_of(place, uid)
+        except OSError as error:
+            problem = reason_of(error)
+        if problem is None:
+            return place
+        problems.append(f"{place}: {problem}")
+    raise ListenError("a control socket", "; ".join(problems))
+
+
+def trusted(places: list[Path], uid: int) -> list[Path]:
+    """Those of the places that are there and can be trusted."""
+    good = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            if fault_of(place, uid) is None:
+                good.append(place)
+    return good
+
+
+def new_socket_path(directory: Path) -> Path:
+    """A name for the socket of this process that nobody has had or will have."""
+    return directory / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+
+
+def socket_paths(directory: Path) -> list[Path]:
+    """The sockets of servers, alive or dead, in the order of their names."""
+    return sorted(path for path in directory.iterdir() if pid_of(path) is not None)
+
+
+def pid_of(path: Path) -> int | None:
+    """The server's process id, as its own pid namespace knows it; None for a file of another kind."""
+    match = _SOCKET_NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def remove_stale(directory: Path) -> None:
+    """Remove the sockets of dead servers. Costs next to nothing while all of them live."""
+    for path in socket_paths(directory):
+        pid = pid_of(path)
+        # A pid that is not here may still live in another pid namespace that shares the directory, so the
+        # socket has the last word; one that is here spares a server the work of accepting a probe.
+        if pid is not None and not _is_process(pid):
+            with contextlib.suppress(OSError):
+                if not is_alive(path):
+                    discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a socket that nobody listens on. Nobody ever will again, for its name is used once."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _is_process(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,19 @@
+"""What every test has: a runtime directory that no server of the user who runs the tests is in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from paddock.transport.runtime_directory import VARIABLE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_runtime_directory() -> Iterator[str]:
+    # Short: a socket's path has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp") as directory:
+        os.environ[VARIABLE] = directory
+        yield directory

@@ -1,0 +1,56 @@
+"""`paddock serve` as a user starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+STOP_TIMEOUT_S = 20.0
+"""Longer than a server's grace period for its processes."""
+
+
+class ServerProcess:
+    """A running server; its log can be read when it has ended."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self.pid = process.pid
+        self.url = process.stdout.readline().strip()
+
+    def stop(self) -> str:
+        """End the server and give what it wrote to standard error."""
+        self._process.terminate()
+        return self._process.communicate(timeout=STOP_TIMEOUT_S)[1]
+
+
+@contextmanager
+def serving(*flags: str, env: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
+    """A server for the time of the block, with `env` added to its environment."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "paddock", "serve", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    ) as process:
+        try:
+            yield ServerProcess(process)
+        finally:
+            process.kill()
+
+
+def refused(*flags: str) -> tuple[int, str]:
+    """The status and the message of a server that does not start."""
+    done = subprocess.run(
+        [sys.executable, "-m", "paddock", "serve", *flags],
+        capture_output=True,
+        text=True,
+        timeout=STOP_TIMEOUT_S,
+        check=False,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr

@@ -1,0 +1,143 @@
+"""`paddock doctor`: what it looks at, and what it says about it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from paddock.cli import diagnosis
+from paddock.cli.diagnosis import Level
+from paddock.process import spawner
+from paddock.transport.runtime_directory import VARIABLE
+from tests.operators import Desk
+
+NAMES = [
+    "python",
+    "platform",
+    "proc",
+    "pidfd",
+    "group signals",
+    "subreaper",
+    "spawner",
+    "uvloop",
+    "descriptors",
+    "bubblewrap",
+    "user namespaces",
+    "runtime directory",
+    "servers",
+]
+
+
+def test_a_host_that_runs_these_tests_is_well(desk: Desk) -> None:
+    with desk.serving() as server:
+        done = desk.paddock("doctor")
+        assert (done.returncode, done.stderr) == (0, b"")
+        lines = [line for line in done.stdout.decode().splitlines() if not line.startswith(" ")]
+        assert [line[6:].split("  ")[0] for line in lines] == NAMES
+        assert lines[-1].endswith(f"{server.pid} ({server.url})")
+        assert str(desk.runtime) in lines[-2]
+
+        told = json.loads(desk.output("doctor", "--json"))
+        assert told["ok"] is True
+        assert [check["name"] for check in told["checks"]] == NAMES
+        assert all(check["level"] != "fail" for check in told["checks"])
+        assert all((check["remedy"] is None) == (check["level"] == "ok") for check in told["checks"])
+
+
+def test_a_failure_has_status_1_and_a_way_out(desk: Desk) -> None:
+    desk.runtime.chmod(0o755)
+    done = desk.paddock("doctor")
+    assert done.returncode == 1
+    text = done.stdout.decode()
+    assert "fail  runtime directory" in text
+    assert f"chmod 700 {desk.runtime}" in text
+    assert "→ make one of them yours alone" in text
+    assert json.loads(desk.paddock("doctor", "--json").stdout)["ok"] is False
+
+
+def test_a_missing_spawner_is_told_with_the_way_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(spawner, "HELPER_PATH", tmp_path / "paddock-spawner")
+    found = diagnosis.check_spawner()
+    assert found.level is Level.FAIL
+    assert "is missing" in found.detail
+    assert "make native" in (found.remedy or "")
+
+
+def test_a_kernel_without_group_signals_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pidfd: int, number: int, info: None, flags: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
+    found = diagnosis.check_group_signals()
+    assert (found.level, found.remedy is not None) == (Level.WARN, True)
+    assert "6.9" in (found.remedy or "")
+
+
+def test_a_kernel_without_pidfds_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert diagnosis.check_pidfd().level is Level.FAIL
+
+
+@pytest.mark.parametrize(("hard", "level"), [(1024, Level.WARN), (4096, Level.OK), (-1, Level.OK)])
+def test_few_descriptors_are_a_warning_that_says_what_they_suffice_for(
+    monkeypatch: pytest.MonkeyPatch, hard: int, level: Level
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    found = diagnosis.check_descriptors()
+    assert found.level is level
+    if level is Level.WARN:
+        assert "about 256 processes" in found.detail
+
+
+def test_a_host_without_bubblewrap_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = diagnosis.check_bubblewrap()
+    assert (found.level, found.remedy) == (Level.WARN, "install it: apt install bubblewrap")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor restricts them"),
+        ("kernel/unprivileged_userns_clone", "0", "they are switched off"),
+        ("user/max_user_namespaces", "0", "none are allowed"),
+    ],
+)
+def test_the_setting_that_forbids_namespaces_is_named_with_its_cure(
+    tmp_path: Path, setting: str, value: str, named: str
+) -> None:
+    file = tmp_path / setting
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{value}\n")
+    detail, remedy = diagnosis._explain_namespaces(tmp_path)
+    assert detail.startswith(named)
+    assert setting.replace("/", ".") in detail
+    assert f"sysctl {setting.replace('/', '.')}=" in remedy
+
+
+def test_a_container_without_such_a_setting_is_named_as_the_reason(tmp_path: Path) -> None:
+    assert "container" in diagnosis._explain_namespaces(tmp_path)[1]
+
+
+def test_a_server_that_does_not_answer_is_told_of(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(desk.runtime))
+    monkeypatch.setattr("paddock.client.operator.ANSWER_TIMEOUT_S", 0.2)
+    with desk.serving() as server:
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            found = diagnosis.check_servers()
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+    assert found.level is Level.WARN
+    assert "no answer within 0.2 s" in found.detail

@@ -25,18 +25,24 @@ if TYPE_CHECKING:
     from paddock.client.box import Box, CompletedProcess
     from paddock.client.connect import connect
     from paddock.client.inbox import Output
-    from paddock.client.process import Process
+    from paddock.client.process import Process, ProcessState
+    from paddock.client.reconnect import ReconnectPolicy
+    from paddock.client.timeline import Gap
     from paddock.config import Settings
     from paddock.errors import (
         CapabilityMissing,
         CommandFailed,
         ConnectError,
         ConnectionLost,
+        OutputGap,
         OutputOverrun,
         PaddockError,
+        ProcessLost,
         RequestError,
         RequestTimeout,
         RunTimeout,
+        SessionAttached,
+        UnknownSession,
     )
     from paddock.model.stream import Stream
     from paddock.model.terminal import TerminalSize
@@ -52,19 +58,26 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "EnvironmentInfo",
+    "Gap",
     "Output",
+    "OutputGap",
     "OutputOverrun",
     "PaddockError",
     "Process",
+    "ProcessLost",
+    "ProcessState",
     "ProcessSummary",
+    "ReconnectPolicy",
     "RequestError",
     "RequestTimeout",
     "RunTimeout",
     "Server",
+    "SessionAttached",
     "Settings",
     "SnapshotResult",
     "Stream",
     "TerminalSize",
+    "UnknownSession",
     "__version__",
     "connect",
     "serve",
@@ -74,18 +87,24 @@ _HOMES = {
     "paddock.client.box": ("Box", "CompletedProcess"),
     "paddock.client.connect": ("connect",),
     "paddock.client.inbox": ("Output",),
-    "paddock.client.process": ("Process",),
+    "paddock.client.process": ("Process", "ProcessState"),
+    "paddock.client.reconnect": ("ReconnectPolicy",),
+    "paddock.client.timeline": ("Gap",),
     "paddock.config": ("Settings",),
     "paddock.errors": (
         "CapabilityMissing",
         "CommandFailed",
         "ConnectError",
         "ConnectionLost",
+        "OutputGap",
         "OutputOverrun",
         "PaddockError",
+        "ProcessLost",
         "RequestError",
         "RequestTimeout",
         "RunTimeout",
+        "SessionAttached",
+        "UnknownSession",
     ),
     "paddock.model.stream": ("Stream",),
     "paddock.model.terminal": ("TerminalSize",),

@@ -11,6 +11,7 @@ from paddock.client.connect import open_box
 from paddock.client.connection import Connection
 from paddock.client.intake import IntakeLimits
 from paddock.transport.limits import TransportLimits
+from paddock.transport.link import Accept, Link
 from paddock.transport.memory import connect_memory
 from tests.wire import served, shell
 
@@ -25,8 +26,12 @@ READ_AHEAD = 256 * KIB
 async def small_box() -> AsyncIterator[tuple[paddock.Box, Connection]]:
     async with served(send_buffer_bytes=SEND_BUFFER) as server:
         connection = Connection(limits=LIMITS)
-        connect_memory(server.accept, connection.attach, TransportLimits(write_high_water_bytes=SEND_BUFFER))
-        async with await open_box(connection, "test") as box:
+
+        async def dial(accept: Accept) -> Link:
+            limits = TransportLimits(write_high_water_bytes=SEND_BUFFER)
+            return connect_memory(server.accept, accept, limits)[1]
+
+        async with await open_box(connection, dial, client_name="test") as box:
             yield box, connection
 
 

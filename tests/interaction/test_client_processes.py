@@ -23,9 +23,11 @@ from paddock.errors import (
     InvalidRequest,
     NotATerminal,
     OperationFailed,
+    ProcessLost,
     RunTimeout,
     StdinClosed,
 )
+from paddock.transport.link import Accept, Link
 from paddock.transport.memory import connect_memory
 from tests.processes import children_of, has_ended, watched
 from tests.wire import served, shell
@@ -36,9 +38,11 @@ PATIENCE_S = 20.0
 @asynccontextmanager
 async def memory_box() -> AsyncIterator[paddock.Box]:
     async with served() as server:
-        connection = Connection()
-        connect_memory(server.accept, connection.attach)
-        async with await open_box(connection, "test") as box:
+
+        async def dial(accept: Accept) -> Link:
+            return connect_memory(server.accept, accept)[1]
+
+        async with await open_box(Connection(), dial, client_name="test") as box:
             yield box
 
 
@@ -222,12 +226,16 @@ async def test_a_run_that_takes_too_long_is_killed_with_its_children() -> None:
 
 async def test_a_server_that_ends_is_a_lost_connection() -> None:
     async with served() as server:
-        box = await paddock.connect(server.url)
-        process = await box.start(["sleep", "60"])
+        box = await paddock.connect(server.url, reconnect=False)
+        # Its fate is not told before the server is gone: a daemon holds its output open.
+        process = await box.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+        await anext(aiter(process))
         waiting = asyncio.create_task(process.communicate())
         await asyncio.sleep(0)
     with pytest.raises(ConnectionLost):
-        await asyncio.gather(waiting, box.processes())
+        await box.processes()
+    with pytest.raises(ProcessLost):
+        await waiting
     await box.aclose()
 
 
@@ -291,6 +299,7 @@ async def test_a_private_server_that_dies_is_a_lost_connection() -> None:
         (server,) = set(children_of_this()) - before
         process = await box.start(["sleep", "60"])
         os.kill(server, signal.SIGKILL)
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(ProcessLost):
             await process.wait()
         assert process.exit_code is None
+        assert process.state == "lost"

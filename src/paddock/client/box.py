@@ -14,13 +14,24 @@ from paddock.client.command import Cwd, checked_argv, require, start_params
 from paddock.client.connection import Connection
 from paddock.client.inbox import Inbox
 from paddock.client.process import KILL_TIMEOUT_S, Bytes, Gathered, Process, send_kill
-from paddock.errors import CommandFailed, InvalidRequest, PaddockError, RequestTimeout, RunTimeout
+from paddock.client.resume import Session
+from paddock.errors import (
+    CommandFailed,
+    InvalidRequest,
+    PaddockError,
+    ProcessLost,
+    RequestError,
+    RequestTimeout,
+    RunTimeout,
+)
 from paddock.model.terminal import TerminalSize
 from paddock.protocol.process import (
     Grace,
     GracefulMode,
     ListResult,
     ProcessSummary,
+    ReadParams,
+    ReadResult,
     StartParams,
     StartResult,
     TerminateParams,
@@ -53,25 +64,38 @@ class CompletedProcess:
 class Box:
     """An open session on a server. Made by `connect`.
 
-    Everything here raises ConnectionLost when the connection is lost or closed, and
-    RequestTimeout when an answer takes longer than the request timeout. All methods
-    belong to the event loop that it was made in and may be called from many tasks.
+    While the connection is lost and being made again, calls wait for it. Those that were
+    under way are repeated where that does no harm; else they raise ConnectionLost, as
+    everything does once the connection is closed or given up. A call that takes longer
+    than the request timeout raises RequestTimeout. All methods belong to the event loop
+    that the box was made in and may be called from many tasks.
     """
 
     def __init__(
         self,
         connection: Connection,
-        session_id: str,
-        environment: EnvironmentInfo,
+        session: Session,
         when_closed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.session_id = session_id
-        """The session on the server."""
-        self.environment = environment
-        """What the server told about its host."""
         self._connection = connection
+        self._session = session
         self._when_closed = when_closed
         self._handles: WeakValueDictionary[str, Process] = WeakValueDictionary()
+
+    @property
+    def session_id(self) -> str:
+        """The session on the server; another one after the first was lost, see `ReconnectPolicy`."""
+        return self._session.id
+
+    @property
+    def environment(self) -> EnvironmentInfo:
+        """What the server told about its host."""
+        return self._session.environment
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now; while it is being made again there is none."""
+        return self._connection.is_connected
 
     def has(self, capability: str) -> bool:
         """Whether the server offers a capability, such as "processResize"."""
@@ -107,9 +131,14 @@ class Box:
         ProcessExists, CapabilityMissing and TypeError or ValueError before anything is
         sent. When cancelled or timed out, a process that did start is killed, unless an
         `idempotency_key` was given: then the same call may be made again, and gives the
-        process that the first one started.
+        process that the first one started. A start that is cut off in the middle is repeated
+        and happens once; only on a server without idempotency, with a `process_id` of the
+        caller's, it raises ConnectionLost, and `attach` tells whether it happened.
         """
         name = process_id if process_id is not None else uuid4().hex
+        is_idempotent = idempotency_key is not None
+        if idempotency_key is None and self.has("startIdempotency"):
+            idempotency_key = uuid4().hex
         params = start_params(
             self.environment,
             name,
@@ -123,14 +152,44 @@ class Box:
             keep_alive=keep_alive,
             idempotency_key=idempotency_key,
         )
-        inbox = self._connection.find_inbox(name) if idempotency_key is not None else None
+        inbox = self._connection.find_inbox(name) if is_idempotent else None
         # Before the request goes out: events may overtake its answer.
         inbox = inbox or self._connection.open_inbox(name, is_kept_alive=keep_alive)
-        result = await self._start(params, inbox)
-        if result.process_id != name:
+        started_id = await self._start(
+            params, inbox, is_idempotent=is_idempotent, is_unique=process_id is None
+        )
+        if started_id != name:
             self._connection.drop_inbox(inbox)
-            return self._first_of_key(result.process_id, stdin=params.has_open_stdin)
+            return self._first_of_key(started_id, stdin=params.has_open_stdin)
+        self._connection.started(inbox)
         return self._handle(inbox, stdin=params.has_open_stdin)
+
+    async def attach(self, process_id: str, *, after_seq: int = 0) -> Process:
+        """The handle of a process of this session that somebody else has started, or this client before.
+
+        Its output begins after the event numbered `after_seq`, see `Process.read_seq`, or at
+        its beginning; where the server has dropped some of it, readers get OutputGap. A process
+        that has a handle here already gives that one, at its own position. `aclose` leaves an
+        attached process alone. Raises InvalidRequest when the session has no such process.
+        """
+        known = self._handles.get(process_id)
+        inbox = self._connection.find_inbox(process_id)
+        if known is not None and (inbox is None or known.is_handle_of(inbox)):
+            return known
+        if inbox is not None:
+            # Its handle was let go of, and its output with it.
+            self._connection.drop_inbox(inbox)
+        inbox = self._connection.open_inbox(process_id, after_seq=after_seq, is_kept_alive=True)
+        inbox.cut()
+        self._connection.started(inbox)
+        try:
+            await self._connection.caught_up(inbox)
+        except BaseException as error:
+            self._connection.drop_inbox(inbox)
+            if isinstance(error, ProcessLost) and isinstance(error.__cause__, RequestError):
+                raise error.__cause__ from None
+            raise
+        return self._handle(inbox, stdin=True)
 
     async def run(
         self,
@@ -191,9 +250,20 @@ class Box:
         on. Output that has arrived can still be read. Bounded; when cancelled, the
         connection is dropped at once and the server ends the processes when it likes.
         """
+        await self._close(self._end_processes)
+
+    async def detach(self) -> None:
+        """End the connection and leave the processes to whoever resumes the session in time. Idempotent.
+
+        Give `session_id` to `connect(url, resume=...)`, in this program or another.
+        """
+        await self._close(None)
+
+    async def _close(self, farewell: Callable[[], Awaitable[None]] | None) -> None:
         try:
-            if self._connection.is_open:
-                await self._end_processes()
+            if farewell is not None and self._connection.is_open:
+                await farewell()
+            await self._session.aclose()
             await self._connection.aclose()
         except BaseException:
             self._connection.abort()
@@ -215,28 +285,46 @@ class Box:
 
     # --- inside -------------------------------------------------------------
 
-    async def _start(self, params: StartParams, inbox: Inbox) -> StartResult:
+    async def _start(self, params: StartParams, inbox: Inbox, *, is_idempotent: bool, is_unique: bool) -> str:
+        """The id of the process that runs now."""
+        connection = self._connection
         try:
-            return await self._connection.request("process/start", params, StartResult)
+            # Nobody else takes an id that was made here, so a second start finds its own first at worst.
+            answer = connection.submit("process/start", params, can_repeat=True if is_unique else None)
+            try:
+                return (await connection.result(answer, StartResult)).process_id
+            except InvalidRequest:
+                was_perhaps_first = answer.attempts > 1 and params.idempotency_key is None
+                if not (was_perhaps_first and await self._is_known(params.process_id)):
+                    raise
+                return params.process_id
         except (asyncio.CancelledError, RequestTimeout):
             # Whether it was or will be started is not known.
-            if params.idempotency_key is None:
-                send_kill(self._connection, params.process_id)
-                self._connection.drop_inbox(inbox)
+            if not is_idempotent:
+                send_kill(connection, params.process_id)
+                connection.drop_inbox(inbox)
             raise
         except UnicodeEncodeError as error:
-            self._connection.drop_inbox(inbox)
+            connection.drop_inbox(inbox)
             text = "an argument or variable is not valid UTF-8, and the protocol can't carry it"
             raise ValueError(f"{text}: {error.object!r}") from error
         except BaseException:
-            self._connection.drop_inbox(inbox)
+            connection.drop_inbox(inbox)
             raise
+
+    async def _is_known(self, process_id: str) -> bool:
+        params = ReadParams(process_id=process_id, max_bytes=0)
+        try:
+            await self._connection.request("process/read", params, ReadResult)
+        except InvalidRequest:
+            return False
+        return True
 
     def _handle(self, inbox: Inbox, *, stdin: bool) -> Process:
         known = self._handles.get(inbox.process_id)
         if known is not None and known.is_handle_of(inbox):
             return known
-        handle = Process(self._connection, inbox, self.environment, stdin=stdin)
+        handle = Process(self._connection, inbox, self._session, stdin=stdin)
         self._handles[inbox.process_id] = handle
         return handle
 

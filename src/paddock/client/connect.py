@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from os import PathLike
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from paddock.client.box import Box
 from paddock.client.connection import Connection
+from paddock.client.dial import DialOptions, Token, dialer
 from paddock.client.private_server import NAME as PRIVATE_SERVER
 from paddock.client.private_server import PrivateServer
+from paddock.client.reconnect import ReconnectPolicy
+from paddock.client.resume import Dial, Session
 from paddock.errors import ConnectError, ConnectionLost, RequestTimeout
-from paddock.protocol.methods import INITIALIZE
-from paddock.protocol.session import ClientCapabilities, InitializeParams, InitializeResult
 from paddock.transport.limits import CLIENT_LIMITS
+from paddock.transport.link import Accept, Link
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 REQUEST_TIMEOUT_S = 60.0
 """Far beyond what any request takes: writes and waits, which may take for ever, have no timeout."""
 
 CONNECT_TIMEOUT_S = 10.0
 
-CAPABILITIES = ClientCapabilities(extensions=True, notifications=["process/failed"])
-"""What this client understands. Servers of the reference protocol ignore it."""
+PING_INTERVAL_S = 10.0
+"""With as much time to answer, a dead link is noticed in 20 s, before the server's 30 s are over."""
+
+RECONNECT = ReconnectPolicy()
+
+Reconnect = ReconnectPolicy | Literal[False] | None
+"""How to come back after a loss; None and False mean not at all."""
 
 
 def connect(
     url: str | None = None,
     *,
     client_name: str = "paddock-python",
+    token: Token | None = None,
+    headers: Mapping[str, str] | None = None,
     request_timeout_s: float | None = REQUEST_TIMEOUT_S,
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    reconnect: Reconnect = RECONNECT,
+    resume: str | None = None,
+    tls_ca: str | PathLike[str] | None = None,
+    tls_verify: bool = True,
+    ssl_context: SSLContext | None = None,
+    ping_interval_s: float | None = PING_INTERVAL_S,
+    ping_timeout_s: float | None = PING_INTERVAL_S,
 ) -> Connecting:
     """Connect to a server and open a session on it.
 
@@ -41,24 +61,55 @@ def connect(
         async with paddock.connect("ws://127.0.0.1:4100") as box:
             print((await box.run(["uname", "-a"])).stdout)
 
-    Raises ConnectError (HandshakeRefused when an HTTP server turned it away), and what
-    the server answered to `initialize`. Nothing is left open or running then, nor when
-    it is cancelled. `request_timeout_s` bounds every request but those that wait for a
-    process to read or to end.
+    `token` is sent as `Authorization: Bearer`; a function is called for each connection,
+    for tokens that expire. `headers` go with the websocket upgrade. For wss://, `tls_ca`
+    is a file of certificates to trust instead of the system's, `tls_verify=False` trusts
+    any, and `ssl_context` replaces both. A websocket is pinged every `ping_interval_s`
+    and counts as lost when nothing comes for `ping_timeout_s` after that.
+
+    A lost connection is made again as `reconnect` says, and the session resumed; see
+    `ReconnectPolicy`. `resume` is the id of a session that another client has left, whose
+    processes `Box.attach` gives. `request_timeout_s` bounds every request, with the time
+    that it waits for a connection, but not those that wait for a process to read or to end.
+
+    Raises ConnectError (HandshakeRefused when an HTTP server turned it away), what the
+    server answered, UnknownSession and SessionAttached with `resume`, and ValueError for
+    options that do not go together. Nothing is left open or running then, nor when it is
+    cancelled.
     """
-    return Connecting(url, client_name, request_timeout_s, connect_timeout_s)
+    if url is None and resume is not None:
+        raise ValueError("a session to resume needs the url of its server")
+    options = DialOptions(
+        timeout_s=connect_timeout_s,
+        token=token,
+        headers=headers or {},
+        ssl_context=ssl_context,
+        tls_ca=tls_ca,
+        tls_verify=tls_verify,
+        ping_interval_s=ping_interval_s,
+        ping_timeout_s=ping_timeout_s,
+    )
+    return Connecting(url, client_name, options, request_timeout_s, reconnect or None, resume)
 
 
 class Connecting:
     """A connection that is made when it is awaited or entered."""
 
     def __init__(
-        self, url: str | None, client_name: str, request_timeout_s: float | None, connect_timeout_s: float
+        self,
+        url: str | None,
+        client_name: str,
+        options: DialOptions,
+        request_timeout_s: float | None,
+        policy: ReconnectPolicy | None,
+        resume: str | None,
     ) -> None:
         self._url = url
         self._client_name = client_name
+        self._options = options
         self._request_timeout_s = request_timeout_s
-        self._connect_timeout_s = connect_timeout_s
+        self._policy = policy
+        self._resume = resume
         self._box: Box | None = None
 
     def __await__(self) -> Generator[Any, None, Box]:
@@ -79,14 +130,12 @@ class Connecting:
 
     async def _open(self) -> Box:
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                connection = Connection(request_timeout_s=self._request_timeout_s)
+            async with asyncio.timeout(self._options.timeout_s):
                 if self._url is None:
-                    return await self._open_private(connection)
-                await self._link(connection, self._url)
-                return await open_box(connection, self._client_name)
+                    return await self._open_private()
+                return await self._open_box(dialer(self._url, self._options), self._policy)
         except TimeoutError as error:
-            raise ConnectError(self._target, f"no answer within {self._connect_timeout_s} s") from error
+            raise ConnectError(self._target, f"no answer within {self._options.timeout_s} s") from error
         except (ConnectionLost, RequestTimeout) as error:
             raise ConnectError(self._target, str(error)) from error
 
@@ -94,34 +143,33 @@ class Connecting:
     def _target(self) -> str:
         return self._url or PRIVATE_SERVER
 
-    async def _link(self, connection: Connection, url: str) -> None:
-        scheme, separator, rest = url.partition("://")
-        # Each medium is imported only when it is used: the websocket library is big.
-        match scheme.lower() if separator else "":
-            case "ws" | "wss":
-                from paddock.transport import websocket
+    async def _open_box(
+        self,
+        dial: Dial,
+        policy: ReconnectPolicy | None,
+        when_closed: Callable[[], Awaitable[None]] | None = None,
+    ) -> Box:
+        return await open_box(
+            Connection(request_timeout_s=self._request_timeout_s),
+            dial,
+            client_name=self._client_name,
+            policy=policy,
+            connect_timeout_s=self._options.timeout_s,
+            resume=self._resume,
+            when_closed=when_closed,
+        )
 
-                await websocket.connect(url, connection.attach, timeout_s=self._connect_timeout_s)
-            case "unix":
-                from paddock.transport import unix
-
-                if not rest.startswith("/"):
-                    raise ConnectError(
-                        url, "the path of a unix socket must be absolute, as in unix:///run/x.sock"
-                    )
-                await unix.connect(rest, connection.attach, CLIENT_LIMITS, timeout_s=self._connect_timeout_s)
-            case _:
-                raise ConnectError(
-                    url, "unsupported address; expected ws://HOST:PORT, wss://HOST:PORT or unix:///path"
-                )
-
-    async def _open_private(self, connection: Connection) -> Box:
+    async def _open_private(self) -> Box:
         from paddock.transport import stdio
 
         server, sock = await PrivateServer.start()
+
+        async def dial(accept: Accept) -> Link:
+            return await stdio.connect_socket(sock, accept, CLIENT_LIMITS, peer=PRIVATE_SERVER)
+
         try:
-            await stdio.connect_socket(sock, connection.attach, CLIENT_LIMITS, peer=PRIVATE_SERVER)
-            return await open_box(connection, self._client_name, server)
+            # It ends with its only connection: there is nobody to come back to.
+            return await self._open_box(dial, None, server.aclose)
         except ConnectionLost as error:
             await server.aclose()
             reason = f"it ended with status {server.returncode}; see its message on standard error"
@@ -132,14 +180,19 @@ class Connecting:
             raise
 
 
-async def open_box(connection: Connection, client_name: str, server: PrivateServer | None = None) -> Box:
-    """Shake hands over a connection that is attached to a link; it is closed if that fails."""
-    try:
-        params = InitializeParams(client_name=client_name, capabilities=CAPABILITIES)
-        greeting = await connection.request(INITIALIZE, params, InitializeResult)
-        connection.initialized()
-    except BaseException:
-        connection.abort()
-        raise
-    when_closed = server.aclose if server is not None else None
-    return Box(connection, greeting.session_id, greeting.environment_info, when_closed)
+async def open_box(
+    connection: Connection,
+    dial: Dial,
+    *,
+    client_name: str,
+    policy: ReconnectPolicy | None = None,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    resume: str | None = None,
+    when_closed: Callable[[], Awaitable[None]] | None = None,
+) -> Box:
+    """Dial and shake hands; nothing is left open if that fails. `when_closed` follows the box's own end."""
+    session = Session(
+        connection, dial, client_name=client_name, policy=policy, connect_timeout_s=connect_timeout_s
+    )
+    await session.open(resume)
+    return Box(connection, session, when_closed)

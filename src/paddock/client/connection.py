@@ -1,111 +1,185 @@
-"""The client's end of one link: requests and their answers, and whom each event is for.
+"""The client's end of a session: requests and their answers, and whom each event is for.
 
-A `Connection` runs no tasks: the link calls it, and it wakes whoever waits. When
-the link is gone every pending request and every process fails with
-ConnectionLost; nothing is ever made up. It knows processes only as inboxes.
+A `Connection` runs over one link at a time:
+
+    attach, greet, open     a link is there, the server has answered, requests go out
+    the link is lost        `revive` is asked for another. If it promises one, requests that
+                            may be repeated wait for it, and `open` has everything read that
+                            the processes wrote meanwhile
+    otherwise               every request fails with ConnectionLost and every process is lost;
+                            nothing is ever made up
+
+It runs no tasks: the link calls it, and it wakes whoever waits. It knows processes
+only as inboxes, and not how a link is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final, TypeVar
 
 from paddock.client.inbox import Inbox
 from paddock.client.intake import Intake, IntakeLimits
-from paddock.client.pending import Pending
+from paddock.client.request import Answer, Outcome, Requests
 from paddock.errors import (
     ConnectionLost,
-    MessageTooLarge,
-    OperationFailed,
     PaddockError,
     ProcessExists,
+    ProcessLost,
     ProtocolError,
+    RequestError,
     RequestTimeout,
     TransportError,
 )
-from paddock.protocol.envelope import RequestId
-from paddock.protocol.process import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
+from paddock.protocol.methods import INITIALIZE
+from paddock.protocol.process import (
+    ClosedEvent,
+    ExitedEvent,
+    FailedEvent,
+    OutputEvent,
+    ReadParams,
+    ReadResult,
+)
+from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
-from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
 from paddock.transport.link import Link, Receiver
 
 R = TypeVar("R", bound=Result)
 
+PAGE_BYTES: Final = 64 * 1024
+"""Missed output asked for at once, where more did not get through before the connection was lost again."""
+
 log = logging.getLogger(__name__)
 
-MAX_REQUEST_BYTES: Final = 16 << 20
-"""The largest frame that servers accept; a larger one would cost the whole connection."""
 
-
-class Answer(Pending[Result | PaddockError]):
-    """The answer to a request, or the reason why there will be none."""
-
-    __slots__ = ("request_id",)
-
-    def __init__(self, request_id: RequestId) -> None:
-        super().__init__()
-        self.request_id = request_id
+def _nobody(loss: ConnectionLost) -> bool:
+    """Promise nothing."""
+    return False
 
 
 class Connection:
-    """A Receiver for one link. Make it, let a transport `attach` it, and `aclose` it at the end."""
+    """Requests and inboxes over successive links. `aclose` it at the end."""
 
     def __init__(self, *, request_timeout_s: float | None = None, limits: IntakeLimits | None = None) -> None:
+        self.revive: Callable[[ConnectionLost], bool] = _nobody
+        """Asked when an open link is lost: whether `attach` or `give_up` will follow."""
+        self.peer = "the server"
+        """The server, for messages."""
         self._request_timeout_s = request_timeout_s
-        self._rpc = CallingConnection()
-        self._answers: dict[RequestId, Answer] = {}
+        self._requests = Requests()
         self._inboxes: dict[str, Inbox] = {}
+        self._catching_up: set[Inbox] = set()
+        self._paged: set[Inbox] = set()
+        self._can_page = False
         self._intake: Intake[Inbox] = Intake(limits or IntakeLimits(), self._set_reading)
         self._link: Link | None = None
         self._fault: Exception | None = None
+        self._is_ready = False
+        self._is_reviving = False
         self._is_closing = False
+        self._loss: ConnectionLost | None = None
         self._closed = asyncio.Event()
 
+    # --- links --------------------------------------------------------------
+
     def attach(self, link: Link) -> Receiver:
-        """Take over a link; this is the `Accept` to give to a transport."""
+        """Take over a link; this is the `Accept` to give to a transport. `greet` and `open` must follow."""
         self._link = link
-        return self
+        self._fault = None
+        self.peer = link.peer
+        if not self._intake.is_reading:
+            link.pause_reading()
+        return _LinkEnd(self, link)
+
+    async def greet(self, params: InitializeParams) -> InitializeResult:
+        """Ask for a session over the new link. Raises what the server answered, or ConnectionLost."""
+        if self._link is None:
+            raise self._final_loss()
+        answer = self._requests.add(INITIALIZE, params)
+        self._send(answer)
+        greeting = await self.slow_result(answer, InitializeResult, self._intake.impatience())
+        self._can_page = greeting.environment_info.capabilities.get("outputGaps", False)
+        return greeting
+
+    def open(self) -> None:
+        """Complete the handshake: send what waits, and read what was missed. Raises ConnectionLost."""
+        if self._link is None:
+            raise self._final_loss()
+        self._link.send(self._requests.initialized())
+        self._is_ready = True
+        self._is_reviving = False
+        # Before anything that a busy server might hold up: what it retains does not wait.
+        for inbox in list(self._inboxes.values()):
+            self._follow(inbox)
+        for answer in list(self._requests.unsent):
+            self._send(answer)
+
+    def drop_link(self) -> None:
+        """Let go of a link whose handshake came to nothing."""
+        if self._link is not None:
+            link, self._link = self._link, None
+            link.abort()
+            self._requests.link_lost(ConnectionLost(f"the handshake with {self.peer} was given up"))
+
+    def lose_session(self, reason: str) -> None:
+        """The server does not have the session any more, nor its processes; another takes its place."""
+        loss = ConnectionLost(reason)
+        lost = [inbox for inbox in self._inboxes.values() if inbox.is_started]
+        for inbox in lost:
+            self._close_inbox(inbox)
+            inbox.fail(ProcessLost(inbox.process_id, reason))
+        self._requests.session_lost({inbox.process_id for inbox in lost}, loss)
+
+    def give_up(self, loss: ConnectionLost) -> None:
+        """There will be no other link: everything fails."""
+        self.drop_link()
+        self._end(loss)
 
     @property
-    def peer(self) -> str:
-        """The server, for messages."""
-        return self._link.peer if self._link is not None else "the server"
+    def is_open(self) -> bool:
+        """Whether requests are taken; they may have to wait for a new link."""
+        return not (self._is_closing or self._closed.is_set())
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        return self._is_ready
 
     # --- requests -----------------------------------------------------------
 
     async def request(self, method: str, params: Params | None, kind: type[R]) -> R:
         """Send a request and wait for its answer.
 
-        Raises what the server answered, ConnectionLost, or RequestTimeout. A caller that
-        is cancelled gives up on the answer only: the request may still take effect.
+        Raises what the server answered, ConnectionLost, ProcessLost or RequestTimeout. A caller
+        that is cancelled gives up on the answer only: the request may still take effect.
         """
         return await self.result(self.submit(method, params), kind)
 
-    def submit(self, method: str, params: Params | None) -> Answer:
-        """Send a request now, after all earlier ones. Pass the answer to `result`, or `forget` it.
+    def submit(self, method: str, params: Params | None, *, can_repeat: bool | None = None) -> Answer:
+        """Send a request, after all earlier ones, as soon as there is a link.
 
+        Pass the answer to `result`, or `forget` it, or do neither: then it is sent until it
+        is answered. `can_repeat` is for callers who know better than `request.is_repeatable`.
         Raises MessageTooLarge, UnicodeEncodeError for text that JSON can't carry, and
         ConnectionLost; nothing was sent then.
         """
-        if self._link is None or self._is_closing or self._closed.is_set():
-            raise self._loss()
-        request_id, message = self._rpc.request(method, params)
-        if len(message) > MAX_REQUEST_BYTES:
-            self._rpc.forget(request_id)
-            raise MessageTooLarge(MAX_REQUEST_BYTES)
-        answer = self._answers[request_id] = Answer(request_id)
-        self._link.send(message)
+        if not self.is_open:
+            raise self._final_loss()
+        answer = self._requests.add(method, params, can_repeat=can_repeat)
+        if self._is_ready:
+            self._send(answer)
         return answer
 
     def forget(self, answer: Answer) -> None:
         """Nobody wants the answer any more. Nothing happens when it was there."""
-        self._answers.pop(answer.request_id, None)
-        self._rpc.forget(answer.request_id)
+        self._requests.forget(answer)
 
     async def result(self, answer: Answer, kind: type[R]) -> R:
-        """Wait for an answer within the connection's request timeout."""
+        """Wait for an answer within the connection's request timeout, a reconnection included."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 return await self.slow_result(answer, kind, self._intake.impatience())
@@ -119,24 +193,36 @@ class Connection:
         finally:
             self.forget(answer)
         if isinstance(outcome, PaddockError):
-            raise outcome
+            # Many requests may have the same reason to fail.
+            raise outcome.with_traceback(None)
         assert isinstance(outcome, kind)
         return outcome
 
-    def initialized(self) -> None:
-        """Complete the handshake."""
-        if self._link is not None:
-            self._link.send(self._rpc.initialized())
-
     # --- processes ----------------------------------------------------------
 
-    def open_inbox(self, process_id: str, *, is_kept_alive: bool = False) -> Inbox:
-        """Have the events of a process kept, from before it is started. Raises ProcessExists."""
+    def open_inbox(self, process_id: str, *, after_seq: int = 0, is_kept_alive: bool = False) -> Inbox:
+        """Have the events of a process kept, from before it is started. Raises ProcessExists.
+
+        `started` must follow when the server has it, else `drop_inbox`.
+        """
         if process_id in self._inboxes:
             raise ProcessExists(process_id)
-        inbox = Inbox(process_id, self._intake, is_kept_alive=is_kept_alive)
+        inbox = Inbox(process_id, self._intake, after_seq=after_seq, is_kept_alive=is_kept_alive)
         self._inboxes[process_id] = inbox
         return inbox
+
+    def started(self, inbox: Inbox) -> None:
+        """The server has the process: from now on, what is missed of it is asked for."""
+        inbox.is_started = True
+        self._follow(inbox)
+
+    async def caught_up(self, inbox: Inbox) -> None:
+        """Wait until what was missed has come. Raises ProcessLost or RequestTimeout."""
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                await inbox.caught_up()
+        except TimeoutError as error:
+            raise RequestTimeout(f"{self.peer} did not answer within {self._request_timeout_s} s") from error
 
     def find_inbox(self, process_id: str) -> Inbox | None:
         """The inbox of a process that has not closed."""
@@ -145,8 +231,7 @@ class Connection:
     def drop_inbox(self, inbox: Inbox) -> None:
         """Ignore the process from now on."""
         inbox.discard()
-        if self._inboxes.get(inbox.process_id) is inbox:
-            del self._inboxes[inbox.process_id]
+        self._close_inbox(inbox)
 
     @property
     def inboxes(self) -> list[Inbox]:
@@ -158,84 +243,123 @@ class Connection:
         """Output that has arrived and was not read, of all processes."""
         return self._intake.unread_bytes
 
-    # --- Receiver -----------------------------------------------------------
-
-    def message_received(self, message: bytes) -> None:
-        """One message of the server."""
-        try:
-            event = self._rpc.receive(message)
-            match event:
-                case Told():
-                    self._told(event.params)
-                case Answered():
-                    self._settle(event.id, event.result)
-                case Failed():
-                    self._settle(event.id, event.error)
-                case None:
-                    pass
-        except ProtocolError as error:
-            log.warning("dropping %s: %s", self.peer, error)
-            self._fault = error
-            assert self._link is not None
-            self._link.abort()
-
-    def writing_paused(self) -> None:
-        """Nothing to do: only writes are big, and each process has a bounded window of them."""
-
-    def writing_resumed(self) -> None:
-        """See `writing_paused`."""
-
-    def link_closed(self, error: Exception | None) -> None:
-        """Fail everything that is pending."""
-        self._fault = self._fault or error
-        self._closed.set()
-        for answer in self._answers.values():
-            answer.resolve(self._loss())
-        for inbox in self._inboxes.values():
-            inbox.fail(self._loss())
-        self._inboxes.clear()
-
     # --- the end ------------------------------------------------------------
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be sent."""
-        return not (self._is_closing or self._closed.is_set())
 
     async def aclose(self) -> None:
         """Send what is queued, end the link and wait until it is gone, which the transport bounds."""
         self._is_closing = True
         if self._link is not None:
             self._link.close()
-            await self._closed.wait()
+        else:
+            self._end(self._explain(None))
+        await self._closed.wait()
 
     def abort(self) -> None:
         """Drop the link now."""
         self._is_closing = True
         if self._link is not None:
             self._link.abort()
+        else:
+            self._end(self._explain(None))
+
+    # --- for the link -------------------------------------------------------
+
+    def receive(self, message: bytes) -> None:
+        """One message of the server."""
+        try:
+            told = self._requests.receive(message)
+        except ProtocolError as error:
+            log.warning("dropping %s: %s", self.peer, error)
+            self._fault = error
+            assert self._link is not None
+            self._link.abort()
+            return
+        if told is not None:
+            self._told(told.params)
+
+    def link_closed(self, link: Link, error: Exception | None) -> None:
+        """A link has ended; one that was dropped before does not matter."""
+        if link is not self._link:
+            return
+        fault = self._fault or error
+        loss = self._explain(fault)
+        was_ready, self._is_ready, self._link = self._is_ready, False, None
+        # A server that breaks the protocol would do so again.
+        is_curable = not self._is_closing and (fault is None or isinstance(fault, ConnectionLost))
+        if is_curable and was_ready:
+            self._is_reviving = self.revive(loss)
+        if not is_curable or not self._is_reviving:
+            self._end(loss)
+            return
+        for inbox in self._inboxes.values():
+            inbox.cut()
+        self._requests.link_lost(loss)
 
     # --- inside -------------------------------------------------------------
+
+    def _send(self, answer: Answer) -> None:
+        assert self._link is not None
+        answer.is_sent = True
+        answer.attempts += 1
+        self._link.send(answer.message)
 
     def _told(self, params: Result) -> None:
         if isinstance(params, OutputEvent | ExitedEvent | ClosedEvent):
             inbox = self._inboxes.get(params.process_id)
-            if inbox is None:
-                return
-            inbox.receive(params)
-            if inbox.is_closed:
-                del self._inboxes[params.process_id]
-            if self._intake.must_drop:
-                self._make_room()
-        elif isinstance(params, FailedEvent):
-            inbox = self._inboxes.pop(params.process_id, None)
             if inbox is not None:
-                inbox.fail(OperationFailed(params.message))
+                inbox.receive(params)
+                self._follow(inbox)
+        elif isinstance(params, FailedEvent):
+            inbox = self._inboxes.get(params.process_id)
+            if inbox is not None:
+                inbox.fail(ProcessLost(inbox.process_id, params.message))
+                self._follow(inbox)
 
-    def _settle(self, request_id: RequestId, outcome: Result | PaddockError) -> None:
-        answer = self._answers.pop(request_id, None)
-        if answer is not None:
-            answer.resolve(outcome)
+    def _follow(self, inbox: Inbox) -> None:
+        """Do what the present state of a process asks for."""
+        if inbox.is_closed or inbox.failure is not None:
+            self._close_inbox(inbox)
+        elif inbox.needs_read and inbox.is_started:
+            self._catch_up(inbox)
+        if self._intake.must_drop:
+            self._make_room()
+
+    def _catch_up(self, inbox: Inbox) -> None:
+        if not self._is_ready or inbox in self._catching_up:
+            return
+        is_page = inbox in self._paged and self._can_page
+        params = ReadParams(
+            process_id=inbox.process_id, after_seq=inbox.last_seq, max_bytes=PAGE_BYTES if is_page else None
+        )
+        # Not repeated: the next link needs a question of its own.
+        answer = self._requests.add("process/read", params, can_repeat=False)
+        answer.settled = partial(self._caught_up, inbox, is_page)
+        self._catching_up.add(inbox)
+        self._send(answer)
+
+    def _caught_up(self, inbox: Inbox, is_page: bool, outcome: Outcome) -> None:
+        self._catching_up.discard(inbox)
+        if self._inboxes.get(inbox.process_id) is not inbox:
+            return
+        match outcome:
+            case ReadResult():
+                inbox.merge(outcome, is_page=is_page)
+                if not inbox.needs_read:
+                    self._paged.discard(inbox)
+                self._follow(inbox)
+            case RequestError():
+                lost = ProcessLost(inbox.process_id, str(outcome))
+                lost.__cause__ = outcome
+                inbox.fail(lost)
+                self._follow(inbox)
+            case _:
+                # The link was lost before the answer came: less of it may get through the next one.
+                self._paged.add(inbox)
+
+    def _close_inbox(self, inbox: Inbox) -> None:
+        self._paged.discard(inbox)
+        if self._inboxes.get(inbox.process_id) is inbox:
+            del self._inboxes[inbox.process_id]
 
     def _make_room(self) -> None:
         largest = max(
@@ -251,13 +375,47 @@ class Connection:
         else:
             self._link.pause_reading()
 
-    def _loss(self) -> ConnectionLost:
-        if self._is_closing and self._fault is None:
+    def _end(self, loss: ConnectionLost) -> None:
+        if self._closed.is_set():
+            return
+        self._loss = loss
+        self._closed.set()
+        self._requests.fail_all(loss)
+        for inbox in self._inboxes.values():
+            lost = ProcessLost(inbox.process_id, str(loss))
+            lost.__cause__ = loss
+            inbox.fail(lost)
+        self._inboxes.clear()
+        self._paged.clear()
+
+    def _final_loss(self) -> ConnectionLost:
+        return ConnectionLost(str(self._loss or self._explain(self._fault)))
+
+    def _explain(self, fault: Exception | None) -> ConnectionLost:
+        if self._is_closing and fault is None:
             return ConnectionLost(f"the connection to {self.peer} was closed on this side")
-        if self._fault is None:
+        if fault is None:
             return ConnectionLost(f"{self.peer} ended the connection")
         # Transports name the peer in their errors.
-        is_told = isinstance(self._fault, TransportError)
-        loss = ConnectionLost(str(self._fault) if is_told else f"dropped {self.peer}: {self._fault}")
-        loss.__cause__ = self._fault
+        is_told = isinstance(fault, TransportError)
+        loss = ConnectionLost(str(fault) if is_told else f"dropped {self.peer}: {fault}")
+        loss.__cause__ = fault
         return loss
+
+
+class _LinkEnd:
+    """The receiver of one link, which may end after another has taken its place."""
+
+    def __init__(self, connection: Connection, link: Link) -> None:
+        self._connection = connection
+        self._link = link
+        self.message_received = connection.receive
+
+    def writing_paused(self) -> None:
+        """Nothing to do: only writes are big, and each process has a bounded window of them."""
+
+    def writing_resumed(self) -> None:
+        """See `writing_paused`."""
+
+    def link_closed(self, error: Exception | None) -> None:
+        self._connection.link_closed(self._link, error)

@@ -3,24 +3,22 @@
 An `Inbox` puts events in order, keeps output until it is read, and lets any
 number of tasks wait. It lives from before the start request, because events may
 overtake its answer, until the last event; whoever still holds it then can read
-the rest. It never sends anything.
+the rest. It outlives connections. It never sends anything.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from paddock.client.intake import Intake
 from paddock.client.pending import Pending
-from paddock.client.sequence import Sequencer
-from paddock.errors import OutputOverrun, PaddockError
+from paddock.client.timeline import Gap, Item, Piece, ProcessEvent, Timeline
+from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
-from paddock.protocol.process import ClosedEvent, ExitedEvent, OutputEvent
-
-ProcessEvent = OutputEvent | ExitedEvent | ClosedEvent
+from paddock.protocol.process import ExitedEvent, ReadResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +32,22 @@ class Output:
 class Inbox:
     """Events of one process; its unread output is accounted for in `intake`."""
 
-    def __init__(self, process_id: str, intake: Intake[Inbox], *, is_kept_alive: bool = False) -> None:
+    def __init__(
+        self, process_id: str, intake: Intake[Inbox], *, after_seq: int = 0, is_kept_alive: bool = False
+    ) -> None:
         self.process_id = process_id
         self.is_kept_alive = is_kept_alive
+        self.is_started = False
+        """Whether the server is known to have the process."""
         self.exit_code: int | None = None
-        self.is_closed = False
-        self.failure: PaddockError | None = None
+        self.failure: ProcessLost | None = None
+        self.read_seq = after_seq
+        """The number of the last piece that somebody has read."""
         self._intake = intake
-        self._events: Sequencer[ProcessEvent] = Sequencer()
-        self._unread: deque[OutputEvent] = deque()
+        self._timeline = Timeline(after_seq)
+        self._unread: deque[Piece | Gap] = deque()
+        self._unread_bytes = 0
+        self._accounted_bytes = 0
         self._is_discarding = False
         self._has_overrun = False
         self._reading: set[Pending[None]] = set()
@@ -53,19 +58,30 @@ class Inbox:
     # --- events of the connection -------------------------------------------
 
     def receive(self, event: ProcessEvent) -> None:
-        """Take an event, in whatever order they come. Raises ProtocolViolation for an impossible one."""
+        """Take an event, in whatever order they come."""
         if isinstance(event, ExitedEvent):
             # The status is true whatever output is still on its way.
-            self.exit_code = event.exit_code
-            _wake(self._waiting)
-        for ready in self._events.push(event.seq, event):
-            if isinstance(ready, OutputEvent):
-                self._keep(ready)
-            elif isinstance(ready, ClosedEvent):
-                self.is_closed = True
-                _wake(self._reading)
+            self._exit(event.exit_code)
+        self._keep(self._timeline.push(event))
 
-    def fail(self, failure: PaddockError) -> None:
+    def merge(self, reading: ReadResult, *, is_page: bool = False) -> None:
+        """Take the answer to a `process/read` after `last_seq`, which was made on the present connection."""
+        if reading.exit_code is not None:
+            self._exit(reading.exit_code)
+        self._keep(self._timeline.merge(reading, is_page=is_page))
+        if self._timeline.needs_read:
+            return
+        if reading.failure is not None:
+            self.fail(ProcessLost(self.process_id, reading.failure))
+        elif (reading.exited and reading.exit_code is None) or (reading.closed and not reading.exited):
+            self.fail(ProcessLost(self.process_id, "the server does not know how it ended"))
+        _wake(self._waiting)
+
+    def cut(self) -> None:
+        """Events may be missing, for the connection was lost or nobody listened: `needs_read` is set."""
+        self._timeline.cut()
+
+    def fail(self, failure: ProcessLost) -> None:
         """Nothing more will be known of the process. What is unread can still be read."""
         if not self.is_closed and self.failure is None:
             self.failure = failure
@@ -75,14 +91,42 @@ class Inbox:
     @property
     def last_seq(self) -> int:
         """The number of the last event that was taken in order."""
-        return self._events.last_seq
+        return self._timeline.last_seq
 
-    def _keep(self, event: OutputEvent) -> None:
-        if self._is_discarding or not event.chunk:
-            return
-        self._unread.append(event)
-        _wake(self._reading)
-        self._intake.add(self, len(event.chunk))
+    @property
+    def needs_read(self) -> bool:
+        """Whether events are missing that only `process/read` can bring."""
+        return self._timeline.needs_read
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process has exited and all its output has arrived, read or not."""
+        return self._timeline.is_closed
+
+    def _exit(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        _wake(self._waiting)
+
+    def _keep(self, items: Sequence[Item]) -> None:
+        if not self._is_discarding:
+            for item in items:
+                if isinstance(item, Gap):
+                    self._unread.append(item)
+                elif item.chunk:
+                    self._unread.append(item)
+                    self._unread_bytes += len(item.chunk)
+        if items or self.is_closed:
+            _wake(self._reading)
+        self._account()
+
+    def _account(self) -> None:
+        size_bytes = 0 if self._is_discarding else self._unread_bytes + self._timeline.held_bytes
+        change = size_bytes - self._accounted_bytes
+        self._accounted_bytes = size_bytes
+        if change > 0:
+            self._intake.add(self, change)
+        elif change < 0:
+            self._intake.remove(self, -change)
 
     def overrun(self) -> None:
         """Drop what is unread and what will come; readers are told."""
@@ -94,8 +138,8 @@ class Inbox:
         """Drop what is unread and what will come: nobody is left to read it."""
         self._is_discarding = True
         self._unread.clear()
-        if unread := self._intake.unread_of(self):
-            self._intake.remove(self, unread)
+        self._unread_bytes = 0
+        self._account()
 
     # --- readers ------------------------------------------------------------
 
@@ -116,32 +160,47 @@ class Inbox:
         if self._readers == 0:
             self._intake.wait(patient=-self._bound, impatient=self._bound)
 
-    async def next_output(self) -> Output | None:
-        """The next piece of output, or None at its end.
+    async def next_output(self) -> Output | Gap | None:
+        """The next piece of output or what is missing in its place, None at the end.
 
-        Raises OutputOverrun if some was dropped, or the failure when no more will come.
-        Cancelling it loses nothing.
+        Raises OutputOverrun if some was dropped here, or ProcessLost when no more will
+        come. Cancelling it loses nothing.
         """
         while True:
             if self._unread:
-                event = self._unread.popleft()
-                self._intake.remove(self, len(event.chunk))
-                return Output(event.stream, event.chunk)
+                return self._take()
             if self._has_overrun:
                 raise OutputOverrun(self.process_id, self._intake.limits.limit_bytes)
             if self.is_closed:
                 return None
-            self._raise_failure()
+            self.raise_failure()
             await _change(self._reading, self._intake.impatience())
+
+    def _take(self) -> Output | Gap:
+        item = self._unread.popleft()
+        if isinstance(item, Gap):
+            self.read_seq = item.to_seq
+            return item
+        self.read_seq = item.seq
+        self._unread_bytes -= len(item.chunk)
+        self._account()
+        return Output(item.stream, item.chunk)
 
     # --- waiting ------------------------------------------------------------
 
     async def exited(self) -> int:
-        """The exit status, as soon as it is known. Raises the failure when it will never be."""
+        """The exit status, as soon as it is known. Raises ProcessLost when it will never be."""
         while self.exit_code is None:
-            self._raise_failure()
+            self.raise_failure()
             await _change(self._waiting, self.waiting())
         return self.exit_code
+
+    async def caught_up(self) -> None:
+        """Return once nothing is missing any more. Raises ProcessLost when something always will be."""
+        while self.needs_read:
+            self.raise_failure()
+            await _change(self._waiting, self.waiting())
+        self.raise_failure()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -160,7 +219,8 @@ class Inbox:
         else:
             self._intake.wait(impatient=count)
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise ProcessLost if nothing more will be known of the process."""
         if self.failure is not None:
             raise self.failure.with_traceback(None)
 

@@ -95,6 +95,11 @@ class Intake(Generic[K]):
 
     # --- who waits ----------------------------------------------------------
 
+    @property
+    def is_reading(self) -> bool:
+        """What was decided last."""
+        return self._is_reading
+
     def wait(self, *, patient: int = 0, impatient: int = 0) -> None:
         """So many more wait; negative when they have ended."""
         self._patient += patient

@@ -2,8 +2,8 @@
 
 Reading: one task iterates, or `communicate` does. Output that nobody reads is
 kept within the bounds that `intake` explains, so `wait` alone works for a process
-that writes without end. Losing the connection is an error everywhere, never an
-exit status.
+that writes without end. What becomes of a process that nobody can tell of any
+more is a state of its own, `lost`, and an error: never an exit status.
 """
 
 from __future__ import annotations
@@ -11,16 +11,29 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from enum import StrEnum
 from itertools import count
 from signal import Signals
+from threading import get_ident
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Generic, Literal, Protocol, TypeVar, overload
 
 from paddock.client.command import require
-from paddock.client.connection import Answer, Connection
+from paddock.client.connection import Connection
 from paddock.client.inbox import Inbox, Output
-from paddock.errors import InvalidRequest, OperationFailed, PaddockError, StdinClosed, UnknownProcess
+from paddock.client.request import Answer
+from paddock.client.resume import Session
+from paddock.client.timeline import Gap
+from paddock.errors import (
+    InvalidRequest,
+    OperationFailed,
+    OutputGap,
+    PaddockError,
+    StdinClosed,
+    UnknownProcess,
+)
 from paddock.model.signal_name import INTERRUPT, parse_signal
 from paddock.model.stream import Stream
 from paddock.protocol.process import (
@@ -35,8 +48,7 @@ from paddock.protocol.process import (
     WriteParams,
     WriteResult,
 )
-from paddock.protocol.session import EnvironmentInfo
-from paddock.protocol.structure import Empty
+from paddock.protocol.structure import Empty, Params, Result
 
 PIECE_BYTES: Final = 64 * 1024
 """A write is sent in pieces of one pipe's capacity (pipe(7)), so that no message is big."""
@@ -49,42 +61,55 @@ KILL_TIMEOUT_S: Final = 5.0
 
 Bytes = bytes | bytearray | memoryview
 
+R = TypeVar("R", bound=Result)
+T = TypeVar("T", bound=Output | Gap)
+
+
+class ProcessState(StrEnum):
+    """What is known of a process."""
+
+    RUNNING = "running"
+    EXITED = "exited"
+    """It has ended, and its output may go on."""
+
+    CLOSED = "closed"
+    """It has ended, and all its output has arrived."""
+
+    LOST = "lost"
+    """Nothing more will be known: its session, or the connection for good, is gone."""
+
 
 class Process:
-    """A started process. Made by `Box.start`.
+    """A started process. Made by `Box.start` and `Box.attach`.
 
     As an async iterator it yields `Output` in the order in which it was written, until
     both streams are at their end; each piece goes to one iterator only. Iteration
-    raises ConnectionLost if the end is not known, after everything that arrived. As a
-    context manager it kills the process at the end of the block if it still runs. A
+    raises OutputGap where output was missed that the server did not keep, and may go on
+    behind it; it raises ProcessLost if the end is not known, after everything that arrived.
+    As a context manager it kills the process at the end of the block if it still runs. A
     handle that is let go of does not end its process.
+
+    Methods that talk to the server raise ProcessLost for a process that is lost.
     """
 
-    def __init__(
-        self, connection: Connection, inbox: Inbox, environment: EnvironmentInfo, *, stdin: bool
-    ) -> None:
+    def __init__(self, connection: Connection, inbox: Inbox, session: Session, *, stdin: bool) -> None:
         self._connection = connection
         self._inbox = inbox
-        self._environment = environment
+        self._session = session
+        self._let_go = _homeward(inbox.discard)
         self._has_stdin = stdin
         self._stdin_lane = asyncio.Lock()
         self._write_prefix = secrets.token_hex(8)
         self._write_number = count()
 
     def __del__(self) -> None:
-        # Nobody can read this output any more. There is no inbox if __init__ was not reached.
-        if inbox := getattr(self, "_inbox", None):
-            inbox.discard()
+        # Nobody can read this output any more. There is nothing to let go of if __init__ was not reached.
+        if let_go := getattr(self, "_let_go", None):
+            let_go()
 
     def __repr__(self) -> str:
-        state = (
-            "closed"
-            if self.is_closed
-            else "running"
-            if self.exit_code is None
-            else f"exited {self.exit_code}"
-        )
-        return f"<Process {self.process_id!r} {state}>"
+        status = f" with status {self.exit_code}" if self.exit_code is not None else ""
+        return f"<Process {self.process_id!r} {self.state}{status}>"
 
     @property
     def process_id(self) -> str:
@@ -105,16 +130,46 @@ class Process:
         """Whether the process has exited and all its output has arrived, read or not."""
         return self._inbox.is_closed
 
+    @property
+    def state(self) -> ProcessState:
+        """What is known of the process. One whose exit was seen before the connection was lost has exited."""
+        if self._inbox.is_closed:
+            return ProcessState.CLOSED
+        if self._inbox.exit_code is not None:
+            return ProcessState.EXITED
+        return ProcessState.RUNNING if self._inbox.failure is None else ProcessState.LOST
+
+    @property
+    def read_seq(self) -> int:
+        """The number of the last event that was read here; `Box.attach` goes on behind it elsewhere."""
+        return self._inbox.read_seq
+
     # --- output -------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Output]:
-        return OutputIterator(self)
+        return self.output()
+
+    @overload
+    def output(self, *, on_gap: Literal["raise"] = "raise") -> AsyncIterator[Output]: ...
+
+    @overload
+    def output(self, *, on_gap: Literal["yield"]) -> AsyncIterator[Output | Gap]: ...
+
+    def output(self, *, on_gap: Literal["raise", "yield"] = "raise") -> AsyncIterator[Output | Gap]:
+        """What iteration over the process gives; with `on_gap="yield"` a Gap comes in place of OutputGap."""
+        return OutputIterator(self, self._next if on_gap == "raise" else self._inbox.next_output)
+
+    async def _next(self) -> Output | None:
+        item = await self._inbox.next_output()
+        if isinstance(item, Gap):
+            raise OutputGap(self.process_id, item.from_seq, item.to_seq, item.size_bytes)
+        return item
 
     async def wait(self, timeout_s: float | None = None) -> int:
         """The exit status, as soon as the process has exited; output may still come.
 
-        Raises TimeoutError when it takes longer than `timeout_s`, and ConnectionLost;
-        the process goes on in both cases. Works without reading the output: too much of
+        Raises TimeoutError when it takes longer than `timeout_s`, and the process goes on;
+        ProcessLost when the status will never be known. Works without reading the output: too much of
         it is dropped then, and whoever reads later gets OutputOverrun. While another
         task reads, nothing is dropped and the process runs at that reader's speed.
         """
@@ -138,8 +193,8 @@ class Process:
         if input is not None and not self._has_stdin:
             raise StdinClosed(self.process_id)
         if input is not None:
-            require(self._environment, "processCloseStdin", "close stdin")
-        can_close = self._environment.capabilities.get("processCloseStdin", False)
+            require(self._session.environment, "processCloseStdin", "close stdin")
+        can_close = self._session.environment.capabilities.get("processCloseStdin", False)
         try:
             async with asyncio.TaskGroup() as tasks:
                 feeding = tasks.create_task(self._feed(input)) if self._has_stdin and can_close else None
@@ -171,7 +226,8 @@ class Process:
 
         That may take as long as the process does not read. Writes of several tasks do not
         mix. Raises StdinClosed and UnknownProcess; when it fails or is cancelled, a part
-        may have been written.
+        may have been written. A connection that is lost meanwhile and made again is no failure:
+        every byte is written once.
         """
         async with self._stdin_lane:
             answers: deque[Answer] = deque()
@@ -188,8 +244,9 @@ class Process:
 
     def _send(self, piece: bytes) -> Answer:
         write_id = f"{self._write_prefix}-{next(self._write_number)}"
-        params = WriteParams(process_id=self.process_id, chunk=piece, write_id=write_id)
-        return self._connection.submit("process/write", params)
+        return self._submit(
+            "process/write", WriteParams(process_id=self.process_id, chunk=piece, write_id=write_id)
+        )
 
     async def _accepted(self, answer: Answer) -> None:
         result = await self._connection.slow_result(answer, WriteResult, self._inbox.waiting())
@@ -209,55 +266,59 @@ class Process:
         A terminal gets its end-of-file character. Raises StdinClosed if the process was
         started without a stdin, CapabilityMissing if the server can't.
         """
-        require(self._environment, "processCloseStdin", "close stdin")
+        require(self._session.environment, "processCloseStdin", "close stdin")
         async with self._stdin_lane:
-            answer = self._connection.submit("process/closeStdin", ProcessParams(process_id=self.process_id))
+            answer = self._submit("process/closeStdin", ProcessParams(process_id=self.process_id))
             await self._connection.slow_result(answer, Empty, self._inbox.waiting())
 
     async def resize(self, rows: int, cols: int) -> None:
         """Set the window size of the terminal, which sends SIGWINCH to the foreground job."""
-        require(self._environment, "processResize", "resize a terminal")
+        require(self._session.environment, "processResize", "resize a terminal")
         params = ResizeParams(process_id=self.process_id, rows=rows, cols=cols)
-        await self._connection.request("process/resize", params, Empty)
+        await self._request("process/resize", params, Empty)
 
     # --- the end ------------------------------------------------------------
 
     async def signal(self, signal: str | Signals) -> None:
         """Send a signal to the process group: `"TERM"`, `"SIGTERM"` or `signal.SIGTERM`.
 
-        Nothing happens if the process has ended. Servers of the reference protocol know
-        only SIGINT; any other is CapabilityMissing there.
+        Nothing happens if the process has ended. Raises ConnectionLost if the connection is
+        lost before the answer comes: whether the signal was sent is not known then, and it is
+        not sent again. Servers of the reference protocol know only SIGINT; any other is
+        CapabilityMissing there.
         """
         number = parse_signal(signal) if isinstance(signal, str) else Signals(signal)
         if number is Signals.SIGINT:
             name = INTERRUPT
         else:
             name = number.name
-            require(self._environment, "processSignals", f"send {name}")
-        params = SignalParams(process_id=self.process_id, signal=name)
-        await self._connection.request("process/signal", params, Empty)
+            require(self._session.environment, "processSignals", f"send {name}")
+        await self._request("process/signal", SignalParams(process_id=self.process_id, signal=name), Empty)
 
     async def terminate(self, grace_s: float | None = None) -> bool:
         """Kill the process group; with a grace, SIGTERM first and SIGKILL when the time is over.
 
         Returns at once whether the process was still running; `wait` tells when it is gone.
+        A connection that is lost meanwhile may turn a True into a False.
         """
         mode = None
         if grace_s is not None:
-            require(self._environment, "processTerminateGraceful", "terminate a process gracefully")
+            require(self._session.environment, "processTerminateGraceful", "terminate a process gracefully")
             mode = GracefulMode(graceful=Grace(timeout_ms=round(grace_s * 1000)))
         params = TerminateParams(process_id=self.process_id, mode=mode)
-        return (await self._connection.request("process/terminate", params, TerminateResult)).running
+        return (await self._request("process/terminate", params, TerminateResult)).running
 
     def kill_now(self) -> None:
         """Ask for the kill without waiting for an answer: for clean-up, where waiting may be cut short."""
-        send_kill(self._connection, self.process_id)
+        if self._inbox.failure is None:
+            send_kill(self._connection, self.process_id)
 
     async def snapshot(self) -> SnapshotResult:
         """Head and tail of everything the process wrote, whether it was read here or not."""
-        require(self._environment, "processSnapshot", "give a snapshot of the output")
-        params = ProcessParams(process_id=self.process_id)
-        return await self._connection.request("process/snapshot", params, SnapshotResult)
+        require(self._session.environment, "processSnapshot", "give a snapshot of the output")
+        return await self._request(
+            "process/snapshot", ProcessParams(process_id=self.process_id), SnapshotResult
+        )
 
     async def __aenter__(self) -> Process:
         return self
@@ -278,28 +339,39 @@ class Process:
             if error is None:
                 raise
 
+    # --- inside -------------------------------------------------------------
 
-class OutputIterator:
+    async def _request(self, method: str, params: Params, kind: type[R]) -> R:
+        return await self._connection.result(self._submit(method, params), kind)
+
+    def _submit(self, method: str, params: Params) -> Answer:
+        # A later session might have another process of this name.
+        self._inbox.raise_failure()
+        return self._connection.submit(method, params)
+
+
+class OutputIterator(Generic[T]):
     """One reader of a process; it counts as one until it is let go of."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, take: Callable[[], Awaitable[T | None]]) -> None:
         # The process is held so that its output is not discarded under the reader.
         self._process = process
-        self._inbox = process._inbox
-        self._inbox.add_reader()
+        self._take = take
+        self._let_go = _homeward(process._inbox.remove_reader)
+        process._inbox.add_reader()
 
     def __del__(self) -> None:
-        if inbox := getattr(self, "_inbox", None):
-            inbox.remove_reader()
+        if let_go := getattr(self, "_let_go", None):
+            let_go()
 
-    def __aiter__(self) -> AsyncIterator[Output]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> Output:
-        output = await self._inbox.next_output()
-        if output is None:
+    async def __anext__(self) -> T:
+        item = await self._take()
+        if item is None:
             raise StopAsyncIteration
-        return output
+        return item
 
 
 class OutputSink(Protocol):
@@ -334,8 +406,22 @@ class Gathered:
 def send_kill(connection: Connection, process_id: str) -> None:
     """Ask for the kill of a process, started or about to be, and do not wait for the answer."""
     if connection.is_open:
-        params = TerminateParams(process_id=process_id)
-        connection.forget(connection.submit("process/terminate", params))
+        connection.submit("process/terminate", TerminateParams(process_id=process_id))
+
+
+def _homeward(action: Callable[[], None]) -> Callable[[], None]:
+    """The action, to be run in this thread: garbage is collected in whatever thread makes the last of it."""
+    loop, home = asyncio.get_running_loop(), get_ident()
+
+    def run() -> None:
+        if get_ident() == home:
+            action()
+        else:
+            # RuntimeError: the loop is closed, and with it everything that could matter.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(action)
+
+    return run
 
 
 def _pieces(data: Bytes) -> Iterator[bytes]:

@@ -1,0 +1,208 @@
+"""A server as its operator sees it: all sessions and their processes, over the control socket.
+
+A `ServerControl` holds one connection. It owns nothing on the server: when it is
+closed, every process that it looked at or wrote to goes on. Which sockets there are
+is the business of `transport.runtime_directory`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from paddock.client.connection import Connection
+from paddock.errors import ConnectError, ConnectionLost, MethodNotFound, StdinClosed, UnknownProcess
+from paddock.model.terminal import TerminalSize
+from paddock.protocol.control import StatusResult
+from paddock.protocol.process import (
+    Grace,
+    GracefulMode,
+    OutputChunk,
+    OutputGap,
+    ProcessParams,
+    ReadParams,
+    ReadResult,
+    ResizeParams,
+    SignalParams,
+    TerminateParams,
+    TerminateResult,
+    WaitParams,
+    WaitResult,
+    WriteParams,
+    WriteResult,
+)
+from paddock.protocol.session import ClientCapabilities, InitializeParams
+from paddock.protocol.structure import Empty
+from paddock.transport import unix
+from paddock.transport.limits import CLIENT_LIMITS
+
+ANSWER_TIMEOUT_S: Final = 5.0
+"""Far beyond what a healthy server takes on the same host; a stopped one must not hold up the others."""
+
+PAGE_BYTES: Final = 1 << 20
+"""Output asked for at once: 1.4 MiB on the wire, a few milliseconds."""
+
+POLL_MS: Final = 60_000
+"""How long one request waits for news; a new one follows."""
+
+CAPABILITIES: Final = ClientCapabilities(extensions=True)
+
+
+class ServerControl:
+    """An open control connection. Made by `operate`; `aclose` must follow."""
+
+    def __init__(self, path: Path, connection: Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    async def status(self) -> StatusResult:
+        """The server, its sessions and their processes. Raises ConnectError for a socket of another kind."""
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await self._connection.request("control/status", None, StatusResult)
+        except MethodNotFound as error:
+            raise ConnectError(f"unix://{self.path}", "it is not a control socket") from error
+        except TimeoutError as error:
+            raise _silence(self.path) from error
+
+    def process(self, session_id: str, process_id: str) -> OperatedProcess:
+        """A handle of a process; whether it is there is found out when it is used."""
+        return OperatedProcess(self._connection, session_id, process_id)
+
+    async def aclose(self) -> None:
+        """End the connection."""
+        await self._connection.aclose()
+
+    async def __aenter__(self) -> ServerControl:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+async def operate(path: Path, client_name: str) -> ServerControl:
+    """Connect to a control socket. Raises ConnectError; its cause tells whether anybody listens there."""
+    connection = Connection()
+    params = InitializeParams(client_name=client_name, capabilities=CAPABILITIES)
+    try:
+        await unix.connect(path, connection.attach, CLIENT_LIMITS, timeout_s=ANSWER_TIMEOUT_S)
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            await connection.greet(params)
+        connection.open()
+    except TimeoutError as error:
+        connection.abort()
+        raise _silence(path) from error
+    except ConnectionLost as error:
+        raise ConnectError(f"unix://{path}", str(error)) from error
+    except BaseException:
+        connection.abort()
+        raise
+    return ServerControl(path, connection)
+
+
+def _silence(path: Path) -> ConnectError:
+    return ConnectError(f"unix://{path}", f"no answer within {ANSWER_TIMEOUT_S:g} s")
+
+
+class OperatedProcess:
+    """A process of any session. Everything raises ConnectionLost, UnknownSession and UnknownProcess."""
+
+    def __init__(self, connection: Connection, session_id: str, process_id: str) -> None:
+        self.session_id = session_id
+        self.process_id = process_id
+        self._connection = connection
+        self._write_prefix = secrets.token_hex(8)
+        self._write_number = count()
+
+    async def read(self, after_seq: int, *, wait_ms: int = 0) -> ReadResult:
+        """A page of retained output after an event, waiting for one if there is none."""
+        params = ReadParams(
+            process_id=self.process_id,
+            session_id=self.session_id,
+            after_seq=after_seq,
+            max_bytes=PAGE_BYTES,
+            wait_ms=wait_ms,
+        )
+        return await self._connection.request("process/read", params, ReadResult)
+
+    async def pages(self, after_seq: int, *, until_seq: int | None = None) -> AsyncIterator[ReadResult]:
+        """Output in order, page by page, from the event after `after_seq` on.
+
+        With `until_seq`, what is retained of the events below it, without waiting; without,
+        everything until the process has closed, as it comes. Go on from the last page's
+        `next_seq`. The last page of a process that has closed says so.
+        """
+        while True:
+            page = await self.read(after_seq, wait_ms=POLL_MS if until_seq is None else 0)
+            yield page
+            after_seq = page.next_seq - 1
+            if until_seq is None:
+                is_last = page.closed and not page.chunks
+            else:
+                is_last = page.next_seq >= until_seq
+            if is_last:
+                return
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin or the terminal; waits while the process does not read. Raises StdinClosed."""
+        params = WriteParams(
+            process_id=self.process_id,
+            session_id=self.session_id,
+            chunk=data,
+            write_id=f"{self._write_prefix}-{next(self._write_number)}",
+        )
+        result = await self._connection.request("process/write", params, WriteResult)
+        match result.status:
+            case "accepted" | "starting":
+                return
+            case "stdinClosed":
+                raise StdinClosed(self.process_id)
+            case "unknownProcess":
+                raise UnknownProcess(self.process_id)
+
+    async def close_stdin(self) -> None:
+        """Let the process read the end of its input."""
+        params = ProcessParams(process_id=self.process_id, session_id=self.session_id)
+        await self._connection.request("process/closeStdin", params, Empty)
+
+    async def resize(self, size: TerminalSize) -> None:
+        """Set the window size of its terminal."""
+        params = ResizeParams(
+            process_id=self.process_id, session_id=self.session_id, rows=size.rows, cols=size.cols
+        )
+        await self._connection.request("process/resize", params, Empty)
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to the process group; nothing happens if it has ended."""
+        params = SignalParams(process_id=self.process_id, session_id=self.session_id, signal=name)
+        await self._connection.request("process/signal", params, Empty)
+
+    async def terminate(self, grace_s: float) -> bool:
+        """SIGTERM now, SIGKILL after the grace. Returns at once whether it was running."""
+        params = TerminateParams(
+            process_id=self.process_id,
+            session_id=self.session_id,
+            mode=GracefulMode(graceful=Grace(timeout_ms=round(grace_s * 1000))),
+        )
+        return (await self._connection.request("process/terminate", params, TerminateResult)).running
+
+    async def wait(self, timeout_s: float) -> WaitResult:
+        """Wait for the exit; where the process stands when it has come or the time is over."""
+        params = WaitParams(
+            process_id=self.process_id, session_id=self.session_id, timeout_ms=round(timeout_s * 1000)
+        )
+        return await self._connection.request("process/wait", params, WaitResult)
+
+
+def pieces(page: ReadResult) -> Iterator[OutputChunk | OutputGap]:
+    """The chunks of a page, and what was dropped between them, in order."""
+    gaps = list(page.gaps or ())
+    for chunk in page.chunks:
+        while gaps and gaps[0].from_seq < chunk.seq:
+            yield gaps.pop(0)
+        yield chunk
+    yield from gaps

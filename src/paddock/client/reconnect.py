@@ -1,0 +1,64 @@
+"""How hard a client tries to get a lost connection back. Pure: whoever uses it sleeps and dials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+GROWTH: Final = 2.0
+"""Each delay may be twice as long as the one before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconnectPolicy:
+    """When to try again, and for how long."""
+
+    max_time_s: float = 25.0
+    """How long after a loss to go on trying; within the 30 s that servers keep a session by default."""
+
+    first_delay_s: float = 0.0
+    """Before the first attempt, unless the lost connection was itself short-lived."""
+
+    min_delay_s: float = 0.05
+    """Before the second attempt, at most; it grows from there."""
+
+    max_delay_s: float = 1.0
+    """Between two attempts, at most. A connection that lived shorter counts as a failed attempt."""
+
+    attached_delay_s: float = 0.1
+    """Before asking again for a session that the server believes is still in use."""
+
+    new_session: bool = True
+    """Whether to open a new session when the old one is gone. Its processes are lost in any case; with a
+    new session, later calls work, else every call raises ConnectionLost."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_time_s", "first_delay_s", "min_delay_s", "max_delay_s", "attached_delay_s"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative; it is {getattr(self, name)!r}")
+
+
+class Backoff:
+    """The delays before one attempt after another."""
+
+    def __init__(self, policy: ReconnectPolicy, random: Random | None = None) -> None:
+        self._policy = policy
+        self._random = random or Random()
+        self._attempts = 0
+
+    def next_delay_s(self) -> float:
+        """How long to wait before the next attempt."""
+        policy = self._policy
+        self._attempts += 1
+        if self._attempts == 1:
+            return policy.first_delay_s
+        # The exponent is bounded: a power of two with a thousand bits is no float any more.
+        longest_s = min(policy.max_delay_s, policy.min_delay_s * GROWTH ** min(self._attempts - 2, 64))
+        # Clients that were cut off together must not come back together.
+        return longest_s * self._random.uniform(0.5, 1.0)
+
+    def was_connected(self, lifetime_s: float) -> None:
+        """Begin anew, after a connection that was worth the name."""
+        if lifetime_s >= self._policy.max_delay_s:
+            self._attempts = 0

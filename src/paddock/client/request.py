@@ -1,0 +1,152 @@
+"""Requests under way: what was sent, what still has to be, and what may be sent twice.
+
+A request keeps its bytes until it is answered, so that it can be repeated under the
+same id when its link was lost. Nothing here knows the link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from paddock.client.pending import Pending
+from paddock.errors import ConnectionLost, MessageTooLarge, PaddockError, ProcessLost
+from paddock.protocol.envelope import RequestId
+from paddock.protocol.process import StartParams, WriteParams
+from paddock.protocol.structure import Params, Result
+from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
+
+MAX_REQUEST_BYTES: Final = 16 << 20
+"""The largest frame that servers accept; a larger one would cost the whole connection."""
+
+REPEATABLE: Final = frozenset(
+    {
+        "environment/info",
+        "environment/status",
+        "process/closeStdin",
+        "process/list",
+        "process/read",
+        "process/resize",
+        "process/snapshot",
+        "process/terminate",
+        "process/wait",
+    }
+)
+"""Methods that may be carried out twice without harm. A signal is not one: many programs take a second
+interrupt for more than the first."""
+
+
+def is_repeatable(method: str, params: Params | None) -> bool:
+    """Whether a request may be sent again when nobody knows whether the first one took effect."""
+    match params:
+        case StartParams():
+            return params.idempotency_key is not None
+        case WriteParams():
+            return params.write_id is not None
+        case _:
+            return method in REPEATABLE
+
+
+Outcome = Result | PaddockError
+"""What a request comes to."""
+
+
+class Answer(Pending[Outcome]):
+    """The answer to a request, or the reason why there will be none."""
+
+    __slots__ = ("attempts", "is_repeatable", "is_sent", "message", "request_id", "settled", "subject")
+
+    def __init__(
+        self, request_id: RequestId, message: bytes, subject: str | None, *, is_repeatable: bool
+    ) -> None:
+        super().__init__()
+        self.request_id = request_id
+        self.message = message
+        self.subject = subject
+        """The process that the request is about, if it is about one."""
+        self.settled: Callable[[Outcome], None] | None = None
+        """Who is told the outcome at once, if nobody waits for it."""
+        self.is_repeatable = is_repeatable
+        self.is_sent = False
+        """Whether it was sent on the present link."""
+        self.attempts = 0
+        """On how many links it was sent. After more than one, the first may have taken effect."""
+
+
+class Requests:
+    """All requests of a connection that are not answered, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._rpc = CallingConnection()
+        self._answers: dict[RequestId, Answer] = {}
+
+    def add(self, method: str, params: Params | None, *, can_repeat: bool | None = None) -> Answer:
+        """Make a request; `can_repeat` is for callers who know better than `is_repeatable`.
+
+        Raises MessageTooLarge, and UnicodeEncodeError for text that JSON can't carry.
+        """
+        request_id, message = self._rpc.request(method, params)
+        if len(message) > MAX_REQUEST_BYTES:
+            self._rpc.forget(request_id)
+            raise MessageTooLarge(MAX_REQUEST_BYTES)
+        subject = getattr(params, "process_id", None)
+        if can_repeat is None:
+            can_repeat = is_repeatable(method, params)
+        answer = self._answers[request_id] = Answer(request_id, message, subject, is_repeatable=can_repeat)
+        return answer
+
+    def initialized(self) -> bytes:
+        """The bytes of the notification that completes the handshake."""
+        return self._rpc.initialized()
+
+    def forget(self, answer: Answer) -> None:
+        """Nobody wants the answer any more, and it is not sent if it was not yet."""
+        self._answers.pop(answer.request_id, None)
+        self._rpc.forget(answer.request_id)
+
+    def receive(self, message: bytes) -> Told | None:
+        """Settle what a message answers, or give what it tells. Raises ProtocolError."""
+        event = self._rpc.receive(message)
+        match event:
+            case Told():
+                return event
+            case Answered():
+                self._settle(event.id, event.result)
+            case Failed():
+                self._settle(event.id, event.error)
+            case None:
+                pass
+        return None
+
+    # --- when the link is lost ----------------------------------------------
+
+    @property
+    def unsent(self) -> Iterator[Answer]:
+        """What has to be sent on the present link, in order."""
+        return (answer for answer in self._answers.values() if not answer.is_sent)
+
+    def link_lost(self, loss: ConnectionLost) -> None:
+        """Fail what was sent and can't be sent again; the rest is unsent from now on."""
+        for answer in list(self._answers.values()):
+            if answer.is_sent and not answer.is_repeatable:
+                self._settle(answer.request_id, loss)
+            answer.is_sent = False
+
+    def session_lost(self, processes: Collection[str], loss: ConnectionLost) -> None:
+        """Fail what was for these processes, or may have taken effect in the lost session."""
+        for answer in list(self._answers.values()):
+            if answer.subject in processes:
+                self._settle(answer.request_id, ProcessLost(answer.subject or "", str(loss)))
+            elif answer.attempts and not answer.is_sent:
+                self._settle(answer.request_id, loss)
+
+    def fail_all(self, loss: ConnectionLost) -> None:
+        """No answer will come any more."""
+        for request_id in list(self._answers):
+            self._settle(request_id, loss)
+
+    def _settle(self, request_id: RequestId, outcome: Outcome) -> None:
+        answer = self._answers.pop(request_id, None)
+        if answer is not None:
+            self._rpc.forget(request_id)
+            (answer.settled or answer.resolve)(outcome)

@@ -1,0 +1,183 @@
+"""A TCP proxy that breaks its connections at random bytes, the same ones for the same seed.
+
+Each connection is given a direction, an offset and a manner when it is accepted. When so
+many bytes have passed in that direction, the rest is withheld and both sides are closed:
+with a FIN, behind everything that was passed on, or with a reset, which may overtake it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from dataclasses import dataclass
+from math import exp, log
+from random import Random
+from typing import Final, cast
+
+# struct linger: on, 0 seconds. close(2) then sends a reset (socket(7), SO_LINGER).
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where and how a connection will break."""
+
+    is_upstream: bool
+    offset_bytes: int
+    is_reset: bool
+
+
+class CuttingProxy:
+    """Listens on a port of its own until `aclose`; breaks `limit` connections and no more."""
+
+    def __init__(self, host: str, port: int, *, seed: int, limit: int, longest_bytes: int) -> None:
+        self.cuts = 0
+        self.passed_bytes = 0
+        self.finished = asyncio.Event()
+        """Set when the last connection was broken."""
+        self.is_cutting = False
+        self._target = host, port
+        self._random = Random(seed)
+        self._limit = limit
+        self._longest_bytes = longest_bytes
+        self._server: asyncio.Server
+        self._pairs: set[_Pair] = set()
+
+    async def start(self) -> str:
+        """Listen; returns the websocket URL to connect to."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Pair(self).client, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        return f"ws://{host}:{port}"
+
+    async def aclose(self) -> None:
+        """Stop listening and drop what is open."""
+        self._server.close()
+        for pair in list(self._pairs):
+            pair.drop()
+
+    # --- for the pairs ------------------------------------------------------
+
+    async def dial(self, end: asyncio.Protocol) -> None:
+        await asyncio.get_running_loop().create_connection(lambda: end, *self._target)
+
+    def plan(self) -> Cut:
+        # Most offsets are small, so that handshakes break too, and some let whole messages pass.
+        offset = int(exp(self._random.uniform(0, log(self._longest_bytes))))
+        return Cut(self._random.random() < 0.5, offset, self._random.random() < 0.5)
+
+    def opened(self, pair: _Pair) -> None:
+        self._pairs.add(pair)
+
+    def closed(self, pair: _Pair) -> None:
+        self._pairs.discard(pair)
+
+    def may_cut(self) -> bool:
+        return self.is_cutting and self.cuts < self._limit
+
+    def has_cut(self) -> None:
+        self.cuts += 1
+        if self.cuts == self._limit:
+            self.finished.set()
+
+
+class _Pair:
+    """One connection: the client's end and the server's."""
+
+    def __init__(self, proxy: CuttingProxy) -> None:
+        self.proxy = proxy
+        self.client = _End(self, is_client=True)
+        self.server = _End(self, is_client=False)
+        self._cut = proxy.plan()
+        self._passed = {True: 0, False: 0}
+        self._dialling: asyncio.Task[None] | None = None
+
+    def accepted(self) -> None:
+        self.proxy.opened(self)
+        # Nothing is read before there is somebody to pass it on to.
+        self.client.stream.pause_reading()
+        self._dialling = asyncio.get_running_loop().create_task(self._dial())
+
+    async def _dial(self) -> None:
+        try:
+            await self.proxy.dial(self.server)
+        except OSError:
+            self.drop()
+        else:
+            self.client.stream.resume_reading()
+
+    def arrived(self, data: bytes, source: _End) -> None:
+        is_upstream = source is self.client
+        target = self.server if is_upstream else self.client
+        before = self._passed[is_upstream]
+        self._passed[is_upstream] += len(data)
+        is_due = is_upstream == self._cut.is_upstream and self._passed[is_upstream] >= self._cut.offset_bytes
+        if is_due and self.proxy.may_cut():
+            data = data[: max(0, self._cut.offset_bytes - before)]
+        else:
+            is_due = False
+        self.proxy.passed_bytes += len(data)
+        target.stream.write(data)
+        if is_due:
+            self.proxy.has_cut()
+            for end in (self.server, self.client):
+                end.close(is_reset=self._cut.is_reset)
+
+    def ended(self) -> None:
+        self.proxy.closed(self)
+        for end in (self.server, self.client):
+            end.close(is_reset=False)
+
+    def drop(self) -> None:
+        for end in (self.server, self.client):
+            end.close(is_reset=True)
+
+
+class _End(asyncio.Protocol):
+    """One of the two sockets."""
+
+    def __init__(self, pair: _Pair, *, is_client: bool) -> None:
+        self._pair = pair
+        self._is_client = is_client
+        self._is_closing = False
+        self.stream: asyncio.Transport
+
+    @property
+    def _other(self) -> _End:
+        return self._pair.server if self._is_client else self._pair.client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.stream = cast(asyncio.Transport, transport)
+        if self._is_client:
+            self._pair.accepted()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_closing:
+            self._pair.arrived(data, self)
+
+    def eof_received(self) -> bool:
+        self._pair.ended()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        self._pair.ended()
+
+    def pause_writing(self) -> None:
+        self._other.stream.pause_reading()
+
+    def resume_writing(self) -> None:
+        if not self._other._is_closing:
+            self._other.stream.resume_reading()
+
+    def close(self, *, is_reset: bool) -> None:
+        if self._is_closing or not hasattr(self, "stream"):
+            return
+        self._is_closing = True
+        if is_reset:
+            sock = self.stream.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self.stream.abort()
+        else:
+            self.stream.close()

@@ -113,6 +113,20 @@ def test_the_only_line_on_stdout_is_the_url() -> None:
         assert process.wait(PATIENCE_S) == 0
 
 
+def test_closed_standard_streams_do_not_matter() -> None:
+    script = f"exec {sys.executable} -m paddock serve <&- >&- 2>&-"
+    with subprocess.Popen(script, shell=True) as process:
+        try:
+            spawners: list[int] = []
+            while not spawners and process.poll() is None:
+                spawners = [pid for pid in descendants_of(process.pid) if "spawner" in command_of(pid)]
+            process.terminate()
+
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+
+
 def test_a_lost_spawner_ends_the_server_with_an_error() -> None:
     with server() as (process, url), connect(url) as connection:
         client = Client(connection)

@@ -45,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     try:
         status: int = arguments.handler(arguments)
-        # Here, where it can still be told apart, and not when the interpreter ends.
-        sys.stdout.flush()
+        # Here, where it can still be told apart, and not when the interpreter ends. There is none
+        # if whoever started us had closed descriptor 1.
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except PaddockError as error:
         print(f"paddock: {error}", file=sys.stderr)
         return 1

@@ -135,6 +135,11 @@ def _positive(text: str) -> int:
 
 def run_server(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes, or the client of stdio has gone."""
+    import gc
+
+    # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
+    gc.disable()
+    _open_standard_streams()
     from paddock.server import log
 
     log.configure(log.LogFormat(arguments.log_format), log.LogLevel(arguments.log_level))
@@ -142,6 +147,15 @@ def run_server(arguments: argparse.Namespace) -> int:
     import uvloop
 
     return uvloop.run(_serve(settings, has_hint=arguments.log_format == "text"))
+
+
+def _open_standard_streams() -> None:
+    """Whoever started us may have closed descriptors 0 to 2; nothing else must get their numbers."""
+    import os
+
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -165,6 +179,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 async def _serve(settings: Settings, *, has_hint: bool) -> int:
     import asyncio
+    import gc
     import signal
 
     from paddock.server.app import serve
@@ -176,6 +191,9 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with serve(settings) as server:
+        # What was imported lives as long as the server: no collection has to look at it again.
+        gc.freeze()
+        gc.enable()
         if server.url != "stdio":
             print(server.url, flush=True)
             if has_hint:

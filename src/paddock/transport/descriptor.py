@@ -86,26 +86,30 @@ class DescriptorTransport(asyncio.Transport):
                 self._loop.call_soon(self._read_ready)
 
     def _read_ready(self) -> None:
-        if not self._is_reading:
-            return
+        # To the end of what is there: when an error comes in one event with bytes before it, uvloop gives
+        # that event and then watches the descriptor no more.
+        if self._is_reading and self._read_once():
+            self._loop.call_soon(self._read_ready)
+
+    def _read_once(self) -> bool:
+        """Pass on what is there. False if there was nothing, or nothing more will come."""
         try:
             data = os.read(self._read_fd, _READ_BYTES)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             # A terminal whose other side hung up reports EIO instead of its end (pty(7)).
             if error.errno != errno.EIO:
                 self._drop(error)
-                return
+                return False
             data = b""
         if not data:
             self.pause_reading()
             if not self._protocol.eof_received():
                 self.close()
-            return
+            return False
         self._protocol.data_received(data)
-        if self.is_reading() and not self._polls_input:
-            self._loop.call_soon(self._read_ready)
+        return self._is_reading
 
     # ------------------------------------------------------------------ writing
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -118,7 +119,7 @@ class WebSocketLink(WSListener, Link):
         self.burst = _Burst(self._stream.get_extra_info("socket"))
         scheme = "ws" if self._stream.get_extra_info("ssl_object") is None else "wss"
         self.peer = f"{scheme} {address_text(self._stream.get_extra_info('peername'))}"
-        self._stream.set_protocol(_Tap(self._stream.get_protocol(), self, transport, self._heartbeat))
+        self._stream.set_protocol(_Tap(self._stream, self, transport, self._heartbeat))
         self._stream.set_write_buffer_limits(
             high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
         )
@@ -161,6 +162,14 @@ class WebSocketLink(WSListener, Link):
         """Note that the peer will send nothing more; what is queued may still reach it."""
         if self._delivery.is_open:
             self._delivery.fail(ConnectionLost(f"{self.peer} ended the connection without a close frame"))
+
+    def broken(self, code: int) -> None:
+        """End the link because of an error of its socket."""
+        if self._delivery.is_open:
+            cause = OSError(code, os.strerror(code))
+            error = ConnectionLost(f"{self.peer} was lost: {cause}")
+            error.__cause__ = cause
+            self._delivery.fail(error)
 
     def lost(self, cause: Exception | None) -> None:
         """Make the last call to the receiver."""
@@ -337,13 +346,15 @@ class _Tap(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        parser: asyncio.BaseProtocol,
+        stream: asyncio.Transport,
         link: WebSocketLink,
         ws: WSTransport,
         heartbeat: _Heartbeat,
     ) -> None:
+        parser = stream.get_protocol()
         assert isinstance(parser, asyncio.BufferedProtocol)
         self._parser = parser
+        self._socket: socket.socket = stream.get_extra_info("socket")
         self._link = link
         self._ws = ws
         self._heartbeat = heartbeat
@@ -360,6 +371,15 @@ class _Tap(asyncio.BufferedProtocol):
         self._link.burst.end()
         if self._ws.is_close_frame_sent:
             self._link.parsed()
+        # When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
+        # descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
+        try:
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        except OSError:
+            # What was parsed has dropped the connection.
+            return
+        if code:
+            self._link.broken(code)
 
     def eof_received(self) -> bool | None:
         """End the link; half-open connections have no use here."""

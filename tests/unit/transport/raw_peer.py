@@ -14,6 +14,9 @@ from tests.unit.transport.recorder import PATIENCE_S
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
+# struct linger: on, 0 seconds. close(2) then sends a reset (socket(7), SO_LINGER).
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
 UPGRADE = {
     "Host": "test",
     "Upgrade": "websocket",
@@ -54,6 +57,20 @@ def frame(
     mask = os.urandom(4)
     key = int.from_bytes((mask * (len(payload) // 4 + 1))[: len(payload)], "big")
     return head + mask + (int.from_bytes(payload, "big") ^ key).to_bytes(len(payload), "big")
+
+
+async def upgrade_and_reset(url: str, data: bytes) -> None:
+    """Upgrade a connection, then send bytes and an RST right behind them, both before anybody else's turn."""
+    loop = asyncio.get_running_loop()
+    parts = urlsplit(url)
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, (parts.hostname, parts.port))
+        await loop.sock_sendall(sock, request())
+        head = await loop.sock_recv(sock, 4096)
+        assert head.startswith(b"HTTP/1.1 101 "), head
+        sock.send(data)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
 
 
 class RawPeer:
@@ -126,7 +143,7 @@ class RawPeer:
     def reset(self) -> None:
         """Send RST."""
         sock = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._writer.transport.abort()
 
     async def aclose(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import signal
 import socket
 import subprocess
 import sys
@@ -131,6 +132,22 @@ async def test_one_socket_serves_as_input_and_output(doorman: Doorman) -> None:
         assert await client.received(3) == [b"echo", b"x" * (20 << 20), b"bye"]
         assert await client.ended() is None
         assert report(process) == "ended: NoneType\n"
+
+
+def test_a_client_that_dies_in_the_middle_of_a_message_with_output_unread_is_noticed(
+    command: list[str],
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, running(command, theirs.fileno(), theirs.fileno()) as process:
+        theirs.close()
+        ours.sendall(b"echo\n")
+        assert ours.recv(1, socket.MSG_PEEK) == b"e"
+        # The bytes and the error, which unread output makes of the end (unix(7)), must come at once.
+        process.send_signal(signal.SIGSTOP)
+        ours.sendall(b"half a mess")
+        ours.close()
+        process.send_signal(signal.SIGCONT)
+        assert report(process) == "ended: ConnectionLost\n"
 
 
 def test_a_terminal_is_blocking_again_afterwards(command: list[str]) -> None:

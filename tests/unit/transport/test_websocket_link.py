@@ -15,7 +15,17 @@ from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
 from paddock.transport import websocket
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Link
-from tests.unit.transport.raw_peer import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawPeer, frame
+from tests.unit.transport.raw_peer import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    PING,
+    PONG,
+    TEXT,
+    RawPeer,
+    frame,
+    upgrade_and_reset,
+)
 from tests.unit.transport.recorder import Doorman, Recorder
 
 MIB = 1 << 20
@@ -368,6 +378,13 @@ async def test_a_reset_is_reported_with_its_cause(raw_join: RawJoin) -> None:
     server, peer = await raw_join()
     peer.reset()
     error = await server.ended()
+    assert isinstance(error, ConnectionLost)
+    assert isinstance(error.__cause__, ConnectionResetError)
+
+
+async def test_a_reset_right_behind_half_a_message_is_noticed(serve: Serve, doorman: Doorman) -> None:
+    await upgrade_and_reset(await serve(), frame(TEXT, b"first")[:-2])
+    error = await (await doorman.guest()).ended()
     assert isinstance(error, ConnectionLost)
     assert isinstance(error.__cause__, ConnectionResetError)
 

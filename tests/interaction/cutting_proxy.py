@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import exp, log
 from random import Random
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 # struct linger: on, 0 seconds. close(2) then sends a reset (socket(7), SO_LINGER).
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -29,31 +30,54 @@ class Cut:
 
 
 class CuttingProxy:
-    """Listens on a port of its own until `aclose`; breaks `limit` connections and no more."""
+    """Listens on a port of its own for the time of an `async with` block.
 
-    def __init__(self, host: str, port: int, *, seed: int, limit: int, longest_bytes: int) -> None:
+    It breaks `limit` connections, once `is_cutting` is set, and no more.
+    """
+
+    def __init__(
+        self, target_url: str, *, seed: int = 0, limit: int = 0, longest_bytes: int = 1 << 20
+    ) -> None:
+        target = urlsplit(target_url)
+        assert target.hostname is not None
+        assert target.port is not None
+        self.url: str
         self.cuts = 0
         self.passed_bytes = 0
         self.finished = asyncio.Event()
         """Set when the last connection was broken."""
         self.is_cutting = False
-        self._target = host, port
+        self._target = target.hostname, target.port
         self._random = Random(seed)
         self._limit = limit
         self._longest_bytes = longest_bytes
         self._server: asyncio.Server
         self._pairs: set[_Pair] = set()
 
-    async def start(self) -> str:
-        """Listen; returns the websocket URL to connect to."""
+    async def __aenter__(self) -> CuttingProxy:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Pair(self).client, "127.0.0.1", 0)
         host, port = self._server.sockets[0].getsockname()
-        return f"ws://{host}:{port}"
+        self.url = f"ws://{host}:{port}"
+        return self
 
-    async def aclose(self) -> None:
-        """Stop listening and drop what is open."""
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        self.break_all()
+
+    def freeze_all(self) -> None:
+        """Let everything vanish on the connections that are open now, as if a cable were pulled."""
+        for pair in self._pairs:
+            pair.is_frozen = True
+
+    def hang_up_all(self) -> None:
+        """Freeze the connections that are open now, and let the server alone know that they are gone."""
+        self.freeze_all()
+        for pair in list(self._pairs):
+            pair.server.close(is_reset=True)
+
+    def break_all(self) -> None:
+        """Reset every connection that is open now."""
         for pair in list(self._pairs):
             pair.drop()
 
@@ -89,6 +113,7 @@ class _Pair:
         self.proxy = proxy
         self.client = _End(self, is_client=True)
         self.server = _End(self, is_client=False)
+        self.is_frozen = False
         self._cut = proxy.plan()
         self._passed = {True: 0, False: 0}
         self._dialling: asyncio.Task[None] | None = None
@@ -124,7 +149,9 @@ class _Pair:
             for end in (self.server, self.client):
                 end.close(is_reset=self._cut.is_reset)
 
-    def ended(self) -> None:
+    def ended(self, source: _End) -> None:
+        if self.is_frozen and source is self.server:
+            return
         self.proxy.closed(self)
         for end in (self.server, self.client):
             end.close(is_reset=False)
@@ -153,16 +180,16 @@ class _End(asyncio.Protocol):
             self._pair.accepted()
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_closing:
+        if not self._is_closing and not self._pair.is_frozen:
             self._pair.arrived(data, self)
 
     def eof_received(self) -> bool:
-        self._pair.ended()
+        self._pair.ended(self)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
-        self._pair.ended()
+        self._pair.ended(self)
 
     def pause_writing(self) -> None:
         self._other.stream.pause_reading()

@@ -1,0 +1,16 @@
+"""The client for programs that do not use asyncio: scripts, notebooks, threads.
+
+    import paddock.sync
+
+    with paddock.sync.connect() as box:
+        print(box.run(["uname", "-a"]).stdout.decode())
+
+Everything is as in the asynchronous client, and blocks. Each box has an event loop in
+a thread of its own, so it works where a loop runs already, as in Jupyter. Boxes and
+processes may be used from any thread.
+"""
+
+from paddock.sync.box import Box, connect
+from paddock.sync.process import Process
+
+__all__ = ["Box", "Process", "connect"]

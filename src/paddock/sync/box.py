@@ -1,0 +1,121 @@
+"""A server at the other end of a connection, for programs that block."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec
+
+from paddock.client.box import Box as AsyncBox
+from paddock.client.connect import Connecting
+from paddock.client.connect import connect as async_connect
+from paddock.client.process import Process as AsyncProcess
+from paddock.protocol.session import EnvironmentInfo
+from paddock.sync.facade import Facade, blocking
+from paddock.sync.portal import Portal
+from paddock.sync.process import Process
+
+P = ParamSpec("P")
+
+
+def _handle(
+    method: Callable[Concatenate[AsyncBox, P], Coroutine[Any, Any, AsyncProcess]],
+) -> Callable[Concatenate[Box, P], Process]:
+    """The blocking form of a method that gives a process."""
+
+    @wraps(method)
+    def call(self: Box, /, *arguments: P.args, **options: P.kwargs) -> Process:
+        return Process(self._portal, self._portal.call(method(self._inner, *arguments, **options)))
+
+    return call
+
+
+class Box(Facade[AsyncBox]):
+    """An open session on a server. Made by `connect`; see `paddock.Box`.
+
+    All methods may be called from many threads. A box that is let go of is closed in the
+    background. In a program that ends with an open box, the server notices by itself.
+    """
+
+    run = blocking(AsyncBox.run)
+    processes = blocking(AsyncBox.processes)
+    start = _handle(AsyncBox.start)
+    attach = _handle(AsyncBox.attach)
+
+    def __init__(self, portal: Portal, inner: AsyncBox) -> None:
+        super().__init__(portal, inner)
+        # At the end of the program nobody would wait for it.
+        weakref.finalize(self, portal.drop, inner.aclose).atexit = False
+
+    @property
+    def session_id(self) -> str:
+        """The session on the server; another one after the first was lost."""
+        return self._inner.session_id
+
+    @property
+    def environment(self) -> EnvironmentInfo:
+        """What the server told about its host."""
+        return self._inner.environment
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now; while it is being made again there is none."""
+        return self._inner.is_connected
+
+    def has(self, capability: str) -> bool:
+        """Whether the server offers a capability, such as "processResize"."""
+        return self._inner.has(capability)
+
+    def close(self) -> None:
+        """End the processes that were started here and still run, then the connection. Idempotent."""
+        self._end(self._inner.aclose)
+
+    def detach(self) -> None:
+        """End the connection and leave the processes to whoever resumes the session in time. Idempotent."""
+        self._end(self._inner.detach)
+
+    def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self._portal.is_open:
+            return
+        try:
+            self._portal.call(end())
+        finally:
+            self._portal.close()
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _connecting(make: Callable[P, Connecting]) -> Callable[P, Box]:
+    @wraps(make)
+    def connect(*arguments: P.args, **options: P.kwargs) -> Box:
+        connecting = make(*arguments, **options)
+        portal = Portal()
+        try:
+            return Box(portal, portal.call(_open(connecting)))
+        except BaseException:
+            portal.close()
+            raise
+
+    connect.__doc__ = """Connect to a server and open a session, with the arguments of `paddock.connect`.
+
+    Returns an open box, which is a context manager. When interrupted, nothing is left open.
+    """
+    return connect
+
+
+async def _open(connecting: Connecting) -> AsyncBox:
+    return await connecting
+
+
+connect = _connecting(async_connect)

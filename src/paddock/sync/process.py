@@ -1,0 +1,98 @@
+"""A process on the server, for programs that block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Literal, TypeVar, overload
+
+from paddock.client.inbox import Output
+from paddock.client.process import Process as AsyncProcess
+from paddock.client.process import ProcessState
+from paddock.client.timeline import Gap
+from paddock.sync.facade import Facade, blocking
+
+T = TypeVar("T", bound=Output | Gap)
+
+
+class Process(Facade[AsyncProcess]):
+    """A started process. Made by `Box.start` and `Box.attach`; see `paddock.Process`."""
+
+    wait = blocking(AsyncProcess.wait)
+    communicate = blocking(AsyncProcess.communicate)
+    write = blocking(AsyncProcess.write)
+    close_stdin = blocking(AsyncProcess.close_stdin)
+    resize = blocking(AsyncProcess.resize)
+    signal = blocking(AsyncProcess.signal)
+    terminate = blocking(AsyncProcess.terminate)
+    snapshot = blocking(AsyncProcess.snapshot)
+
+    @property
+    def process_id(self) -> str:
+        """The name of the process in its session."""
+        return self._inner.process_id
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit status as far as it has been heard of, 128+n for signal n."""
+        return self._inner.exit_code
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process has exited and all its output has arrived, read or not."""
+        return self._inner.is_closed
+
+    @property
+    def state(self) -> ProcessState:
+        """What is known of the process."""
+        return self._inner.state
+
+    @property
+    def read_seq(self) -> int:
+        """The number of the last event that was read here; `Box.attach` goes on behind it elsewhere."""
+        return self._inner.read_seq
+
+    def __iter__(self) -> Iterator[Output]:
+        return self.output()
+
+    @overload
+    def output(self, *, on_gap: Literal["raise"] = "raise") -> Iterator[Output]: ...
+
+    @overload
+    def output(self, *, on_gap: Literal["yield"]) -> Iterator[Output | Gap]: ...
+
+    def output(self, *, on_gap: Literal["raise", "yield"] = "raise") -> Iterator[Output | Gap]:
+        """Output as it comes, until the end; see `paddock.Process.output`."""
+        if on_gap == "raise":
+            return self._iterate(self._portal.call(_read(self._inner)))
+        return self._iterate(self._portal.call(_read_with_gaps(self._inner)))
+
+    def _iterate(self, reader: AsyncIterator[T]) -> Iterator[T]:
+        while (item := self._portal.call(_next(reader))) is not None:
+            yield item
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, trace))
+
+
+# A reader counts as one from its first moment, which must be in the loop's own thread.
+
+
+async def _read(process: AsyncProcess) -> AsyncIterator[Output]:
+    return process.output()
+
+
+async def _read_with_gaps(process: AsyncProcess) -> AsyncIterator[Output | Gap]:
+    return process.output(on_gap="yield")
+
+
+async def _next(reader: AsyncIterator[T]) -> T | None:
+    return await anext(reader, None)

@@ -124,6 +124,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ping_interval_s: Seconds = 30.0
     """How often an idle websocket is pinged; 0 never."""
 
+    ping_timeout_s: Seconds = 10.0
+    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence."""
+
     control_socket: bool | str | None = None
     """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime
     directory, or the absolute path of another socket. By default `paddock serve` has one, an embedded

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -150,3 +153,29 @@ async def test_a_session_that_is_being_ended_cannot_be_resumed(tmp_path: Path) -
         other = attach(server)
         with pytest.raises(WireError, match="unknown session"):
             await other.call("initialize", {"clientName": "x", "resumeSessionId": session_id})
+
+
+async def test_a_connection_that_has_gone_silent_is_noticed_and_its_session_resumed() -> None:
+    async with served(ping_interval_s=0.1, ping_timeout_s=0.2) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
+        writer.write(UPGRADE)
+        await reader.readuntil(b"\r\n\r\n")
+        greeting = json.dumps({"id": 1, "method": "initialize", "params": {"clientName": "silent"}}).encode()
+        writer.write(bytes((0x81, 0x80 | len(greeting))) + bytes(4) + greeting)
+        session_id = re.search(rb'"sessionId":"([^"]+)"', await reader.readuntil(b"environmentInfo"))
+        assert session_id is not None
+
+        # It never answers a ping; the server gives it up.
+        while await reader.read(65536):
+            pass
+
+        back = attach(server)
+        resumed = await back.initialize(resumeSessionId=session_id[1].decode())
+        assert resumed["sessionId"] == session_id[1].decode()
+        writer.close()
+
+
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)

@@ -217,4 +217,5 @@ def websocket_limits(settings: Settings) -> WebSocketLimits:
         max_frame_bytes=settings.max_frame_bytes,
         handshake_timeout_s=settings.handshake_timeout_s,
         ping_interval_s=settings.ping_interval_s or None,
+        ping_timeout_s=settings.ping_timeout_s or None,
     )

@@ -63,6 +63,7 @@ class WebSocketLink(WSListener, Link):
         self._farewell = Farewell(self, limits.close_timeout_s)
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
+        self._unsent_at_ping_bytes = 0
 
     # ------------------------------------------------------------------ for the owner
 
@@ -252,11 +253,14 @@ class WebSocketLink(WSListener, Link):
         self._delivery.fail(ProtocolViolation(f"{self.peer} broke the websocket protocol: {problem}"))
 
     def _ping(self) -> None:
+        self._unsent_at_ping_bytes = self.buffered_bytes
         self._ws.send_ping()
 
     def _peer_is_silent(self) -> None:
         # While the owner has paused reading, the peer's pong waits in the kernel.
-        if self._delivery.is_open and not self._delivery.is_paused:
+        # A peer that takes its output, however slowly, has not come to the ping yet.
+        is_taking = self.buffered_bytes < self._unsent_at_ping_bytes
+        if self._delivery.is_open and not self._delivery.is_paused and not is_taking:
             self._delivery.fail(
                 ConnectionLost(f"{self.peer} was silent for {self._limits.ping_timeout_s} s after a ping")
             )

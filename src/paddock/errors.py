@@ -11,6 +11,7 @@
     │   │   ├── ProcessExists
     │   │   ├── TooManyProcesses
     │   │   ├── StdinClosed
+    │   │   ├── StdinFull
     │   │   ├── NotATerminal
     │   │   ├── ExecForbidden
     │   │   ├── UnknownSession
@@ -132,6 +133,17 @@ class StdinClosed(InvalidRequest):
 
     def __str__(self) -> str:
         return f"stdin of process {self.process_id!r} is closed; start it with an open stdin or a tty"
+
+
+class StdinFull(InvalidRequest):
+    """More input waits for the process than may be queued. Nothing of this write was taken."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(process_id)
+        self.process_id = process_id
+
+    def __str__(self) -> str:
+        return f"process {self.process_id!r} does not read its stdin; wait for the answers to earlier writes"
 
 
 class NotATerminal(InvalidRequest):

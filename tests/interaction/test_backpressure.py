@@ -50,6 +50,43 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> N
             assert (await client.next())["id"] == index + 1000
 
 
+async def test_a_client_that_does_not_read_its_refusals_is_not_read_either() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        client = attach(server, LIMITS)
+        await client.initialize()
+        client.link.pause_reading()
+        for _ in range(20_000):
+            client.link.send(b"x")
+        other = attach(server)
+        await other.initialize()
+        for _ in range(200):
+            await other.call("environment/status")
+
+        assert client.server_link.buffered_bytes < 9 * SEND_BUFFER
+
+
+async def test_a_session_resumed_over_a_congested_connection_stays_paused() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        first = attach(server)
+        session_id = (await first.initialize())["sessionId"]
+        await first.start("flood", "/usr/bin/yes")
+        first.link.abort()
+        await first.closed()
+        second = attach(server, LIMITS)
+        second.link.pause_reading()
+        for index in range(2_000):
+            second.send({"id": index, "method": "no/such"})
+        second.send(
+            {"id": "r", "method": "initialize", "params": {"clientName": "x", "resumeSessionId": session_id}}
+        )
+        other = attach(server)
+        await other.initialize()
+        await other.start("p", *shell("head -c 3000000 /dev/zero"))
+        await other.finish("p")
+
+        assert second.server_link.buffered_bytes < 9 * SEND_BUFFER
+
+
 async def test_a_client_that_vanishes_lets_its_paused_processes_go_on() -> None:
     async with served(send_buffer_bytes=SEND_BUFFER) as server:
         client = attach(server, LIMITS)

@@ -93,7 +93,7 @@ async def test_started_comes_after_the_answer_and_failed_after_the_error() -> No
     async with served() as server:
         client = attach(server)
         names = ["process/started", "process/failed"]
-        await client.initialize(capabilities={"notifications": names})
+        await client.initialize(capabilities={"extensions": True, "notifications": names})
         good = client.request("process/start", start_params("p", "/bin/true"))
         assert (await client.next())["id"] == good
         assert (await client.next())["method"] == "process/started"

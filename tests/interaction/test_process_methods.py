@@ -248,6 +248,28 @@ async def test_closing_stdin_of_a_terminal_ends_its_input_even_in_the_middle_of_
         assert finished.exit_code == 0
 
 
+async def test_a_process_that_lets_go_of_its_terminal_keeps_its_own_exit_code() -> None:
+    script = "read x; exec >/dev/null 2>&1 </dev/null; sleep 0.3; echo still here >/dev/tty; exit 7"
+    async with session() as client:
+        await client.start("p", *shell(script), tty=True)
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"go\n")})
+        await client.call("process/closeStdin", {"processId": "p"})
+
+        finished = await client.finish("p")
+        assert finished.exit_code == 7
+        assert finished.streams["pty"].endswith(b"still here\r\n")
+
+
+async def test_input_that_nobody_reads_is_refused_before_it_fills_the_memory() -> None:
+    async with session() as client:
+        await client.start("deaf", "/bin/sleep", "1000", pipeStdin=True)
+        chunk = encode(bytes(8 << 20))
+        writes = [client.request("process/write", {"processId": "deaf", "chunk": chunk}) for _ in range(12)]
+
+        with pytest.raises(WireError, match="does not read its stdin"):
+            await client.answer(writes[-1])
+
+
 @pytest.mark.parametrize("method", ["process/closeStdin", "process/snapshot", "process/wait", "process/read"])
 async def test_unknown_processes_are_refused(method: str) -> None:
     async with session() as client:

@@ -16,6 +16,9 @@ from paddock.process.pipe import widen_pipe
 QUEUE_LIMIT_BYTES = 1024 * 1024
 """How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
 
+QUEUE_HARD_LIMIT_BYTES = 64 * QUEUE_LIMIT_BYTES
+"""What writers may queue who do not wait for `room`; beyond it a write is refused."""
+
 END_OF_FILE = b"\x04"
 """VEOF of a fresh terminal (termios(3)); it ends a read, and the input when the line is empty."""
 
@@ -56,6 +59,11 @@ class Inlet:
             self._flush()
         if self._queued_bytes > QUEUE_LIMIT_BYTES:
             self._has_room.clear()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that no more may be queued."""
+        return self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
 
     @property
     def has_room(self) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from paddock.errors import NotATerminal, StdinClosed
+from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.group import ProcessGroup
@@ -171,6 +171,8 @@ class ManagedProcess:
             self._inlet.close()
         self._listener.process_exited(self, self.log.take_seq())
         self._wake()
+        for outlet in self._outlets:
+            outlet.finish()
         if self._is_killed:
             self._bound_drain()
         self._close_if_done()
@@ -236,11 +238,13 @@ class ManagedProcess:
         return self._inlet is not None and self._inlet.is_open and self.is_running
 
     def write(self, data: bytes) -> None:
-        """Queue input; wait for `stdin_room` before the next. Raises StdinClosed."""
+        """Queue input; wait for `stdin_room` before the next. Raises StdinClosed or StdinFull."""
         if not self.has_open_stdin:
             raise StdinClosed(self.description.process_id)
         if self._inlet is None:
             self._early_input.append(data)
+        elif self._inlet.is_full:
+            raise StdinFull(self.description.process_id)
         else:
             self._inlet.write(data)
 

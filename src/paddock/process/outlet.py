@@ -13,6 +13,9 @@ from collections.abc import Callable
 from paddock.model.stream import Stream
 from paddock.process.pipe import BULK_PIPE_BYTES, widen_pipe
 
+RECHECK_S = 0.05
+"""How soon to look whether somebody holds a terminal again that its process had let go of."""
+
 
 class Outlet:
     """Reads `fd` in pieces of at most `chunk_bytes` and hands them on, in order.
@@ -38,6 +41,9 @@ class Outlet:
         self._is_reading = False
         self._is_ended = False
         self._is_bulk = False
+        self._is_final = stream is not Stream.PTY
+        self._is_held = False
+        self._recheck: asyncio.TimerHandle | None = None
 
     @property
     def is_ended(self) -> bool:
@@ -46,15 +52,40 @@ class Outlet:
 
     def begin(self) -> None:
         """Start, or go on after a pause."""
+        self._is_held = False
         if not self._is_reading and not self._is_ended:
             self._is_reading = True
             self._loop.add_reader(self._fd, self._read)
 
     def pause(self) -> None:
         """Read nothing until `begin` is called again."""
+        self._is_held = True
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
         if self._is_reading:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
+
+    def finish(self) -> None:
+        """The process has exited: a terminal that nobody holds is at its end."""
+        if not self._is_final:
+            self._is_final = True
+            if self._recheck is not None:
+                self._recheck.cancel()
+                self._look_again()
+
+    def _look_again_later(self) -> None:
+        # A process may close its terminal and open it again as /dev/tty, and closing the master would
+        # hang it up. The kernel tells nothing in between: it only repeats that nobody is there.
+        self._stop_reading()
+        if self._recheck is None:
+            self._recheck = self._loop.call_later(RECHECK_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._recheck = None
+        if not self._is_held:
+            self.begin()
 
     def close(self) -> None:
         """Take what is there now without waiting, then end.
@@ -76,7 +107,10 @@ class Outlet:
         except BlockingIOError:
             return False
         except OSError:
-            # EIO: the last holder of a terminal's other side has closed it (ioctl_tty(2)).
+            # EIO: nobody holds the other side of the terminal (ioctl_tty(2)).
+            if not self._is_final:
+                self._look_again_later()
+                return False
             data = b""
         if not data:
             self._end()
@@ -109,6 +143,8 @@ class Outlet:
     def _end(self) -> None:
         if self._is_ended:
             return
+        if self._recheck is not None:
+            self._recheck.cancel()
         self.pause()
         self._is_ended = True
         os.close(self._fd)

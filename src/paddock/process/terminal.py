@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import termios
 
 from paddock.model.terminal import TerminalSize
@@ -11,7 +10,7 @@ from paddock.model.terminal import TerminalSize
 
 def open_terminal(size: TerminalSize) -> tuple[int, int]:
     """A new terminal of this size: the master and the slave side. The caller owns both."""
-    master, slave = pty.openpty()
+    master, slave = os.openpty()
     try:
         resize_terminal(master, size)
     except OSError:

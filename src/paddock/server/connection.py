@@ -139,7 +139,8 @@ class ClientConnection:
 
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         """Send a notification."""
-        if not is_optional or method in self.capabilities.notifications:
+        is_wanted = self.has_extensions and method in self.capabilities.notifications
+        if is_wanted or not is_optional:
             self._link.send(write_notification(method, params))
 
     # --- Receiver -----------------------------------------------------------
@@ -157,6 +158,8 @@ class ClientConnection:
             case Refusal() as refusal:
                 self._link.send(refusal.reply)
                 self._refused(refusal.id, refusal.method, refusal.code, refusal.problem)
+                if self._is_congested:
+                    self._read_if_there_is_room()
             case Ready():
                 pass
             case Drop(reason):

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import pwd
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def describe_environment(settings: Settings, *, with_extensions: bool) -> Enviro
         platform_os="linux",
         prepend_path_dirs=[],
         temporary_directories=[file_uri(temporary)] if temporary and temporary.startswith("/") else [],
-        temp_dir=file_uri(tempfile.gettempdir()),
+        temp_dir=file_uri(temporary if temporary and temporary.startswith("/") else "/tmp"),
         capabilities=_capabilities(settings, with_extensions=with_extensions),
     )
 

@@ -149,6 +149,8 @@ class Session:
             )
         self._outbox = outbox
         self._is_expired = False
+        if outbox.is_congested:
+            self.pause_output()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None

@@ -141,6 +141,14 @@ class LineLink(asyncio.Protocol, Link):
             high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
         )
         self._delivery.attach(self._accept)
+        if self._delivery.is_paused:
+            # asyncio before 3.11.4 starts to read after this call, whatever was asked in it.
+            asyncio.get_running_loop().call_soon(self._pause_again)
+
+    def _pause_again(self) -> None:
+        if self._delivery.is_paused and self._delivery.is_open:
+            self._stream.resume_reading()
+            self._stream.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Deliver the messages that these bytes complete."""

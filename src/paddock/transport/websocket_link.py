@@ -33,6 +33,10 @@ _BINARY: Final = WSMsgType.BINARY
 
 # 1005 is never on the wire; it stands for a close frame without a code (RFC 6455, 7.1.5).
 _NO_CLOSE_CODE: Final = 1005
+_READ_BYTES: Final = 128 * 1024
+"""What one turn of the loop takes from one peer: the parser's own buffer grows to megabytes, and every
+message in it would be answered before anybody else's."""
+
 _CLEAN_CLOSE_CODES: Final = frozenset((1000, 1001, _NO_CLOSE_CODE))
 
 
@@ -364,8 +368,8 @@ class _Tap(asyncio.BufferedProtocol):
         self._heartbeat = heartbeat
 
     def get_buffer(self, sizehint: int) -> Buffer:
-        """Let the parser read straight into its own buffer."""
-        return self._parser.get_buffer(sizehint)
+        """Let the parser read straight into its own buffer, as much as is fair to other connections."""
+        return memoryview(self._parser.get_buffer(sizehint))[:_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse, which calls the link per frame, then look for a violation."""

@@ -117,7 +117,7 @@ async def wait(connection: ClientConnection, params: WaitParams) -> WaitResult:
 
 
 async def snapshot(connection: ClientConnection, params: ProcessParams) -> SnapshotResult:
-    """Head and tail of each stream."""
+    """What is retained of each stream."""
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     process = entry.managed

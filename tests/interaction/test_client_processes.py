@@ -29,6 +29,7 @@ from paddock.errors import (
 )
 from paddock.transport.link import Accept, Link
 from paddock.transport.memory import connect_memory
+from tests.interaction.cutting_proxy import CuttingProxy
 from tests.processes import children_of, has_ended, watched
 from tests.wire import served, shell
 
@@ -224,18 +225,27 @@ async def test_a_run_that_takes_too_long_is_killed_with_its_children() -> None:
         assert listed.exit_code == 137
 
 
-async def test_a_server_that_ends_is_a_lost_connection() -> None:
+async def test_a_server_that_is_gone_is_a_lost_connection() -> None:
+    async with served() as server, CuttingProxy(server.url) as proxy:
+        box = await paddock.connect(proxy.url, reconnect=False)
+        process = await box.start(["sleep", "60"])
+        waiting = asyncio.create_task(process.communicate())
+        listing = asyncio.create_task(box.processes())
+        proxy.break_all()
+        with pytest.raises(ConnectionLost):
+            await listing
+        with pytest.raises(ProcessLost):
+            await waiting
+        await box.aclose()
+
+
+async def test_a_server_that_ends_tells_how_its_processes_did() -> None:
     async with served() as server:
         box = await paddock.connect(server.url, reconnect=False)
-        # Its fate is not told before the server is gone: a daemon holds its output open.
-        process = await box.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"))
-        await anext(aiter(process))
-        waiting = asyncio.create_task(process.communicate())
-        await asyncio.sleep(0)
+        process = await box.start(["sleep", "60"])
+    assert await process.wait() == 128 + signal.SIGTERM
     with pytest.raises(ConnectionLost):
         await box.processes()
-    with pytest.raises(ProcessLost):
-        await waiting
     await box.aclose()
 
 

@@ -1,208 +1,34 @@
-"""Under load, with the connection broken again and again at random bytes: every byte once and in order.
-
-All traffic is in closed loops: a process writes when it was told to, and is told when the
-client has read. So nobody runs ahead of what a server retains, however slow the machine
-is, and any gap is a fault.
-"""
+"""Under load, with the connection broken again and again at random bytes: every byte once and in order."""
 
 from __future__ import annotations
 
-import asyncio
-import re
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from random import Random
-from subprocess import PIPE, Popen
-from typing import Final
+from collections.abc import Callable
 
 import pytest
 
 import paddock
 from tests.interaction.cutting_proxy import CuttingProxy
+from tests.interaction.traffic import check_everything
+from tests.serving import serving
 
-CUTS: Final = 2000
-LONGEST_BYTES: Final = 256 * 1024
+CUTS = 2000
+LONGEST_BYTES = 256 * 1024
 """The longest that a connection lives, counted in one direction; half of them break before 512 bytes."""
 
-SEED: Final = 1
-PATIENCE_S: Final = 60.0
-WINDOW_BURSTS: Final = 8
-WINDOW_BYTES: Final = 256 * 1024
-"""How far a loop may run ahead of its reader: a quarter of what a server retains."""
-
-POLICY: Final = paddock.ReconnectPolicy(
-    max_time_s=PATIENCE_S, min_delay_s=0, max_delay_s=0, attached_delay_s=0.001, new_session=False
+POLICY = paddock.ReconnectPolicy(
+    max_time_s=60, min_delay_s=0, max_delay_s=0, attached_delay_s=0.001, new_session=False
 )
-
-# For each line that it reads, a burst of numbered lines of many lengths, to every stream that it has.
-PRODUCER: Final = r"""
-import sys
-streams = (sys.stdout,) if sys.stdout.isatty() else (sys.stdout, sys.stderr)
-print("ready", flush=True)
-number = 0
-for _ in sys.stdin:
-    burst = "".join(f"{n} {'x' * (n % 89)}\n" for n in range(number, number + 200))
-    number += 200
-    for stream in streams:
-        stream.write(burst)
-        stream.flush()
-for stream in streams:
-    stream.write(f"end {number}\n")
-"""
-BURST_LINES: Final = 200
-LINE: Final = re.compile(rb"(\d+) (x*)")
-
-
-class NumberedLines:
-    """Checks one stream of a producer as it comes."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.size_bytes = 0
-        self.is_ended = False
-        self._rest = b""
-
-    def add(self, data: bytes) -> None:
-        self.size_bytes += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._check(line.removesuffix(b"\r"))
-
-    def _check(self, line: bytes) -> None:
-        assert not self.is_ended
-        if line == b"end %d" % self.count:
-            self.is_ended = True
-            return
-        found = LINE.fullmatch(line)
-        assert found is not None, line
-        assert (int(found[1]), len(found[2])) == (self.count, self.count % 89)
-        self.count += 1
-
-
-async def read_ready(reader: AsyncIterator[paddock.Output]) -> None:
-    """The first line, which says that the terminal is set up."""
-    seen = b""
-    while not seen.endswith(b"\n"):
-        seen += (await anext(reader)).data
-    assert seen.rstrip() == b"ready"
-
-
-async def check_producer(box: paddock.Box, proxy: CuttingProxy, *, is_terminal: bool) -> int:
-    """Have lines produced until the last cut; returns how many bytes came."""
-    argv = ["sh", "-c", 'stty -echo; exec "$0" -c "$1"' if is_terminal else 'exec "$0" -c "$1"']
-    process = await box.start([*argv, sys.executable, PRODUCER], tty=is_terminal, stdin=True)
-    reader = aiter(process)
-    await read_ready(reader)
-    streams = [paddock.Stream.PTY] if is_terminal else [paddock.Stream.STDOUT, paddock.Stream.STDERR]
-    checks = {stream: NumberedLines() for stream in streams}
-    await process.write(b"\n" * WINDOW_BURSTS)
-    ordered = WINDOW_BURSTS
-    is_closing = False
-    async for output in reader:
-        checks[output.stream].add(output.data)
-        wanted = min(check.count for check in checks.values()) // BURST_LINES + WINDOW_BURSTS
-        if proxy.finished.is_set():
-            if not is_closing:
-                is_closing = True
-                await process.close_stdin()
-        elif wanted > ordered:
-            await process.write(b"\n" * (wanted - ordered))
-            ordered = wanted
-    assert await process.wait() == 0
-    assert all(check.is_ended for check in checks.values())
-    return sum(check.size_bytes for check in checks.values())
-
-
-class Echo:
-    """Random bytes through a `cat`, compared as they come back."""
-
-    def __init__(self, box: paddock.Box, proxy: CuttingProxy, *, is_terminal: bool) -> None:
-        self._box = box
-        self._proxy = proxy
-        self._is_terminal = is_terminal
-        self._random = Random(SEED)
-        self._on_its_way = bytearray()
-        self._has_room = asyncio.Event()
-        self._is_last = False
-
-    async def check(self) -> int:
-        """Go on until the last cut; returns how many bytes came back."""
-        script = "stty raw -echo; echo ready; exec cat" if self._is_terminal else "echo ready; exec cat"
-        process = await self._box.start(["sh", "-c", script], tty=self._is_terminal, stdin=True)
-        reader = aiter(process)
-        await read_ready(reader)
-        size_bytes = 0
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._feed(process))
-            async for output in reader:
-                assert self._on_its_way.startswith(output.data)
-                del self._on_its_way[: len(output.data)]
-                size_bytes += len(output.data)
-                self._has_room.set()
-                if self._is_last and not self._on_its_way:
-                    break
-        await process.terminate()
-        return size_bytes
-
-    async def _feed(self, process: paddock.Process) -> None:
-        while not self._proxy.finished.is_set():
-            await self._write(process, self._random.randbytes(int(10 ** self._random.uniform(0, 4.9))))
-        # Something is echoed after this, so that the reader sees it.
-        self._is_last = True
-        await self._write(process, b"last")
-
-    async def _write(self, process: paddock.Process, data: bytes) -> None:
-        self._on_its_way += data
-        await process.write(data)
-        while len(self._on_its_way) > WINDOW_BYTES:
-            self._has_room.clear()
-            await self._has_room.wait()
-
-
-async def check_commands(box: paddock.Box, proxy: CuttingProxy) -> int:
-    """Start one command after another, each once, until the last cut; returns how many."""
-    count = 0
-    while not proxy.finished.is_set():
-        done = await box.run(["sh", "-c", "echo $0; cat; exit 7", str(count)], input=b"%d" % count)
-        assert (done.returncode, done.stdout, done.stderr) == (7, b"%d\n%d" % (count, count), b"")
-        count += 1
-    return count
-
-
-@contextmanager
-def server_process() -> Iterator[str]:
-    """A server of its own, as people run it; gives its URL."""
-    argv = [sys.executable, "-m", "paddock", "serve", "--listen", "ws://127.0.0.1:0"]
-    with Popen(argv, stdout=PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
 
 
 @pytest.mark.timeout(300)
 async def test_two_thousand_cuts_under_load_lose_and_double_nothing(
     record_property: Callable[[str, object], None],
 ) -> None:
-    with server_process() as url:
+    with serving("--listen", "ws://127.0.0.1:0") as server:
         async with (
-            CuttingProxy(url, seed=SEED, limit=CUTS, longest_bytes=LONGEST_BYTES) as proxy,
+            CuttingProxy(server.url, seed=1, limit=CUTS, longest_bytes=LONGEST_BYTES) as proxy,
             paddock.connect(proxy.url, reconnect=POLICY, request_timeout_s=None) as box,
         ):
-            proxy.is_cutting = True
-            async with asyncio.TaskGroup() as tasks:
-                streams = [
-                    tasks.create_task(work)
-                    for is_terminal in (False, True)
-                    for work in (
-                        check_producer(box, proxy, is_terminal=is_terminal),
-                        Echo(box, proxy, is_terminal=is_terminal).check(),
-                    )
-                ]
-                commands = tasks.create_task(check_commands(box, proxy))
+            checked_bytes = await check_everything(box, proxy)
         assert proxy.cuts == CUTS
-        assert all(task.result() for task in (*streams, commands))
-        record_property("checked_bytes", sum(task.result() for task in streams))
-        record_property("commands", commands.result())
+        record_property("checked_bytes", checked_bytes)

@@ -229,11 +229,14 @@ class Process:
         may have been written. A connection that is lost meanwhile and made again is no failure:
         every byte is written once.
         """
+        # A server of the reference protocol may carry out requests side by side, writes too.
+        is_ordered = self._session.environment.capabilities.get("orderedWrites", False)
+        window = UNANSWERED_PIECES if is_ordered else 1
         async with self._stdin_lane:
             answers: deque[Answer] = deque()
             try:
                 for piece in _pieces(data):
-                    if len(answers) == UNANSWERED_PIECES:
+                    if len(answers) == window:
                         await self._accepted(answers.popleft())
                     answers.append(self._send(piece))
                 while answers:

@@ -45,6 +45,7 @@ EXTENSION_CAPABILITIES = (
     "startIdempotency",
     "keepAlive",
     "outputGaps",
+    "orderedWrites",
     "lifecycleNotifications",
     "absolutePaths",
 )

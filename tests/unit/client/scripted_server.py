@@ -36,6 +36,7 @@ EVERYTHING = (
     "processIo",
     "startIdempotency",
     "keepAlive",
+    "orderedWrites",
 )
 
 

@@ -154,6 +154,19 @@ async def test_a_big_write_goes_out_in_pieces_in_order_with_a_bounded_number_una
         assert len({request["params"]["writeId"] for request in requests}) == len(requests)
 
 
+async def test_a_server_that_does_not_promise_their_order_gets_one_piece_at_a_time() -> None:
+    async with scripted(REFERENCE) as (box, server):
+        process = await server.start(box, stdin=True)
+        writing = asyncio.create_task(process.write(b"a" * PIECE_BYTES + b"b"))
+        request = await server.next("process/write")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not server.has_unread
+        server.answer(request, {"status": "accepted"})
+        server.answer(await server.next("process/write"), {"status": "accepted"})
+        await writing
+
+
 async def test_writes_of_two_tasks_do_not_mix() -> None:
     async with scripted() as (box, server):
         process = await server.start(box, stdin=True)

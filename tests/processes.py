@@ -16,11 +16,15 @@ def open_descriptors(pid: int | str = "self") -> int:
 
 def children_of(pid: int) -> list[int]:
     """The direct children of a process."""
-    return [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
+    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in _children_of_thread(task)]
+
+
+def _children_of_thread(task: Path) -> list[int]:
+    try:
+        return [int(child) for child in (task / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        # The thread ended after it was listed: its children, if any, are listed under another one.
+        return []
 
 
 def descendants_of(pid: int) -> list[int]:

@@ -17,6 +17,7 @@ from paddock.client.process import KILL_TIMEOUT_S, Bytes, Gathered, Process, sen
 from paddock.client.resume import Session
 from paddock.errors import (
     CommandFailed,
+    ConnectionLost,
     InvalidRequest,
     PaddockError,
     ProcessLost,
@@ -132,8 +133,8 @@ class Box:
         sent. When cancelled or timed out, a process that did start is killed, unless an
         `idempotency_key` was given: then the same call may be made again, and gives the
         process that the first one started. A start that is cut off in the middle is repeated
-        and happens once; only on a server without idempotency, with a `process_id` of the
-        caller's, it raises ConnectionLost, and `attach` tells whether it happened.
+        and happens once. On a server without idempotency it may raise ConnectionLost instead,
+        and always does with a `process_id` of the caller's.
         """
         name = process_id if process_id is not None else uuid4().hex
         is_idempotent = idempotency_key is not None
@@ -293,11 +294,10 @@ class Box:
             answer = connection.submit("process/start", params, can_repeat=True if is_unique else None)
             try:
                 return (await connection.result(answer, StartResult)).process_id
-            except InvalidRequest:
-                was_perhaps_first = answer.attempts > 1 and params.idempotency_key is None
-                if not (was_perhaps_first and await self._is_known(params.process_id)):
+            except InvalidRequest as error:
+                if answer.attempts == 1 or params.idempotency_key is not None:
                     raise
-                return params.process_id
+                return await self._find_started(params.process_id, error)
         except (asyncio.CancelledError, RequestTimeout):
             # Whether it was or will be started is not known.
             if not is_idempotent:
@@ -312,13 +312,16 @@ class Box:
             connection.drop_inbox(inbox)
             raise
 
-    async def _is_known(self, process_id: str) -> bool:
+    async def _find_started(self, process_id: str, refusal: InvalidRequest) -> str:
+        """The id of a process whose start was refused the second time, if the first time did it."""
         params = ReadParams(process_id=process_id, max_bytes=0)
         try:
             await self._connection.request("process/read", params, ReadResult)
-        except InvalidRequest:
-            return False
-        return True
+        except InvalidRequest as error:
+            # The reference server leaves a start half done when its connection is lost in the middle.
+            problem = f"the connection was lost during the start, which can't be repeated: {refusal}; {error}"
+            raise ConnectionLost(problem) from error
+        return process_id
 
     def _handle(self, inbox: Inbox, *, stdin: bool) -> Process:
         known = self._handles.get(inbox.process_id)

@@ -84,7 +84,8 @@ class WebSocketLink(WSListener, Link):
 
     def send(self, message: bytes | bytearray) -> None:
         """See `Link`."""
-        if self._delivery.is_open:
+        # A send that failed is reported in a later turn of the loop; until then the transport would complain.
+        if self._delivery.is_open and not self._stream.is_closing():
             self.burst.sending()
             self._ws.send(_TEXT, message)
 

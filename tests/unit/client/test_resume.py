@@ -230,15 +230,15 @@ async def test_a_start_on_a_server_without_keys_is_repeated_under_its_own_id() -
         assert (await starting).process_id == again["params"]["processId"]
 
 
-async def test_a_repeated_start_that_is_refused_for_another_reason_says_so() -> None:
+async def test_a_repeated_start_that_left_nothing_usable_behind_is_a_lost_connection() -> None:
     async with scripted((), policy=AT_ONCE) as (box, server):
         starting = asyncio.create_task(box.start(["program"]))
         await server.next("process/start")
         await server.cut()
         await server.greet()
-        server.refuse(await server.next("process/start"), -32600, "not today")
-        server.refuse(await server.next("process/read"), -32600, "unknown process id")
-        with pytest.raises(InvalidRequest, match="not today"):
+        server.refuse(await server.next("process/start"), -32600, "process p already exists")
+        server.refuse(await server.next("process/read"), -32600, "process id p is starting")
+        with pytest.raises(ConnectionLost, match="already exists; process id p is starting"):
             await starting
 
 

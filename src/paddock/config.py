@@ -79,7 +79,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether `process/start` with a prepared spawn request is allowed."""
 
     max_processes_per_connection: Positive = 1024
-    """Live processes of one session."""
+    """Live processes of one session; one that has ended counts for as long as others of its group live."""
 
     retained_output_bytes_per_process: Annotated[int, Meta(ge=4 * KIB, le=1024 * MIB)] = 1 * MIB
     """Output kept for a reader that comes back; stdout and stderr share it."""

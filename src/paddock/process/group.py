@@ -1,4 +1,4 @@
-"""The process group of a child: signals that can't hit a stranger.
+"""The process group of a child: signals that can't hit a stranger, and an end in two steps.
 
 Every child leads a session and a group of its own. A pidfd names that group for
 as long as it is held, even after the leader was reaped and its number could be
@@ -7,9 +7,11 @@ given to somebody else.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
+from collections.abc import Callable
 
 PIDFD_SIGNAL_PROCESS_GROUP = 4
 """pidfd_send_signal(2), Linux 6.9."""
@@ -21,6 +23,8 @@ class ProcessGroup:
     def __init__(self, pid: int, pidfd: int) -> None:
         self.pid = pid
         self._pidfd = pidfd
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._is_killed = False
 
     def signal(self, number: int) -> bool:
         """Send a signal to every member. False when no member is left."""
@@ -43,8 +47,44 @@ class ProcessGroup:
         """Whether the group has a member, a zombie leader included."""
         return self.signal(0)
 
+    @property
+    def is_killed(self) -> bool:
+        """Whether every member that could be killed was."""
+        return self._is_killed
+
+    def kill(self) -> None:
+        """SIGKILL to every member."""
+        self._cancel_kill()
+        self._is_killed = True
+        self.signal(signal.SIGKILL)
+
+    def terminate(self, grace_s: float, on_grace_over: Callable[[], None] | None = None) -> None:
+        """SIGTERM now, SIGKILL to whoever is left after the grace; a second call begins the grace anew.
+
+        `on_grace_over` is called after the SIGKILL, and not at all if nobody is left or the group is
+        closed before.
+        """
+        if not self.signal(signal.SIGTERM):
+            return
+        # A stopped process can't act on SIGTERM.
+        self.signal(signal.SIGCONT)
+        self._cancel_kill()
+        loop = asyncio.get_running_loop()
+        self._kill_timer = loop.call_later(grace_s, self._grace_is_over, on_grace_over)
+
+    def _grace_is_over(self, then: Callable[[], None] | None) -> None:
+        self.kill()
+        if then is not None:
+            then()
+
+    def _cancel_kill(self) -> None:
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+            self._kill_timer = None
+
     def close(self) -> None:
-        """Let go of the group. Its members live on."""
+        """Let go of the group. Its members live on, even if their grace was running."""
+        self._cancel_kill()
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

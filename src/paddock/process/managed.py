@@ -62,7 +62,7 @@ class ProcessListener(Protocol):
         """The process has ended; `exit_code` is set."""
 
     def process_closed(self, process: ManagedProcess, seq: int) -> None:
-        """It has ended and its streams are at their end. The last call but for `process_lost`."""
+        """It has ended and its streams are at their end. The last call. `remnant` is the listener's now."""
 
     def process_lost(self, process: ManagedProcess) -> None:
         """What became of it will never be known. The last call."""
@@ -90,7 +90,7 @@ class ManagedProcess:
         self._has_begun = False
         self._is_paused = False
         self._waiters: set[asyncio.Future[None]] = set()
-        self._kill_timer: asyncio.TimerHandle | None = None
+        self._early_grace_s: float | None = None
         self._drain_timer: asyncio.TimerHandle | None = None
         self._is_killed = False
 
@@ -109,6 +109,10 @@ class ManagedProcess:
             self._early_input.clear()
             if self._is_early_end:
                 inlet.end()
+        if self._is_killed:
+            group.kill()
+        elif self._early_grace_s is not None:
+            self.terminate(self._early_grace_s)
 
     def begin(self) -> None:
         """Start to report, once the caller knows that the process runs. A second call does nothing."""
@@ -136,6 +140,8 @@ class ManagedProcess:
         # The kernel killed the process with its parent, but not the rest of its group.
         self.signal(signal.SIGKILL)
         self._release()
+        if self._group is not None:
+            self._group.close()
         self._listener.process_lost(self)
         self._wake()
 
@@ -164,6 +170,12 @@ class ManagedProcess:
         """Whether no further event can come."""
         return self.status in (Status.CLOSED, Status.LOST)
 
+    @property
+    def remnant(self) -> ProcessGroup | None:
+        """The group of a closed process while it has members whose output went elsewhere."""
+        is_left = self.status is Status.CLOSED and self._group is not None and self._group.is_alive()
+        return self._group if is_left else None
+
     def _publish_exit(self, report: ExitReport) -> None:
         self.exit_code = report.exit_code
         self.status = Status.EXITED
@@ -181,25 +193,21 @@ class ManagedProcess:
         if self.status is not Status.EXITED or any(not outlet.is_ended for outlet in self._outlets):
             return
         self.status = Status.CLOSED
-        if self._drain_timer is not None:
-            self._drain_timer.cancel()
-        if self._kill_timer is None or self._group is None or not self._group.is_alive():
-            self._release()
+        self._release()
+        if self._group is not None and not self._group.is_alive():
+            self._group.close()
         self._listener.process_closed(self, self.log.take_seq())
         self._wake()
 
     def _release(self) -> None:
-        """Give every descriptor and timer back."""
-        for timer in (self._kill_timer, self._drain_timer):
-            if timer is not None:
-                timer.cancel()
-        self._kill_timer = self._drain_timer = None
+        """Give the descriptors of the streams and the timer back."""
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
         if self._inlet is not None:
             self._inlet.close()
         for outlet in self._outlets:
             outlet.close()
-        if self._group is not None:
-            self._group.close()
 
     # --- output -------------------------------------------------------------
 
@@ -294,30 +302,25 @@ class ManagedProcess:
         and holds a stream open is not waited for longer than a moment.
         """
         was_running = self.is_running
-        self._is_killed = True
-        self.signal(signal.SIGKILL)
-        if self.status is Status.EXITED:
-            self._bound_drain()
+        if self._group is not None:
+            self._group.kill()
+        self._killed()
         return was_running
 
     def terminate(self, grace_s: float) -> bool:
-        """SIGTERM now, SIGKILL to whoever is left after the grace. True if the process was running."""
-        if self.is_closed:
-            return False
-        was_running = self.is_running
-        self.signal(signal.SIGTERM)
-        # A stopped process can't act on SIGTERM.
-        self.signal(signal.SIGCONT)
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
-        self._kill_timer = self._loop.call_later(grace_s, self._grace_is_over)
-        return was_running
+        """SIGTERM now, SIGKILL to whoever is left after the grace. True if the process was running.
 
-    def _grace_is_over(self) -> None:
-        self._kill_timer = None
-        self.kill()
-        if self.is_closed:
-            self._release()
+        Members of its group that outlived it are ended all the same.
+        """
+        if self._group is None:
+            self._early_grace_s = grace_s
+        else:
+            self._group.terminate(grace_s, self._killed)
+        return self.is_running
+
+    def _killed(self) -> None:
+        self._is_killed = True
+        self._bound_drain()
 
     def _bound_drain(self) -> None:
         if self._drain_timer is None and self.status is Status.EXITED:

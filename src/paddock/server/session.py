@@ -3,9 +3,9 @@
 A session is attached to at most one connection. While it is attached, process
 events go out as they happen and a slow client pauses its processes; while it is
 detached they run on and their output is retained. A session that nobody comes
-back to ends its processes, except those that were started to be kept alive. When
-the last of those has ended too, the session is a memory: nothing but output that
-somebody may still ask for.
+back to ends its processes and what they left behind, except those that were started
+to be kept alive. When the last of those has ended too, the session is a memory:
+nothing but output that somebody may still ask for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from paddock.config import Settings
 from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk
+from paddock.process.remnants import Remnants
 from paddock.protocol.process import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, StartResult
 from paddock.protocol.structure import Result
 from paddock.server.record import SessionRecord
@@ -126,6 +127,7 @@ class Session:
         self._starts: OrderedDict[str, asyncio.Task[StartResult]] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live = 0
+        self._remnants = Remnants(on_fewer=self._finish_if_idle)
         self._is_expired = False
         self._is_ended = False
 
@@ -193,8 +195,10 @@ class Session:
         if description.process_id in self._processes:
             raise ProcessExists(description.process_id)
         limit = self._settings.max_processes_per_connection
-        if self._live >= limit:
-            raise TooManyProcesses(limit)
+        if self._live + len(self._remnants) >= limit:
+            self._remnants.sweep()
+            if self._live + len(self._remnants) >= limit:
+                raise TooManyProcesses(limit)
         managed = ManagedProcess(description, self, self._settings.retained_output_bytes_per_process)
         if self._outbox is not None and self._outbox.is_congested:
             managed.pause_output()
@@ -277,6 +281,8 @@ class Session:
         process_id = process.description.process_id
         if self._outbox is not None:
             self._outbox.notify("process/closed", ClosedEvent(process_id=process_id, seq=seq))
+        if (remnant := process.remnant) is not None:
+            self._remnants.add(remnant, is_kept=process.description.is_kept_alive)
         self._retire(process_id)
 
     def process_lost(self, process: ManagedProcess) -> None:
@@ -336,15 +342,13 @@ class Session:
         self._expiry_timer = None
         self._is_expired = True
         self.record.expired(self._live)
-        for process in self.processes:
-            if not process.description.is_kept_alive:
-                process.terminate(self._settings.shutdown_grace_s)
+        self._terminate(process for process in self.processes if not process.description.is_kept_alive)
         self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
-        """A session that is over and has no live process left is forgotten, or remembered for a while."""
+        """A session that is over and has nothing left to end is forgotten, or remembered for a while."""
         is_over = self._outbox is None and self._expiry_timer is None
-        if not is_over or self._live or self._is_ended:
+        if not is_over or self._live or self._remnants.is_to_be_ended or self._is_ended:
             return
         if any(entry.managed.description.is_kept_alive for _, entry in self._closed):
             self._on_remembered(self)
@@ -358,8 +362,22 @@ class Session:
 
     def terminate(self) -> None:
         """Give every process its grace; the kept ones too, for the server itself is ending."""
+        self._remnants.release_kept()
+        self._terminate(self.processes)
+
+    def _terminate(self, processes: Iterable[ManagedProcess]) -> None:
+        grace_s = self._settings.shutdown_grace_s
+        for process in processes:
+            if not process.is_closed:
+                process.terminate(grace_s)
+        self._remnants.terminate(grace_s)
+
+    async def emptied(self) -> None:
+        """Wait until every process is closed and nothing that it left behind lives."""
         for process in self.processes:
-            process.terminate(self._settings.shutdown_grace_s)
+            while not process.is_closed:
+                await process.changed()
+        await self._remnants.gone()
 
     async def aclose(self) -> None:
         """Kill what is left and let go of everything."""
@@ -369,11 +387,13 @@ class Session:
             await asyncio.wait(self._tasks)
         for process in self.processes:
             process.kill()
+        self._remnants.kill()
         if not self._is_ended:
             self._end()
 
     def _end(self) -> None:
         self._is_ended = True
+        self._remnants.close()
         self.record.ended()
         for timer in (self._expiry_timer, self._forget_timer):
             if timer is not None:

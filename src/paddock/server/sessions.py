@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 
 from paddock.config import Settings
@@ -80,16 +81,14 @@ class SessionRegistry:
 
     async def end_all(self, grace_s: float) -> None:
         """TERM to every process, time to end, KILL to the rest. Returns when all is over."""
-        running = [process for process in self.processes if not process.is_closed]
-        for session in list(self._sessions.values()):
+        ending = self.sessions
+        for session in ending:
             session.terminate()
-        if running:
-            waits = [asyncio.ensure_future(_closed(process)) for process in running]
-            await asyncio.wait(waits, timeout=grace_s)
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-        for session in list(self._sessions.values()):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                for session in ending:
+                    await session.emptied()
+        for session in self.sessions:
             await session.aclose()
         self._sessions.clear()
 
@@ -107,8 +106,3 @@ class SessionRegistry:
                 break
             held_bytes -= memory.closed_bytes
             memory.forget()
-
-
-async def _closed(process: ManagedProcess) -> None:
-    while not process.is_closed:
-        await process.changed()

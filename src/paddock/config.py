@@ -67,7 +67,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names besides `localhost` that requests to a loopback address may give in `Host`, without the port."""
 
     concurrent_requests: Positive = 64
-    """Ordinary requests of one connection that run at once; 1 is strictly serial."""
+    """Ordinary requests of one connection that run at once, those that are parked not counted; 1 is
+    strictly serial."""
+
+    max_parked_requests: Positive = 4096
+    """Requests of one connection that are parked, that is `process/wait` and `process/read` while they wait
+    for something to happen; more are refused. That is four for each of as many processes as there may be
+    by default, and about 10 MiB."""
 
     queued_requests: Positive = 1024
     """Requests of one connection that may wait for their turn before it is read no further."""

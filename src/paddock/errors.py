@@ -10,6 +10,7 @@
     │   │   ├── UnknownProcess
     │   │   ├── ProcessExists
     │   │   ├── TooManyProcesses
+    │   │   ├── TooManyWaits
     │   │   ├── StdinClosed
     │   │   ├── StdinFull
     │   │   ├── NotATerminal
@@ -121,6 +122,20 @@ class TooManyProcesses(InvalidRequest):
         return (
             f"{self.limit} processes are live on this connection, which is the limit; end one first, "
             "or raise max_processes_per_connection"
+        )
+
+
+class TooManyWaits(InvalidRequest):
+    """As many requests of the connection wait for something to happen as the server allows."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.limit} requests of this connection wait for their processes, which is the limit; "
+            "wait for one of their answers first, or raise max_parked_requests"
         )
 
 

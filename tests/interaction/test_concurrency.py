@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.wire import encode, session, start_params
+import pytest
+
+from paddock.process.inlet import QUEUE_LIMIT_BYTES
+from tests.wire import WireError, encode, session, start_params
 
 
 async def test_control_requests_overtake_as_many_long_polls_as_there_may_be() -> None:
@@ -15,6 +18,36 @@ async def test_control_requests_overtake_as_many_long_polls_as_there_may_be() ->
         assert await client.call("process/terminate", {"processId": "p"}) == {"running": True}
         for poll in polls:
             assert (await client.answer(poll))["exitCode"] == 137
+
+
+async def test_a_start_does_not_wait_behind_long_polls() -> None:
+    async with session(concurrent_requests=2) as client:
+        await client.start("p", "/bin/cat", pipeStdin=True)
+        waits = [client.request("process/wait", {"processId": "p"}) for _ in range(3)]
+        reads = [client.request("process/read", {"processId": "p", "waitMs": 60_000}) for _ in range(3)]
+
+        assert (await client.start("q", "/bin/true"))["processId"] == "q"
+
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"x"), "writeId": "1"})
+        for read in reads:
+            assert (await client.answer(read))["chunks"][0]["chunk"] == encode(b"x")
+        await client.call("process/closeStdin", {"processId": "p"})
+        for wait in waits:
+            assert (await client.answer(wait))["exitCode"] == 0
+
+
+async def test_more_long_polls_than_may_be_parked_are_refused_and_the_others_answered() -> None:
+    async with session(concurrent_requests=2, max_parked_requests=2) as client:
+        await client.start("p", "/bin/sleep", "1000")
+        waits = [client.request("process/wait", {"processId": "p"}) for _ in range(3)]
+
+        with pytest.raises(WireError, match=r"2 requests .* wait for one of their answers first") as refusal:
+            await client.answer(waits.pop())
+
+        assert refusal.value.code == -32600
+        await client.call("process/terminate", {"processId": "p"})
+        for wait in waits:
+            assert (await client.answer(wait))["exitCode"] == 137
 
 
 async def test_one_at_a_time_is_strictly_serial() -> None:
@@ -64,7 +97,7 @@ async def test_requests_that_follow_a_failing_start_find_nothing() -> None:
 
 
 async def test_more_requests_than_may_wait_are_all_answered() -> None:
-    async with session(concurrent_requests=2, queued_requests=4) as client:
+    async with session(concurrent_requests=1, queued_requests=4) as client:
         await client.start("p", "/bin/sleep", "1000")
         polls = [client.request("process/wait", {"processId": "p", "timeoutMs": 1}) for _ in range(100)]
         for poll in polls:
@@ -73,9 +106,10 @@ async def test_more_requests_than_may_wait_are_all_answered() -> None:
 
 async def test_a_terminate_does_not_overtake_a_start_that_waits_for_its_turn() -> None:
     async with session(concurrent_requests=2) as client:
-        await client.start("busy", "/bin/cat", pipeStdin=True)
-        for _ in range(2):
-            client.request("process/wait", {"processId": "busy"})
+        await client.start("busy", "/bin/sleep", "1000", pipeStdin=True)
+        for number in range(2):
+            write = {"processId": "busy", "chunk": encode(bytes(QUEUE_LIMIT_BYTES)), "writeId": str(number)}
+            client.request("process/write", write)
         start = client.request("process/start", start_params("p", "/bin/sleep", "1000"))
         end = client.request("process/terminate", {"processId": "p"})
         await client.call("process/terminate", {"processId": "busy"})

@@ -88,7 +88,9 @@ class ClientConnection:
         settings = services.settings
         limits = CodecLimits(max_values=settings.max_json_values, max_depth=settings.max_json_depth)
         self._protocol = ServingConnection(link.peer, limits, is_operator=is_operator)
-        self._dispatcher = Dispatcher(settings.concurrent_requests, self._carry_out, self._finish)
+        self._dispatcher = Dispatcher(
+            settings.concurrent_requests, settings.max_parked_requests, self._carry_out, self._finish
+        )
         self._session: Session | None = None
         self._is_congested = False
         self._is_reading = True

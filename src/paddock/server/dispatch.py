@@ -2,9 +2,11 @@
 
 Ordinary requests run concurrently up to a bound and wait in order beyond it.
 Control requests have a lane of their own with the same bound, so that a
-signal, a terminate or a status never waits behind long polls; only a request that
-brings its own subject into being is never overtaken. With a bound of 1 everything
-runs strictly in the order of arrival.
+signal, a terminate or a status never waits behind them; only a request that
+brings its own subject into being is never overtaken. A request that is parked, for
+it waits until something happens to a process, takes up no place in its lane: how many
+of those there may be is a bound of its own, beyond which they are refused. With
+`concurrency` 1 everything runs strictly in the order of arrival, parked or not.
 
 A handler that finishes without waiting costs no task.
 """
@@ -21,11 +23,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from paddock.errors import TooManyWaits
 from paddock.protocol.methods import Lane
 from paddock.rpc.serving import Call
 
 Handler = Callable[[Call], Any]
-"""Carries a call out: returns its result, or a coroutine of it, or raises RequestError."""
+"""Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
 
 Finish = Callable[[Call, Any, Exception | None, float], None]
 """Told the outcome of each call, in the order in which they finish, and since when it has waited: for its
@@ -37,6 +40,12 @@ class Then(Struct, frozen=True):
 
     outcome: Any
     action: Callable[[], None]
+
+
+class Parked(Struct, frozen=True):
+    """A coroutine of a result that does nothing but wait, perhaps for long, until somebody else acts."""
+
+    work: Coroutine[Any, Any, Any]
 
 
 class _Queue:
@@ -53,11 +62,12 @@ class _Queue:
 class Dispatcher:
     """Runs the calls of one connection. `aclose` cancels what is unfinished and waits for it."""
 
-    def __init__(self, concurrency: int, handler: Handler, finish: Finish) -> None:
+    def __init__(self, concurrency: int, max_parked: int, handler: Handler, finish: Finish) -> None:
         self._handler = handler
         self._finish = finish
         self._ordinary = _Queue(concurrency)
         self._control = self._ordinary if concurrency == 1 else _Queue(concurrency)
+        self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._waiting_bytes = 0
         self._is_closed = False
@@ -107,7 +117,13 @@ class Dispatcher:
         except Exception as error:
             self._finish(call, None, error, since_s)
             return
-        if type(result) is not CoroutineType:
+        if type(result) is Parked:
+            result, queue = result.work, self._parked
+            if queue.running >= queue.limit:
+                result.close()
+                self._finish(call, None, TooManyWaits(queue.limit), since_s)
+                return
+        elif type(result) is not CoroutineType:
             self._finish(call, result, None, since_s)
             return
         queue.running += 1

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from paddock.errors import InvalidRequest
+from paddock.errors import InvalidRequest, TooManyWaits
 from paddock.protocol.methods import METHODS
 from paddock.protocol.structure import NoParams
 from paddock.rpc.serving import Call
-from paddock.server.dispatch import Dispatcher
+from paddock.server.dispatch import Dispatcher, Parked
 
 ORDINARY = METHODS["process/read"]
 CONTROL = METHODS["environment/status"]
+
+PARKED = 100
+"""Handlers of requests numbered from here on park; below 0 they do not wait."""
+
+MAX_PARKED = 3
 
 
 class Bench:
@@ -24,7 +29,7 @@ class Bench:
         self.waited: set[int] = set()
         self.gates: dict[int, asyncio.Future[Any]] = {}
         self.heard: asyncio.Future[None] | None = None
-        self.dispatcher = Dispatcher(concurrency, self.handle, self.finish)
+        self.dispatcher = Dispatcher(concurrency, MAX_PARKED, self.handle, self.finish)
 
     def submit(self, number: int, *, is_control: bool = False) -> None:
         self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
@@ -35,7 +40,7 @@ class Bench:
         if call.id < 0:
             return "at once"
         gate = self.gates[call.id] = asyncio.get_running_loop().create_future()
-        return self.wait(gate)
+        return Parked(self.wait(gate)) if call.id >= PARKED else self.wait(gate)
 
     async def wait(self, gate: asyncio.Future[Any]) -> Any:
         return await gate
@@ -113,6 +118,39 @@ async def test_only_a_call_that_waited_for_its_turn_or_in_its_handler_is_said_to
     assert bench.waited == {2, -3}
 
 
+async def test_parked_requests_take_no_place_up_to_a_bound_of_their_own() -> None:
+    bench = Bench(2)
+    for number in range(PARKED, PARKED + MAX_PARKED + 1):
+        bench.submit(number)
+
+    bench.submit(1)
+
+    assert bench.begun[-1] == 1
+    ((refused, problem),) = bench.finished
+    assert refused == PARKED + MAX_PARKED
+    assert isinstance(problem, TooManyWaits)
+    await asyncio.sleep(0)
+    await bench.open(PARKED)
+    bench.submit(PARKED + MAX_PARKED + 1)
+    assert len(bench.finished) == 2
+    await bench.dispatcher.aclose()
+
+
+async def test_a_bound_of_one_is_strictly_serial_for_parked_requests_too() -> None:
+    bench = Bench(1)
+    bench.submit(PARKED)
+    bench.submit(PARKED + 1)
+    bench.submit(-2)
+    await asyncio.sleep(0)
+    assert bench.begun == [PARKED]
+
+    await bench.open(PARKED)
+    await asyncio.sleep(0)
+    await bench.open(PARKED + 1)
+
+    assert [number for number, _ in bench.finished] == [PARKED, PARKED + 1, -2]
+
+
 async def test_an_error_of_a_handler_is_its_outcome() -> None:
     problem = InvalidRequest("no")
     outcomes: list[Exception | None] = []
@@ -120,7 +158,9 @@ async def test_an_error_of_a_handler_is_its_outcome() -> None:
     def refuse(_: Call) -> Any:
         raise problem
 
-    dispatcher = Dispatcher(2, refuse, lambda _call, _result, error, _since: outcomes.append(error))
+    dispatcher = Dispatcher(
+        2, MAX_PARKED, refuse, lambda _call, _result, error, _since: outcomes.append(error)
+    )
     dispatcher.submit(Call(1, ORDINARY, NoParams(), size_bytes=0))
 
     assert outcomes == [problem]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any, Literal
 
@@ -36,8 +37,9 @@ from paddock.protocol.process import (
 )
 from paddock.protocol.structure import Empty, NoParams
 from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Parked
 from paddock.server.handlers.start import start
-from paddock.server.session import SessionProcess
+from paddock.server.session import Session, SessionProcess
 
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 """Longer waits end after a day; the caller asks again."""
@@ -49,21 +51,32 @@ ACCEPTED = WriteResult(status="accepted")
 # --- watching ---------------------------------------------------------------
 
 
-async def read(connection: ClientConnection, params: ReadParams) -> ReadResult:
+def read(connection: ClientConnection, params: ReadParams) -> ReadResult | Parked:
     """Retained output, or a long poll for it."""
     session = connection.session_of(params.session_id)
     entry = session.get(params.process_id)
+    if entry.is_starting or (params.wait_ms and not _has_news(entry.managed, params.after_seq or 0)):
+        return Parked(_read_later(connection, session, entry, params))
+    return _read_now(connection, session, entry.managed, params)
+
+
+async def _read_later(
+    connection: ClientConnection, session: Session, entry: SessionProcess, params: ReadParams
+) -> ReadResult:
     await entry.started()
     process = entry.managed
-    after_seq = params.after_seq or 0
-    if params.wait_ms and not _has_news(process, after_seq):
-        try:
+    if params.wait_ms:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(params.wait_ms, LONGEST_WAIT_MS) / 1000):
-                while not _has_news(process, after_seq):
+                while not _has_news(process, params.after_seq or 0):
                     await process.changed()
-        except TimeoutError:
-            pass
-    reading = process.log.read(after_seq, params.max_bytes)
+    return _read_now(connection, session, process, params)
+
+
+def _read_now(
+    connection: ClientConnection, session: Session, process: ManagedProcess, params: ReadParams
+) -> ReadResult:
+    reading = process.log.read(params.after_seq or 0, params.max_bytes)
     if reading.gap is not None:
         session.record.gap(process, reading.gap)
     return _read_result(connection, process, reading)
@@ -94,20 +107,29 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
     return structs.replace(result, gaps=gaps)
 
 
-async def wait(connection: ClientConnection, params: WaitParams) -> WaitResult:
+def wait(connection: ClientConnection, params: WaitParams) -> WaitResult | Parked:
     """Wait for the exit; a timeout is an answer like any other."""
     entry = connection.session_of(params.session_id).get(params.process_id)
+    if entry.managed.is_running:
+        return Parked(_wait_later(entry, params))
+    return _wait_result(entry.managed)
+
+
+async def _wait_later(entry: SessionProcess, params: WaitParams) -> WaitResult:
     await entry.started()
     process = entry.managed
     timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else min(params.timeout_ms, LONGEST_WAIT_MS)
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_ms / 1000):
             while process.is_running:
                 await process.changed()
-    except TimeoutError:
-        pass
+    return _wait_result(process)
+
+
+def _wait_result(process: ManagedProcess) -> WaitResult:
     if process.status is Status.LOST:
-        raise OperationFailed(f"what became of process {params.process_id!r} is not known: {process.failure}")
+        process_id = process.description.process_id
+        raise OperationFailed(f"what became of process {process_id!r} is not known: {process.failure}")
     return WaitResult(
         exited=process.has_exited,
         exit_code=process.exit_code,

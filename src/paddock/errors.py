@@ -242,16 +242,22 @@ class OperationFailed(RequestError):
 
 
 class SpawnError(OperationFailed):
-    """The program could not be started. Nothing of it is left."""
+    """The program could not be started. Nothing of it is left.
 
-    def __init__(self, stage: str, errno: int, program: str, cwd: str) -> None:
-        super().__init__(stage, errno, program, cwd)
+    `flaw` is what is wrong with the request, where that is all there is to say.
+    """
+
+    def __init__(self, stage: str, errno: int, program: str, cwd: str, flaw: str | None = None) -> None:
+        super().__init__(stage, errno, program, cwd, flaw)
         self.stage = stage
         self.errno = errno
         self.program = program
         self.cwd = cwd
+        self.flaw = flaw
 
     def __str__(self) -> str:
+        if self.flaw is not None:
+            return f"can't start {self.program!r}: {self.flaw}"
         reason = f"{os.strerror(self.errno)} (os error {self.errno})"
         match self.stage:
             case "cwd":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +142,39 @@ async def test_a_tool_call_and_its_thread_are_named_in_the_environment() -> None
         assert output == f"CODEX_TOOL_CALL_ID=call-1\nCODEX_THREAD_ID={thread}\n".encode()
 
 
-async def test_children_get_the_limits_that_the_server_started_with() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low = min(soft, 512)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (low, hard))
-    try:
-        async with session() as client:
-            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
-            await client.start("p", *shell("ulimit -n"))
-            assert (await client.finish("p")).streams["stdout"] == b"%d\n" % low
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"argv": ["/bin/echo", "fine", "b\0d"]}, "argument 2 ('b\\x00d') contains a NUL byte"),
+        ({"argv": ["/bin/\0"]}, "the program contains a NUL byte"),
+        ({"env": {"GOOD": "", "BAD": "secret\0"}}, "the environment variable 'BAD' contains a NUL byte"),
+        ({"env": {"A=B": ""}}, "'A=B' can't be the name of an environment variable"),
+        ({"env": {"": ""}}, "'' can't be the name of an environment variable"),
+        ({"cwd": "/\0"}, "path '/\\x00' contains a NUL byte"),
+        ({"cwd": "file:///%00"}, "path 'file:///%00' contains a NUL byte"),
+    ],
+)
+async def test_what_cannot_be_given_to_a_program_is_named(params: dict[str, Any], named: str) -> None:
+    async with session() as client:
+        with pytest.raises(WireError) as refusal:
+            await client.start("p", "/bin/true", **params)
+
+        assert named in refusal.value.message
+        assert "secret" not in refusal.value.message
+
+
+async def test_numbers_of_a_read_are_unsigned_with_64_bits() -> None:
+    async with session() as client:
+        await client.start("p", "/bin/true")
+        await client.finish("p")
+        largest = dict.fromkeys(("afterSeq", "maxBytes", "waitMs"), 2**64 - 1)
+
+        assert (await client.call("process/read", {"processId": "p"} | largest))["chunks"] == []
+
+        for name in largest:
+            with pytest.raises(WireError, match=f"{name} is {2**64}") as refusal:
+                await client.call("process/read", {"processId": "p", name: 2**64})
+            assert refusal.value.code == -32602
 
 
 # --- paths ------------------------------------------------------------------

@@ -40,7 +40,6 @@ columns:
 
 CLIENT_NAME = "paddock-ps"
 HEADER = ("ID", "PID", "STATE", "SESSION", "AGE", "OUTPUT", "CLIENT", "SERVER", "COMMAND")
-STATE_COLUMN = 2
 
 
 def add_parser(verbs: Verbs) -> None:

@@ -17,12 +17,10 @@ GAP = "  "
 class Colour(StrEnum):
     """SGR parameters (ECMA-48)."""
 
-    PLAIN = ""
     RED = "31"
     GREEN = "32"
     YELLOW = "33"
     DIM = "2"
-    BOLD = "1"
 
 
 class Palette:

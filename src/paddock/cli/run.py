@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from paddock.cli.options import seconds
 from paddock.errors import OperationFailed, PaddockError
+from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
     from paddock.cli.options import Verbs
@@ -123,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    command = [utf8_text(argument) for argument in command]
     if not command:
         arguments.usage_error("give a command to run after --")
     if arguments.url is None and (arguments.token_file or arguments.tls_ca):
@@ -140,12 +142,12 @@ def _directory(arguments: argparse.Namespace) -> str | None:
     """Where to run the command; None is the server's own directory, for a private one the same as ours."""
     cwd: str | None = arguments.cwd
     if arguments.url is not None:
-        return cwd
+        return utf8_text(cwd) if cwd is not None else None
     # A server that is found here shares the directories of this host.
     if cwd is None and not (arguments.detach or arguments.server):
         return None
     try:
-        return os.path.abspath(cwd or os.curdir)
+        return utf8_text(os.path.abspath(cwd or os.curdir))
     except FileNotFoundError as error:
         raise PaddockError("the current directory is gone; choose another with --cwd") from error
 
@@ -245,7 +247,7 @@ async def _start(
 
 
 def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
+    name, equals, value = utf8_text(text).partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return name, value

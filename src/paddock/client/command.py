@@ -55,6 +55,8 @@ def start_params(
     idempotency_key: str | None,
 ) -> StartParams:
     """The parameters. Raises TypeError, ValueError or CapabilityMissing."""
+    if not isinstance(tty, bool | TerminalSize):
+        raise TypeError(f"tty is {tty!r}; give True, False or a size, such as TerminalSize(rows=24, cols=80)")
     if isinstance(tty, TerminalSize):
         require(environment, "processIo", "start a terminal of a given size")
     if keep_alive:

@@ -13,7 +13,8 @@ from paddock.process.inlet import Inlet
 from paddock.process.managed import ManagedProcess
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import chunk_limit_for
-from paddock.process.spawner import Spawner, SpawnRequest
+from paddock.process.spawn_request import SpawnRequest
+from paddock.process.spawner import Spawner
 from paddock.process.terminal import open_terminal
 
 

@@ -23,14 +23,14 @@ import socket
 import struct
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock.errors import SpawnerLost, SpawnError
 from paddock.journal import Journal
+from paddock.process.spawn_request import SpawnRequest, SpawnStage, spawn_payload
 
 _journal = Journal(logging.getLogger(__name__))
 
@@ -40,19 +40,12 @@ HELPER_PATH: Final = Path(__file__).parent.parent / "native" / "paddock-spawner"
 _HEADER: Final = struct.Struct("<II")  # length of what follows, kind
 _REQUEST_SPAWN: Final = 1
 _REQUEST_KILL: Final = 2
-_SPAWN: Final = struct.Struct("<QIIII")  # token, flags, limits, arguments, variables
-_SPAWN_TERMINAL: Final = 1
-_LIMIT: Final = struct.Struct("<IIQQ")  # resource, padding, soft, hard
 _KILL: Final = struct.Struct("<i")  # pid
 _RECORD: Final = struct.Struct("<IiiIQQQQ")  # kind, pid, status, stage, token, user µs, system µs, peak KiB
 _RECORD_READY: Final = 1
 _RECORD_SPAWNED: Final = 2
 _RECORD_EXITED: Final = 3
 _HELPER_SOCKET_FD: Final = 3
-_PAYLOAD_LIMIT_BYTES: Final = 8 << 20
-
-_UNSIGNED_64: Final = (1 << 64) - 1
-"""Makes RLIM_INFINITY, which Python spells -1, the value the kernel means."""
 
 _READ_BYTES: Final = 64 * _RECORD.size
 _PIDFD_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(array("i").itemsize)
@@ -67,18 +60,6 @@ CLOSE_TIMEOUT_S: Final = 10.0
 hangs in the kernel, where nothing can kill it."""
 
 
-class SpawnStage(StrEnum):
-    """The step of a spawn that failed."""
-
-    FORK = "fork"
-    SETUP = "setup"
-    """Session, terminal, descriptors or limits."""
-    CWD = "cwd"
-    EXEC = "exec"
-    REQUEST = "request"
-    """The request can't be expressed, or its descriptors could not be passed."""
-
-
 _STAGES: Final = {
     1: SpawnStage.FORK,
     2: SpawnStage.SETUP,
@@ -86,26 +67,6 @@ _STAGES: Final = {
     4: SpawnStage.EXEC,
     5: SpawnStage.REQUEST,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
-    """What to start. `cwd` is absolute.
-
-    `program` with a slash is a path, relative to `cwd`; without one it is looked
-    up in the PATH of `env`. `argv` includes the name at index 0, which may differ
-    from `program`. `env` is the whole environment. `fds` are stdin, stdout and
-    stderr, or with `is_terminal` the slave side of a terminal alone, which becomes
-    the controlling one. `rlimits` maps `resource.RLIMIT_*` to (soft, hard).
-    """
-
-    program: str
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    fds: tuple[int, ...]
-    is_terminal: bool
-    rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,34 +128,6 @@ class _Spawn:
             self.future.set_exception(SpawnError(stage, number, self.request.program, self.request.cwd))
 
 
-def _spawn_payload(token: int, request: SpawnRequest) -> bytes:
-    """The request as the helper reads it. Raises SpawnError when it can't be expressed."""
-    strings = [request.program, request.cwd, *request.argv]
-    strings += [f"{name}={value}" for name, value in request.env.items()]
-    text = "\0".join(strings) + "\0"
-    # One count covers every string: a NUL inside any of them is one too many.
-    if text.count("\0") != len(strings) or any(not name or "=" in name for name in request.env):
-        raise SpawnError(SpawnStage.REQUEST, errno.EINVAL, request.program, request.cwd)
-    try:
-        encoded = os.fsencode(text)
-    except UnicodeEncodeError as error:
-        raise SpawnError(SpawnStage.REQUEST, errno.EILSEQ, request.program, request.cwd) from error
-    flags = _SPAWN_TERMINAL if request.is_terminal else 0
-    payload = b"".join(
-        (
-            _SPAWN.pack(token, flags, len(request.rlimits), len(request.argv), len(request.env)),
-            *(
-                _LIMIT.pack(resource, 0, soft & _UNSIGNED_64, hard & _UNSIGNED_64)
-                for resource, (soft, hard) in request.rlimits.items()
-            ),
-            encoded,
-        )
-    )
-    if len(payload) > _PAYLOAD_LIMIT_BYTES:
-        raise SpawnError(SpawnStage.REQUEST, errno.E2BIG, request.program, request.cwd)
-    return payload
-
-
 class Spawner:
     """The running helper. Made by `start`, ended by `aclose`; belongs to one event loop."""
 
@@ -222,12 +155,13 @@ class Spawner:
     async def start(cls, on_lost: Callable[[], None]) -> Spawner:
         """Start the helper and wait until it is ready.
 
-        The limits, umask and user of this moment become those of every process, so
-        call it before raising RLIMIT_NOFILE. `on_lost` is called once if the helper
-        goes without `aclose`. The kernel kills its direct children then, but not what
-        those have started, and exits it has not reported never will be. Raises
-        SpawnerLost when the helper can't be run, OSError when the system is out of
-        descriptors or processes.
+        The limits, umask and user of this moment become those of every process; prlimit(2) on
+        `helper_pid` changes the limits of those that are started later.
+
+        `on_lost` is called once if the helper goes without `aclose`. The kernel kills its
+        direct children then, but not what those have started, and exits it has not
+        reported never will be. Raises SpawnerLost when the helper can't be run, OSError
+        when the system is out of descriptors or processes.
         """
         server_end, helper_end = socket.socketpair()
         try:
@@ -250,7 +184,7 @@ class Spawner:
 
     @property
     def helper_pid(self) -> int:
-        """The helper's process id, for status displays and tests."""
+        """The helper's process id."""
         return self._helper_pid
 
     async def spawn(self, request: SpawnRequest, on_exit: Callable[[ExitReport], None]) -> Spawned:
@@ -268,7 +202,7 @@ class Spawner:
         if not self._is_open:
             raise SpawnerLost("the process spawner is gone; restart the server")
         self._tokens += 1
-        payload = _spawn_payload(self._tokens, request)
+        payload = spawn_payload(self._tokens, request)
         spawn = _Spawn(self._tokens, request, on_exit, self._loop.create_future())
         message = _Message(_REQUEST_SPAWN, payload, spawn)
         self._unsent.append(message)

@@ -16,7 +16,7 @@ from paddock.model.stream import Stream
 from paddock.model.terminal import MAX_CELLS
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
-from paddock.protocol.structure import Params, Result, Unsigned
+from paddock.protocol.structure import MAX_UNSIGNED_64, Params, Result, Unsigned, Unsigned64
 
 Cells = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
 Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
@@ -222,13 +222,22 @@ class ReadParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
     process_id: str
-    after_seq: Unsigned | None = None
+    after_seq: Unsigned64 | None = None
     """Only chunks numbered above this; 0 by default."""
-    max_bytes: Unsigned | None = None
+    max_bytes: Unsigned64 | None = None
     """Stop before the chunk that would make it more than this; the first is returned in any case."""
-    wait_ms: Unsigned | None = None
+    wait_ms: Unsigned64 | None = None
     """How long to wait if there is nothing new; at once by default, a day at most."""
     session_id: SessionId = UNSET
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("afterSeq", self.after_seq),
+            ("maxBytes", self.max_bytes),
+            ("waitMs", self.wait_ms),
+        ):
+            if value is not None and value > MAX_UNSIGNED_64:
+                raise ValueError(f"{name} is {value}; it must be between 0 and {MAX_UNSIGNED_64}")
 
 
 class OutputChunk(Result, frozen=True, kw_only=True):

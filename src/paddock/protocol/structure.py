@@ -14,6 +14,11 @@ from msgspec import Meta, Struct
 Unsigned = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A count, an offset or a time; the wire has no negative ones."""
 
+MAX_UNSIGNED_64 = 2**64 - 1
+
+Unsigned64 = Annotated[int, Meta(ge=0)]
+"""The same, up to MAX_UNSIGNED_64: msgspec can't express that bound, and who uses the type checks it."""
+
 
 class Params(Struct, frozen=True, kw_only=True, rename="camel"):
     """The parameters of a method."""

@@ -24,6 +24,7 @@ from paddock.protocol.control import ServerStatus
 from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
 from paddock.server.connection import ClientConnection, Services
 from paddock.server.control import open_control_socket
+from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.door import Door, names_files, open_door
 from paddock.server.handlers import handler_table
 from paddock.server.metrics import Metrics
@@ -65,11 +66,6 @@ class Server:
     def url(self) -> str:
         """Where clients connect; `stdio` when the one client is at standard input and output."""
         return self._listener.url if self._listener is not None else "stdio"
-
-    @property
-    def spawner_pid(self) -> int:
-        """The helper that is the parent of every process, for status displays."""
-        return self._spawner.helper_pid
 
     @property
     def control_url(self) -> str | None:
@@ -177,26 +173,18 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)
     sessions = SessionRegistry(settings, Metrics())
     lost = asyncio.get_running_loop().create_future()
-    # Before the limit is raised: children get the limits of this moment.
-    spawner = await Spawner.start(lambda: lost.set_result(None))
-    server = Server(settings, spawner, sessions)
-    lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
-    try:
-        raise_descriptor_limit()
-        await server.open(door)
-        yield server
-    finally:
-        lost.cancel()
-        await server.aclose()
-
-
-def raise_descriptor_limit() -> None:
-    """Allow this process as many descriptors as it may have: each live child needs up to four."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (ValueError, OSError) as error:
-        journal.warning("the limit of open files can't be raised", reason=str(error))
+    with DESCRIPTOR_LIMIT.raised() as former_limit:
+        spawner = await Spawner.start(lambda: lost.set_result(None))
+        server = Server(settings, spawner, sessions)
+        lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
+        try:
+            # Children have the limits of the spawner, which has inherited the raised one.
+            resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
+            await server.open(door)
+            yield server
+        finally:
+            lost.cancel()
+            await server.aclose()
 
 
 def line_limits(settings: Settings) -> TransportLimits:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from paddock.config import Settings
+from paddock.host_text import utf8_environment, utf8_text
 from paddock.protocol.path import file_uri
 from paddock.protocol.session import EnvironmentInfo, Shell
 from paddock.version import __version__
@@ -54,12 +55,12 @@ EXTENSION_CAPABILITIES = (
 FALLBACK_SHELL = "/bin/sh"
 
 
-@cache
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
-    """The host as a client sees it; found out once. What can't be found out has a plain default."""
+    """The host as a client sees it now. What can't be found out has a plain default."""
     shell = user_shell()
-    home = os.environ.get("HOME") or _passwd_home()
-    temporary = os.environ.get("TMPDIR")
+    environment = utf8_environment()
+    home = environment.get("HOME") or _passwd_home()
+    temporary = environment.get("TMPDIR")
     return EnvironmentInfo(
         shell=Shell(name=os.path.basename(shell), path=shell),
         executor_version=__version__,
@@ -76,13 +77,16 @@ def describe_environment(settings: Settings, *, with_extensions: bool) -> Enviro
 
 def user_shell() -> str:
     """The absolute path of the user's shell."""
-    candidates = [os.environ.get("SHELL", "")]
+    chosen = utf8_environment().get("SHELL", "")
+    if _is_program(chosen):
+        return chosen
     with contextlib.suppress(KeyError):
-        candidates.append(pwd.getpwuid(os.getuid()).pw_shell)
-    for candidate in candidates:
-        if candidate.startswith("/") and os.access(candidate, os.X_OK):
-            return candidate
-    return FALLBACK_SHELL
+        chosen = utf8_text(pwd.getpwuid(os.getuid()).pw_shell)
+    return chosen if _is_program(chosen) else FALLBACK_SHELL
+
+
+def _is_program(path: str) -> bool:
+    return path.startswith("/") and os.access(path.encode("utf-8", "surrogateescape"), os.X_OK)
 
 
 def _capabilities(settings: Settings, *, with_extensions: bool) -> dict[str, bool]:
@@ -96,18 +100,19 @@ def _capabilities(settings: Settings, *, with_extensions: bool) -> dict[str, boo
 
 def _passwd_home() -> str:
     try:
-        return pwd.getpwuid(os.getuid()).pw_dir
+        return utf8_text(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
         return "/"
 
 
 def _working_directory(fallback: str) -> str:
     try:
-        return os.getcwd()
+        return utf8_text(os.getcwd())
     except FileNotFoundError:
         return fallback
 
 
+@cache
 def _provider_id() -> str:
     """A stable name of this host and user that tells nothing else about them."""
     try:

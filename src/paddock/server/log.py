@@ -30,9 +30,6 @@ _LIMITS_CHARS = (FIELD_LIMIT_CHARS, 32, 4)
 """Tried in this order until a line fits. The last fits always: a character is at most six bytes once it
 is escaped, so that even 32 strings of a tuple and twenty fields come to less than 3000 bytes."""
 
-RESERVED_FIELDS = ("time", "level", "logger", "event", "error", "traceback")
-"""What the line itself has; events name their fields differently."""
-
 
 class LogFormat(StrEnum):
     """What a line is."""

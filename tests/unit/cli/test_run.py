@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -55,6 +56,24 @@ def test_a_closed_standard_input_is_an_empty_one() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_bytes_are_the_same_in_every_locale(tmp_path: Path) -> None:
+    place = tmp_path / "Größe"
+    place.mkdir()
+    script = 'printf "%s/" "$1" "$GIVEN" "$INHERITED"; pwd'
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [*PADDOCK, "run", "--env", "GIVEN=é", "--", "sh", "-c", script, "sh", "ä"],
+        env={**os.environb, b"INHERITED": "ø".encode() + b"\xff"}
+        | {name.encode(): value.encode() for name, value in ascii_locale.items()},
+        cwd=place,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == "ä/é/ø".encode() + b"\xff/" + os.fsencode(place) + b"\n"
 
 
 def test_the_arguments_of_the_command_are_not_mistaken_for_ours() -> None:

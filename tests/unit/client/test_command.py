@@ -36,6 +36,12 @@ def test_without_further_wishes_the_process_inherits_directory_and_environment()
     assert not plain.has_open_stdin
 
 
+@pytest.mark.parametrize("tty", ["no", (24, 80), 1, None])
+def test_a_terminal_that_is_neither_wanted_nor_sized_is_a_mistake(tty: Any) -> None:
+    with pytest.raises(TypeError, match="give True, False or a size"):
+        params(tty=tty)
+
+
 def test_a_given_environment_is_the_whole_environment() -> None:
     exact = params(env={"A": "1"}, extra_env={"B": "2"})
     assert (exact.env, exact.env_policy) == ({"A": "1", "B": "2"}, None)

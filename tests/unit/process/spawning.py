@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import SpawnError
-from paddock.process.spawner import ExitReport, Spawner, SpawnRequest
+from paddock.process.spawn_request import SpawnRequest
+from paddock.process.spawner import ExitReport, Spawner
 
 PYTHON = sys.executable
 SLEEP_FOREVER = "while :; do sleep 1000; done"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.process.spawner import ExitReport, Spawner, SpawnStage
+from paddock.process.spawn_request import SpawnStage
+from paddock.process.spawner import ExitReport, Spawner
 from tests.unit.process.spawning import (
     BASE_ENV,
     PYTHON,

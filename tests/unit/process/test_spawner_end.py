@@ -18,7 +18,8 @@ import pytest
 
 from paddock.errors import SpawnerLost
 from paddock.process import spawner as spawner_module
-from paddock.process.spawner import Spawner, SpawnStage
+from paddock.process.spawn_request import SpawnStage
+from paddock.process.spawner import Spawner
 from tests.unit.process.spawning import (
     PYTHON,
     SLEEP_FOREVER,

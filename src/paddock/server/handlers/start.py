@@ -8,7 +8,6 @@ whoever resumes, and the same idempotency key finds it.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from msgspec import UNSET
 
 from paddock.config import Settings
 from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError
+from paddock.host_text import utf8_environment
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 from paddock.process.environment import (
     THREAD_VARIABLE,
@@ -177,7 +177,7 @@ def _direct_environment(params: StartParams) -> dict[str, str]:
         if params.metadata.thread_id is not None:
             overlay[THREAD_VARIABLE] = str(params.metadata.thread_id)
     policy = _inheritance(params.env_policy) if params.env_policy is not None else None
-    environment = child_environment(os.environ, policy, overlay)
+    environment = child_environment(utf8_environment(), policy, overlay)
     if params.is_terminal:
         environment.setdefault("SHELL", user_shell())
     return environment

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from paddock.errors import PaddockError
 from paddock.version import __version__
@@ -42,35 +43,74 @@ STATUS_BROKEN_PIPE = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status is returned. Errors are one sentence on stderr."""
-    arguments = build_parser().parse_args(argv)
+    _open_standard_streams()
     try:
-        status: int = arguments.handler(arguments)
-        # Here, where it can still be told apart, and not when the interpreter ends. There is none
-        # if whoever started us had closed descriptor 1.
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        status = _run(argv)
+        _flush_stdout()
+        return status
     except PaddockError as error:
         print(f"paddock: {error}", file=sys.stderr)
-        return 1
+        status = 1
     except BrokenPipeError:
-        _silence_stdout()
-        return STATUS_BROKEN_PIPE
+        status = STATUS_BROKEN_PIPE
     except KeyboardInterrupt:
-        return STATUS_INTERRUPTED
+        status = STATUS_INTERRUPTED
     except OSError as error:
         # A full disk, no descriptors left: what no verb can do anything about.
         place = f"{error.filename}: " if error.filename is not None else ""
         print(f"paddock: {place}{error.strerror or error}", file=sys.stderr)
-        _silence_stdout()
-        return 1
+        status = 1
+    _let_go_of_stdout()
     return status
 
 
-def _silence_stdout() -> None:
-    """Nobody can be told what is still buffered; the interpreter must not try again at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = build_parser().parse_args(argv)
+        status: int = arguments.handler(arguments)
+    except SystemExit as end:
+        # argparse has printed help, the version or what is wrong, and means to end without us.
+        return end.code if isinstance(end.code, int) else 0
+    return status
+
+
+def _open_standard_streams() -> None:
+    """Whoever started us may have closed descriptors 0 to 2; nothing else must get their numbers.
+
+    Input is at its end then, output can't be written, and there is nobody to tell errors to.
+    """
+    while (fd := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        if fd == 2:
+            os.close(fd)
+            os.open(os.devnull, os.O_RDWR)
+    os.close(fd)
+    # Python has None in place of a stream that was closed, and `print` takes stdout for a stderr of None.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+def _flush_stdout() -> None:
+    """Write what is buffered here, where failures can be told apart, and not when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise PaddockError(f"can't write to standard output: {error.strerror}") from error
+
+
+def _let_go_of_stdout() -> None:
+    """Write what is still buffered; if that fails the interpreter must not try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -37,7 +37,7 @@ class Palette:
 
     def paint(self, text: str, colour: Colour) -> str:
         """The text in a colour."""
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._is_coloured and colour else text
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._is_coloured else text
 
 
 def size_text(count_bytes: int) -> str:

@@ -155,6 +155,8 @@ def _directory(arguments: argparse.Namespace) -> str | None:
 async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
     import secrets
 
+    from paddock.cli.streams import STDOUT, write_all
+
     url = arguments.url or await _local_url(arguments.server)
     async with _connect(arguments, url) as box:
         try:
@@ -168,7 +170,10 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
             )
         except (PaddockError, ValueError) as error:
             return _fail(_reason(error, command[0]), _status_of(error, cwd))
-    print(process.process_id)
+    try:
+        write_all(STDOUT, f"{process.process_id}\n".encode())
+    except OSError as error:
+        return _fail(f"{process.process_id} runs, but its id can't be written: {error.strerror}")
     return 0
 
 

@@ -139,7 +139,6 @@ def run_server(arguments: argparse.Namespace) -> int:
 
     # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
     gc.disable()
-    _open_standard_streams()
     from paddock.server import log
 
     log.configure(log.LogFormat(arguments.log_format), log.LogLevel(arguments.log_level))
@@ -147,15 +146,6 @@ def run_server(arguments: argparse.Namespace) -> int:
     import uvloop
 
     return uvloop.run(_serve(settings, has_hint=arguments.log_format == "text"))
-
-
-def _open_standard_streams() -> None:
-    """Whoever started us may have closed descriptors 0 to 2; nothing else must get their numbers."""
-    import os
-
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(fd)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -195,7 +185,7 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
         gc.freeze()
         gc.enable()
         if server.url != "stdio":
-            print(server.url, flush=True)
+            _announce(server.url)
             if has_hint:
                 _hint(server)
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
@@ -205,6 +195,14 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
     if server.failure is not None:
         raise PaddockError(server.failure)
     return 0
+
+
+def _announce(url: str) -> None:
+    try:
+        print(url, flush=True)
+    except OSError as error:
+        # Not the silence of a broken pipe: whoever was to connect waits for this line.
+        raise PaddockError(f"can't write {url} to standard output: {error.strerror}") from error
 
 
 def _hint(server: Server) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 
@@ -80,15 +81,85 @@ def test_a_wrong_command_line_has_status_2_and_says_why(desk: Desk, arguments: t
     assert b"error: " in done.stderr
 
 
-def test_a_full_disk_is_one_sentence(desk: Desk) -> None:
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [*PADDOCK, "version", "--json"],
-            stdout=full,
+def redirected(desk: Desk, redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run paddock in a shell with its streams redirected, and its output buffered as for most people."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirection}', "sh", *PADDOCK, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=env | desk.env,
+    )
+
+
+def broken_pipe(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run paddock with a pipe as its standard output that nobody reads any more."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    try:
+        return subprocess.run(
+            [*PADDOCK, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
             stderr=subprocess.PIPE,
             timeout=PATIENCE_S,
             check=False,
-            env=os.environ | desk.env,
+            env=env | desk.env,
         )
+    finally:
+        os.close(write_end)
+
+
+FULL = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (("version", "--json"), 1, f"paddock: can't write to standard output: {FULL}"),
+        (("--help",), 1, f"paddock: can't write to standard output: {FULL}"),
+        (("run", "--", "echo", "x"), 125, f"paddock run: can't write the output: {FULL}"),
+        (("serve",), 1, rf"paddock: can't write ws://[0-9.:]+ to standard output: {FULL}"),
+    ],
+)
+def test_a_full_disk_is_one_sentence(
+    desk: Desk, arguments: tuple[str, ...], status: int, sentence: str
+) -> None:
+    done = redirected(desk, ">/dev/full", *arguments)
+    assert done.returncode == status
+    assert re.fullmatch(f"{sentence}\n", done.stderr.decode())
+
+
+def test_a_server_whose_url_nobody_reads_says_so_and_ends(desk: Desk) -> None:
+    done = broken_pipe(desk, "serve")
     assert done.returncode == 1
-    assert done.stderr == b"paddock: No space left on device\n"
+    assert re.fullmatch(
+        r"paddock: can't write ws://[0-9.:]+ to standard output: Broken pipe\n", done.stderr.decode()
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("doctor",)])
+def test_a_reader_that_has_gone_ends_a_command_without_a_word(desk: Desk, arguments: tuple[str, ...]) -> None:
+    done = broken_pipe(desk, *arguments)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("arguments", [("ps",), ("doctor",), ("version",), ("--help",)])
+def test_commands_do_without_a_closed_standard_output(desk: Desk, arguments: tuple[str, ...]) -> None:
+    done = redirected(desk, ">&-", *arguments)
+    assert done.returncode in (0, 1)
+    assert b"Traceback" not in done.stderr
+
+
+def test_output_of_a_command_does_not_go_astray_when_standard_output_is_closed(desk: Desk) -> None:
+    done = redirected(desk, ">&-", "run", "--", "echo", "x")
+    assert done.returncode == 125
+    assert done.stderr == b"paddock run: can't write the output: Bad file descriptor\n"
+
+
+def test_errors_do_not_go_to_standard_output_when_standard_error_is_closed(desk: Desk) -> None:
+    done = redirected(desk, "2>&-", "run", "--", "/no/such")
+    assert (done.returncode, done.stdout) == (127, b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,46 @@ async def test_closing_stdin_of_a_terminal_ends_its_input_even_in_the_middle_of_
         finished = await client.finish("p")
         assert finished.streams["pty"].endswith(b"half a line")
         assert finished.exit_code == 0
+
+
+async def test_closing_stdin_of_a_terminal_heeds_the_character_that_was_chosen_for_it() -> None:
+    async with session() as client:
+        await client.start("p", *shell("stty -echo eof ^X; echo ready; cat"), tty=True)
+        await client.event("p", "process/output")
+        await client.call("process/closeStdin", {"processId": "p"})
+
+        assert (await client.finish("p")).exit_code == 0
+
+
+@pytest.mark.parametrize("is_at_its_prompt", [False, True])
+async def test_closing_stdin_of_a_terminal_ends_a_shell_that_edits_its_lines(is_at_its_prompt: bool) -> None:
+    env = {"PATH": "/usr/bin:/bin", "TERM": "dumb", "PS1": "prompt> ", "HISTFILE": ""}
+    async with session() as client:
+        await client.start("p", "/bin/bash", "--norc", "--noprofile", "-i", tty=True, env=env)
+        if is_at_its_prompt:
+            await client.event("p", "process/output")
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"(exit 3)\n")})
+        await client.call("process/closeStdin", {"processId": "p"})
+
+        assert (await client.finish("p")).exit_code == 3
+
+
+async def test_a_program_that_leaves_canonical_mode_late_gets_the_end_of_input_once() -> None:
+    script = (
+        "import os, tty\n"
+        "print(os.read(0, 100), flush=True)\n"
+        "tty.setraw(0)\n"
+        "print(os.read(0, 1), flush=True)\n"
+        "os.set_blocking(0, False)\n"
+        "try: os.read(0, 1)\n"
+        "except BlockingIOError: print('no more', flush=True)\n"
+    )
+    async with session() as client:
+        await client.start("p", sys.executable, "-c", script, tty=True)
+        await client.call("process/closeStdin", {"processId": "p"})
+
+        finished = await client.finish("p")
+        assert finished.streams["pty"].split(b"\n")[:3] == [b"b''\r", b"b'\\x04'", b"no more"]
 
 
 async def test_a_process_that_lets_go_of_its_terminal_keeps_its_own_exit_code() -> None:

@@ -266,8 +266,11 @@ class Process:
     async def close_stdin(self) -> None:
         """Let the process read the end of its input, after everything written before. Repeatable.
 
-        A terminal gets its end-of-file character. Raises StdinClosed if the process was
-        started without a stdin, CapabilityMissing if the server can't.
+        A terminal has no end: it gets its end-of-file character, twice in the middle of a line, and
+        once more should the program begin to edit lines by itself, as shells do. Whoever reads then
+        sees the end, a line editor only on an empty line, and a later reader does not.
+        Raises StdinClosed if the process was started without a stdin, CapabilityMissing if the server
+        can't.
         """
         require(self._session.environment, "processCloseStdin", "close stdin")
         async with self._stdin_lane:

@@ -12,15 +12,13 @@ import os
 from collections import deque
 
 from paddock.process.pipe import widen_pipe
+from paddock.process.terminal_end import TerminalEnd
 
 QUEUE_LIMIT_BYTES = 1024 * 1024
 """How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
 
 QUEUE_HARD_LIMIT_BYTES = 64 * QUEUE_LIMIT_BYTES
 """What writers may queue who do not wait for `room`; beyond it a write is refused."""
-
-END_OF_FILE = b"\x04"
-"""VEOF of a fresh terminal (termios(3)); it ends a read, and the input when the line is empty."""
 
 
 class Inlet:
@@ -39,6 +37,7 @@ class Inlet:
         self._is_watching = False
         self._is_wide = False
         self._is_at_line_start = True
+        self._terminal_end: TerminalEnd | None = None
 
     @property
     def is_open(self) -> bool:
@@ -78,18 +77,25 @@ class Inlet:
         """Let the process read what is queued and then the end of its input."""
         if not self.is_open:
             return
-        if self._is_terminal:
-            # In the middle of a line the first VEOF only completes the read.
-            self.write(END_OF_FILE if self._is_at_line_start else END_OF_FILE * 2)
         self._is_ending = True
         if not self._queue:
+            self._end_now()
+
+    def _end_now(self) -> None:
+        """Everything was written."""
+        if not self._is_terminal:
             self.close()
+        elif self._terminal_end is None:
+            self._terminal_end = TerminalEnd(self._fd, is_at_line_start=self._is_at_line_start)
+            self._terminal_end.begin()
 
     def close(self) -> None:
         """Close now; input that the process has not taken is gone, and nobody could read it."""
         if self._is_closed:
             return
         self._is_closed = True
+        if self._terminal_end is not None:
+            self._terminal_end.close()
         self._watch(False)
         self._queue.clear()
         self._queued_bytes = 0
@@ -118,7 +124,7 @@ class Inlet:
         if self._queued_bytes <= QUEUE_LIMIT_BYTES:
             self._has_room.set()
         if self._is_ending and not self._queue:
-            self.close()
+            self._end_now()
 
     def _widen(self) -> None:
         if not self._is_wide and not self._is_terminal:

@@ -216,7 +216,7 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
 
 
 def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty | Coroutine[Any, Any, Empty]:
-    """The end of input, after everything that was written before."""
+    """The end of input, after everything that was written before; on a terminal its character for that."""
     entry = connection.session_of(params.session_id).get(params.process_id)
     entry.managed.end_stdin()
     return _when_started(entry) if entry.is_starting else EMPTY

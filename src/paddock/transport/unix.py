@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import secrets
 import socket
 import stat
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +34,8 @@ _journal = Journal(logging.getLogger(__name__))
 _MAX_PATH_BYTES: Final = 107
 # struct ucred: pid, uid, gid (unix(7), SO_PEERCRED).
 _UCRED: Final = struct.Struct("3i")
+# How often a name may be taken by servers that die at once before this one gives up.
+_ATTEMPTS: Final = 10
 
 
 async def listen(
@@ -85,10 +85,7 @@ class _UnixListener(Listener):
         self._limits = limits
         self._links = OpenLinks(limits.max_connections)
         self._loop = asyncio.get_running_loop()
-        self._sock = _publish(path)
-        # fstat on the socket would tell the inode of the socket, not of its file.
-        status = path.lstat()
-        self._identity = status.st_dev, status.st_ino
+        self._sock, self._identity = _publish(path)
         self._arrivals: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -166,8 +163,8 @@ def is_trusted(uid: int) -> bool:
     return uid in (os.geteuid(), 0)
 
 
-def _publish(path: Path) -> socket.socket:
-    """Give a listening socket whose file is `path`.
+def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
+    """Give a listening socket whose file is `path`, and device and inode of that file.
 
     The socket is made under a name of its own and moved into place when it listens, so
     that whoever probes `path` never mistakes a server that is just starting for a dead one.
@@ -185,6 +182,8 @@ def _publish(path: Path) -> socket.socket:
         sock.bind(os.fspath(draft))
         try:
             sock.listen(BACKLOG)
+            # fstat on the socket would tell the inode of the socket, not of its file.
+            status = draft.lstat()
             _move_into_place(draft, path, url)
         finally:
             draft.unlink(missing_ok=True)
@@ -194,36 +193,45 @@ def _publish(path: Path) -> socket.socket:
     except ListenError:
         sock.close()
         raise
-    return sock
+    return sock, (status.st_dev, status.st_ino)
 
 
 def _move_into_place(draft: Path, path: Path, url: str) -> None:
+    for _ in range(_ATTEMPTS):
+        try:
+            # Unlike rename(2), link(2) does not replace what is there.
+            path.hardlink_to(draft)
+            return
+        except FileExistsError:
+            _clear(path, url)
+    raise ListenError(url, "address in use: other servers come and go there")
+
+
+def _clear(path: Path, url: str) -> None:
+    """Remove the socket of a dead server. Raises ListenError when something else is there.
+
+    There is no lock, for in a directory that others can open they could hold it. Whoever
+    takes the name away first, by a rename that only one can do, removes the file.
+    """
     try:
-        # Unlike rename(2), link(2) does not replace what is there.
-        path.hardlink_to(draft)
-        return
-    except FileExistsError:
-        pass
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise ListenError(url, "a file that is not a socket is in the way; remove it or choose another path")
-    with _locked(path.parent, url):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            problem = "a file that is not a socket is in the way; remove it or choose another path"
+            raise ListenError(url, problem)
         if is_alive(path):
             raise ListenError(url, "address in use: another server listens there")
-        draft.replace(path)
-
-
-@contextlib.contextmanager
-def _locked(directory: Path, url: str) -> Iterator[None]:
-    """Hold the directory's lock: two servers must not both find a stale socket and replace it in turn."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        grave = path.with_name(f".{secrets.token_hex(4)}")
+        path.rename(grave)
+    except FileNotFoundError:
+        # Another server that starts here has removed it.
+        return
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ListenError(url, "address in use: another server is starting there") from error
-        yield
+        if is_alive(grave):
+            # That server has even taken its place between our two looks: its name is given back.
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(grave)
+            raise ListenError(url, "address in use: another server has just started there")
     finally:
-        os.close(fd)
+        grave.unlink()
 
 
 def is_alive(path: Path) -> bool:

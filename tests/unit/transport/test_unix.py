@@ -137,16 +137,43 @@ async def test_a_server_too_busy_to_answer_counts_as_alive(path: Path) -> None:
             await unix.listen(path, Doorman())
 
 
-async def test_a_server_that_is_starting_at_the_same_moment_wins(path: Path) -> None:
+async def test_whoever_can_open_the_directory_cannot_keep_a_server_from_starting(path: Path) -> None:
     leave_stale_socket(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)
-        with pytest.raises(ListenError, match="another server is starting there"):
-            await unix.listen(path, Doorman())
+        listener = await unix.listen(path, Doorman())
     finally:
         os.close(directory)
+    await listener.aclose()
+
+
+async def test_a_server_that_started_between_our_looks_wins_and_keeps_its_name(
+    path: Path, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_stale_socket(path)
+    rivals: list[unix._UnixListener] = []
+
+    def look_and_be_overtaken(socket_path: Path) -> bool:
+        monkeypatch.undo()
+        seen = unix.is_alive(socket_path)
+        rival = unix._UnixListener(path, servers, TransportLimits())
+        rival.start()
+        rivals.append(rival)
+        return seen
+
+    servers = Doorman()
+    monkeypatch.setattr(unix, "is_alive", look_and_be_overtaken)
+
+    with pytest.raises(ListenError, match="another server has just started there"):
+        await unix.listen(path, Doorman())
+
     assert names(path.parent) == [path.name]
+    await unix.connect(path, doorman)
+    await servers.guest()
+    for rival in rivals:
+        await rival.aclose()
+    assert names(path.parent) == []
 
 
 @pytest.fixture

@@ -121,8 +121,9 @@ def page() -> str:
         "Structures that occur inside of others.",
         *(_section(code(name), kind) for name, kind in sorted(_nested(offered).items())),
         "## Errors",
-        "An error has a `code` and a `message` for people. What each code stands for:",
-        table(("code", "error", "meaning"), _errors()),
+        "An error has a `code` and a `message` for people. One that has a name tells it to clients that "
+        "asked for extensions, in `data.name`, and what it is about beside it, such as `data.processId`.",
+        table(("code", "error", "name", "meaning"), _errors()),
         "## Limits",
         "Settings, with their defaults ([config.md](config.md)):",
         table(("limit", "default", "meaning"), _limits_of_settings()),
@@ -270,10 +271,12 @@ def _structures_in(info: inspect.Type) -> Iterator[type]:
 
 
 def _errors() -> Iterator[tuple[str, ...]]:
+    names = {named.kind: named.name for named in codes.NAMED}
     for number_of_code, root in codes.TABLE:
         for kind in _family(root):
             if kind not in _NEVER_SENT:
-                yield str(number_of_code), kind.__name__, paragraphs(kind)[0]
+                name = code(names[kind]) if kind in names else ""
+                yield str(number_of_code), kind.__name__, name, paragraphs(kind)[0]
 
 
 _NEVER_SENT = (errors.CapabilityMissing,)

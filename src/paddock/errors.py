@@ -41,8 +41,10 @@
         └── RequestTimeout          no answer within the time the caller gave
 
 The tree below `RequestError` is what crosses the wire: `protocol.codes` maps it
-to error codes and back, so a caller of the client catches the same classes that
-the server raised. Siblings differ by what the caller can do about them.
+to error codes and names and back, so a caller of the client catches the same classes
+that the server raised. A server of the reference protocol tells no more than a code:
+its refusals are of the class that stands for the code, such as InvalidRequest or
+OperationFailed. Siblings differ by what the caller can do about them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -20,12 +21,13 @@ from paddock.errors import (
     ConnectError,
     ConnectionLost,
     HandshakeRefused,
-    InvalidRequest,
     NotATerminal,
-    OperationFailed,
+    ProcessExists,
     ProcessLost,
     RunTimeout,
+    SpawnError,
     StdinClosed,
+    UnknownProcess,
 )
 from paddock.transport.link import Accept, Link
 from paddock.transport.memory import connect_memory
@@ -122,7 +124,7 @@ async def test_a_terminal_has_the_size_that_was_asked_for_and_can_be_resized() -
 
 async def test_only_a_terminal_has_a_size() -> None:
     async with memory_box() as box, await box.start(["sleep", "60"]) as process:
-        with pytest.raises(InvalidRequest) as refusal:
+        with pytest.raises(NotATerminal) as refusal:
             await process.resize(1, 1)
         assert str(refusal.value) == str(NotATerminal(process.process_id))
 
@@ -204,8 +206,21 @@ async def test_directory_and_environment_are_as_asked(
 
 async def test_a_program_that_does_not_exist_is_an_error_that_names_it() -> None:
     async with memory_box() as box:
-        with pytest.raises(OperationFailed, match=r"can't start '/no/such': No such file"):
+        with pytest.raises(SpawnError, match=r"can't start '/no/such': No such file") as failure:
             await box.run(["/no/such"])
+        assert (failure.value.stage, failure.value.errno) == ("exec", errno.ENOENT)
+
+
+async def test_refusals_are_the_exceptions_that_the_server_raised() -> None:
+    async with memory_box() as box, await box.start(["sleep", "1000"], process_id="p") as process:
+        with pytest.raises(ProcessExists):
+            await box.start(["true"], process_id="p")
+        with pytest.raises(StdinClosed):
+            await process.close_stdin()
+        with pytest.raises(UnknownProcess):
+            await box.attach("q")
+        with pytest.raises(SpawnError, match="argument 1"):
+            await box.run(["echo", "\0"])
 
 
 async def test_check_turns_a_bad_status_into_an_error_with_the_output() -> None:

@@ -501,10 +501,22 @@ async def test_a_stock_client_sees_exactly_the_reference_shapes() -> None:
         await client.finish("p")
         read = await client.call("process/read", {"processId": "p"})
         info = await client.call("environment/info")
+        refused = client.request("process/start", start_params("p", "/bin/true"))
+        refusal = await client.take(lambda message: message.get("id") == refused)
 
+    assert list(refusal["error"]) == ["code", "message"]
     assert list(read) == ["chunks", "nextSeq", "exited", "exitCode", "closed", "failure", "sandboxDenied"]
     assert list(read["chunks"][0]) == ["seq", "stream", "chunk"]
     assert "processResize" not in info["capabilities"]
+
+
+async def test_a_client_with_extensions_is_told_the_name_of_an_error_and_what_it_is_about() -> None:
+    async with session() as client:
+        await client.start("p", "/bin/true")
+        refused = client.request("process/start", start_params("p", "/bin/true"))
+        refusal = await client.take(lambda message: message.get("id") == refused)
+
+    assert refusal["error"]["data"] == {"name": "processExists", "processId": "p"}
 
 
 async def test_a_client_with_extensions_is_told_the_features() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.errors import HandshakeRefused, InvalidRequest, ProcessLost
+from paddock.errors import HandshakeRefused, ProcessLost, UnknownProcess
 from tests.interaction.cutting_proxy import CuttingProxy
 from tests.wire import served, shell
 
@@ -144,7 +144,7 @@ async def test_another_client_takes_over_where_the_first_left_off(tmp_path: Path
         await first.detach()
         async with paddock.connect(server.url, resume=first.session_id) as second:
             assert second.session_id == first.session_id
-            with pytest.raises(InvalidRequest, match="unknown process"):
+            with pytest.raises(UnknownProcess):
                 await second.attach("nonsense")
             again = await second.attach(process.process_id, after_seq=process.read_seq)
             await again.write(b"two\n")

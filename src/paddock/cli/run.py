@@ -13,7 +13,7 @@ from errno import EACCES, ENOENT, ENOEXEC, EPERM
 from typing import TYPE_CHECKING
 
 from paddock.cli.options import seconds
-from paddock.errors import OperationFailed, PaddockError
+from paddock.errors import OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
                 keep_alive=True,
             )
         except (PaddockError, ValueError) as error:
-            return _fail(_reason(error, command[0]), _status_of(error, cwd))
+            return _fail(_reason(error, command[0]), _status_of(error))
     try:
         write_all(STDOUT, f"{process.process_id}\n".encode())
     except OSError as error:
@@ -231,7 +231,7 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
         try:
             process = await _start(box, command, cwd, dict(arguments.env), is_terminal, has_stdin)
         except (PaddockError, ValueError) as error:
-            return _fail(_reason(error, command[0]), _status_of(error, cwd))
+            return _fail(_reason(error, command[0]), _status_of(error))
         if not has_stdin and has_piped_input():
             print("paddock run: this server can't close stdin, so the command gets none", file=sys.stderr)
         outcome = await Relay(process, is_terminal=is_terminal, has_stdin=has_stdin).run()
@@ -264,13 +264,14 @@ def _reason(error: Exception, program: str) -> str:
     return f"can't start {program!r}: {text}" if _OS_ERROR.search(text) and program not in text else text
 
 
-def _status_of(error: Exception, cwd: str | None) -> int:
+def _status_of(error: Exception) -> int:
     """The status that a shell would give for a failed start."""
-    found = _OS_ERROR.search(str(error))
-    is_about_cwd = cwd is not None and f" in {cwd!r}" in str(error)
-    if found is None or is_about_cwd or not isinstance(error, OperationFailed):
-        return STATUS_OF_OUR_OWN
-    return _STATUS_OF_ERRNO.get(int(found[1]), STATUS_OF_OUR_OWN)
+    if isinstance(error, SpawnError):
+        number = error.errno if error.stage == "exec" else None
+    else:
+        found = _OS_ERROR.search(str(error)) if isinstance(error, OperationFailed) else None
+        number = int(found[1]) if found is not None else None
+    return _STATUS_OF_ERRNO.get(number, STATUS_OF_OUR_OWN) if number is not None else STATUS_OF_OUR_OWN
 
 
 def _fail(problem: str, status: int = STATUS_OF_OUR_OWN) -> int:

@@ -128,9 +128,12 @@ class Box:
         `arg0` is what the program sees as its own name. With `keep_alive` the process
         outlives this connection.
 
-        Returns once the program runs, or raises: OperationFailed when it can't be started,
-        ProcessExists, CapabilityMissing and TypeError or ValueError before anything is
-        sent. When cancelled or timed out, a process that did start is killed, unless an
+        Returns once the program runs, or raises: SpawnError, with an errno, when it can't be
+        started, ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError
+        or ValueError before anything is sent. On a server of the reference protocol the first
+        is OperationFailed and the others InvalidRequest, the classes above them.
+
+        When cancelled or timed out, a process that did start is killed, unless an
         `idempotency_key` was given: then the same call may be made again, and gives the
         process that the first one started. A start that is cut off in the middle is repeated
         and happens once. On a server without idempotency it may raise ConnectionLost instead,
@@ -171,7 +174,8 @@ class Box:
         Its output begins after the event numbered `after_seq`, see `Process.read_seq`, or at
         its beginning; where the server has dropped some of it, readers get OutputGap. A process
         that has a handle here already gives that one, at its own position. `aclose` leaves an
-        attached process alone. Raises InvalidRequest when the session has no such process.
+        attached process alone. Raises UnknownProcess when the session has no such process, or
+        InvalidRequest, the class above it, on a server of the reference protocol.
         """
         known = self._handles.get(process_id)
         inbox = self._connection.find_inbox(process_id)

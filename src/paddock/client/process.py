@@ -89,7 +89,8 @@ class Process:
     As a context manager it kills the process at the end of the block if it still runs. A
     handle that is let go of does not end its process.
 
-    Methods that talk to the server raise ProcessLost for a process that is lost.
+    Methods that talk to the server raise ProcessLost for a process that is lost, and
+    UnknownProcess for one that the server has forgotten, a while after it closed.
     """
 
     def __init__(self, connection: Connection, inbox: Inbox, session: Session, *, stdin: bool) -> None:
@@ -225,7 +226,7 @@ class Process:
         """Write to stdin or the terminal; returns when the server has taken all of it.
 
         That may take as long as the process does not read. Writes of several tasks do not
-        mix. Raises StdinClosed and UnknownProcess; when it fails or is cancelled, a part
+        mix. Raises StdinClosed; when it fails or is cancelled, a part
         may have been written. A connection that is lost meanwhile and made again is no failure:
         every byte is written once.
         """
@@ -278,7 +279,11 @@ class Process:
             await self._connection.slow_result(answer, Empty, self._inbox.waiting())
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Set the window size of the terminal, which sends SIGWINCH to the foreground job."""
+        """Set the window size of the terminal, which sends SIGWINCH to the foreground job.
+
+        Nothing happens after the end. Raises NotATerminal for a process that runs on pipes,
+        CapabilityMissing if the server can't.
+        """
         require(self._session.environment, "processResize", "resize a terminal")
         params = ResizeParams(process_id=self.process_id, rows=rows, cols=cols)
         await self._request("process/resize", params, Empty)

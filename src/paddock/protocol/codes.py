@@ -1,15 +1,36 @@
-"""Error codes <-> exceptions: the one translation point between the wire and Python."""
+"""Errors of the wire <-> exceptions: the one translation point between the two.
+
+A code says what kind of error it is, which is all that the reference protocol tells.
+Clients that asked for extensions also get the error's name and its particulars in `data`,
+so that they raise the very exception that the server raised.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 from paddock.errors import (
+    ExecForbidden,
+    ForeignSession,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
+    NotATerminal,
     NotFound,
     OperationFailed,
+    ProcessExists,
     RequestError,
     SessionAttached,
+    SpawnerLost,
+    SpawnError,
+    StdinClosed,
+    StdinFull,
+    TooManyProcesses,
+    TooManyWaits,
+    UnknownProcess,
+    UnknownSession,
 )
 
 INVALID_REQUEST = -32600
@@ -33,6 +54,41 @@ CODES = tuple(code for code, _ in TABLE)
 """Every code that this server answers with."""
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An exception with a name of its own on the wire, and its particulars there -> its attributes."""
+
+    name: str
+    kind: type[RequestError]
+    particulars: Mapping[str, str] = field(default_factory=dict)
+
+
+_PROCESS = {"processId": "process_id"}
+_SESSION = {"sessionId": "session_id"}
+_LIMIT = {"limit": "limit"}
+_EXEC = {"kind": "kind", "setting": "setting"}
+_SPAWN = {name: name for name in ("stage", "errno", "program", "cwd", "flaw")}
+
+NAMED: tuple[Named, ...] = (
+    Named("unknownProcess", UnknownProcess, _PROCESS),
+    Named("processExists", ProcessExists, _PROCESS),
+    Named("tooManyProcesses", TooManyProcesses, _LIMIT),
+    Named("tooManyWaits", TooManyWaits, _LIMIT),
+    Named("stdinClosed", StdinClosed, _PROCESS),
+    Named("stdinFull", StdinFull, _PROCESS),
+    Named("notATerminal", NotATerminal, _PROCESS),
+    Named("execForbidden", ExecForbidden, _EXEC),
+    Named("unknownSession", UnknownSession, _SESSION),
+    Named("foreignSession", ForeignSession, _SESSION),
+    Named("spawnError", SpawnError, _SPAWN),
+    Named("spawnerLost", SpawnerLost),
+)
+"""Every exception that a caller can act on in a way that its code does not tell."""
+
+_NAMED_BY_KIND = {named.kind: named for named in NAMED}
+_NAMED_BY_NAME = {named.name: named for named in NAMED}
+
+
 def code_of(error: RequestError) -> int:
     """The wire code of an error; what has no code of its own is an internal error."""
     for code, kind in TABLE:
@@ -41,9 +97,35 @@ def code_of(error: RequestError) -> int:
     return INTERNAL_ERROR
 
 
-def error_for(code: int, message: str) -> RequestError:
+def data_of(error: RequestError) -> dict[str, Any] | None:
+    """Name and particulars of an error that has a name."""
+    named = _NAMED_BY_KIND.get(type(error))
+    if named is None:
+        return None
+    return {"name": named.name} | {
+        particular: getattr(error, attribute) for particular, attribute in named.particulars.items()
+    }
+
+
+def error_for(code: int, message: str, data: Any = None) -> RequestError:
     """The exception that a client raises for an error response. An unknown code stays visible in the text."""
     for known, kind in TABLE:
         if code == known:
-            return kind(message)
+            return _named_error(kind, message, data) or kind(message)
     return RequestError(f"{message} (error code {code})")
+
+
+def _named_error(family: type[RequestError], message: str, data: Any) -> RequestError | None:
+    """The exception that `data` names, if it makes sense: other servers may say anything there."""
+    named = _NAMED_BY_NAME.get(str(data.get("name"))) if isinstance(data, dict) else None
+    if named is None or not issubclass(named.kind, family):
+        return None
+    if not named.particulars:
+        return named.kind(message)
+    try:
+        error = named.kind(**{attribute: data[name] for name, attribute in named.particulars.items()})
+        # Particulars of the wrong type show when the text is made.
+        str(error)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return error

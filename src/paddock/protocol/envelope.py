@@ -14,7 +14,7 @@ from msgspec import DecodeError, Raw, Struct, json, structs
 from paddock.errors import MalformedMessage, RequestError
 from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
-from paddock.protocol.codes import INVALID_REQUEST, code_of
+from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
 from paddock.protocol.process import OutputEvent
 
 RequestId = int | str
@@ -101,9 +101,10 @@ class _ResultEnvelope(Struct, frozen=True):
     result: Any
 
 
-class _ErrorBody(Struct, frozen=True):
+class _ErrorBody(Struct, frozen=True, omit_defaults=True):
     code: int
     message: str
+    data: Any = None
 
 
 class _ErrorEnvelope(Struct, frozen=True):
@@ -140,9 +141,12 @@ def write_result(request_id: RequestId, result: Any) -> bytes:
     return write_json(_ResultEnvelope(request_id, result))
 
 
-def write_error(request_id: RequestId, error: RequestError) -> bytes:
-    """The bytes of a bad answer. Undecodable bytes of a path in its text are replaced."""
-    return _write_error(request_id, code_of(error), str(error))
+def write_error(request_id: RequestId, error: RequestError, *, has_extensions: bool = False) -> bytes:
+    """The bytes of a bad answer, with the error's name for a client that has extensions.
+
+    Undecodable bytes of a path in its text are replaced.
+    """
+    return _write_error(request_id, code_of(error), str(error), data_of(error) if has_extensions else None)
 
 
 def write_malformed(problem: str) -> bytes:
@@ -150,9 +154,14 @@ def write_malformed(problem: str) -> bytes:
     return _write_error(UNREADABLE_ID, INVALID_REQUEST, problem)
 
 
-def _write_error(request_id: RequestId, code: int, text: str) -> bytes:
-    printable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return write_json(_ErrorEnvelope(_ErrorBody(code, printable), request_id))
+def _write_error(request_id: RequestId, code: int, text: str, data: dict[str, Any] | None = None) -> bytes:
+    if data is not None:
+        data = {name: _printable(value) if type(value) is str else value for name, value in data.items()}
+    return write_json(_ErrorEnvelope(_ErrorBody(code, _printable(text), data), request_id))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class ServerMessage(Struct, frozen=True):

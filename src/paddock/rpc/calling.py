@@ -104,7 +104,8 @@ class CallingConnection:
         if method is None:
             return None
         if message.error is not None:
-            return Failed(message.id, error_for(message.error.code, message.error.message))
+            error = message.error
+            return Failed(message.id, error_for(error.code, error.message, error.data))
         return Answered(message.id, _decode(_RESULTS[method], message.result, method))
 
 

@@ -215,7 +215,7 @@ class ClientConnection:
             result, then = result.outcome, result.action
         refusal = error or result
         if isinstance(refusal, RequestError):
-            self._link.send(write_error(call.id, refusal))
+            self._link.send(write_error(call.id, refusal, has_extensions=self.has_extensions))
             self._refused(call.id, call.method.name, code_of(refusal), str(refusal), call.subject)
         elif error is None:
             self._link.send(write_result(call.id, result))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 
 import pytest
 
 import paddock
+from paddock import errors
 
 
 def test_every_public_name_can_be_loaded() -> None:
@@ -16,6 +19,19 @@ def test_every_public_name_can_be_loaded() -> None:
 
 def test_the_lazy_names_are_the_public_ones() -> None:
     assert set(paddock.__all__) == {*paddock._HOME_OF, "__version__"}
+
+
+def test_every_exception_that_the_public_names_promise_is_public() -> None:
+    promised = set()
+    for name in paddock.__all__:
+        public = getattr(paddock, name)
+        members = vars(public).values() if inspect.isclass(public) else ()
+        for documented in (public, *members):
+            promised |= set(re.findall(r"[A-Z]\w+", inspect.getdoc(documented) or ""))
+    exceptions = {name for name, kind in inspect.getmembers(errors, inspect.isclass)}
+
+    assert promised & exceptions - {"PaddockError"} > {"StdinClosed", "NotATerminal", "SpawnError"}
+    assert promised & exceptions <= set(paddock.__all__)
 
 
 def test_a_name_that_does_not_exist_is_an_ordinary_attribute_error() -> None:

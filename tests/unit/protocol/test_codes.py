@@ -8,7 +8,7 @@ import pytest
 
 from paddock import errors
 from paddock.protocol import codes
-from paddock.protocol.codes import code_of, error_for
+from paddock.protocol.codes import code_of, data_of, error_for
 
 CODES = [
     codes.INVALID_REQUEST,
@@ -45,6 +45,62 @@ def test_an_unknown_code_stays_visible() -> None:
 )
 def test_exceptions_have_the_code_of_their_kind(error: errors.RequestError, code: int) -> None:
     assert code_of(error) == code
+
+
+NAMED_ERRORS = (
+    errors.UnknownProcess("p"),
+    errors.ProcessExists("p"),
+    errors.TooManyProcesses(3),
+    errors.TooManyWaits(3),
+    errors.StdinClosed("p"),
+    errors.StdinFull("p"),
+    errors.NotATerminal("p"),
+    errors.ExecForbidden("direct", "allow_direct_exec"),
+    errors.UnknownSession("s"),
+    errors.ForeignSession("s"),
+    errors.SpawnError("exec", 2, "x", "/"),
+    errors.SpawnError("request", 22, "x", "/", "argument 1 contains a NUL byte"),
+    errors.SpawnerLost("gone"),
+)
+
+
+@pytest.mark.parametrize("error", NAMED_ERRORS, ids=lambda error: type(error).__name__)
+def test_a_named_error_arrives_as_it_was_raised(error: errors.RequestError) -> None:
+    received = error_for(code_of(error), str(error), data_of(error))
+
+    assert type(received) is type(error)
+    assert vars(received) == vars(error)
+    assert str(received) == str(error)
+
+
+def test_every_named_error_is_tested() -> None:
+    assert {type(error) for error in NAMED_ERRORS} == {named.kind for named in codes.NAMED}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        "stdinClosed",
+        {},
+        {"name": "stdinClosed"},
+        {"name": ["stdinClosed"], "processId": "p"},
+        {"name": "somethingElse", "processId": "p"},
+        {"name": "spawnError", "stage": "exec", "errno": 2, "program": "x", "cwd": "/", "flaw": None},
+    ],
+)
+def test_data_that_makes_no_sense_leaves_the_class_of_the_code(data: object) -> None:
+    received = error_for(codes.INVALID_REQUEST, "no", data)
+
+    assert type(received) is errors.InvalidRequest
+    assert str(received) == "no"
+
+
+@pytest.mark.parametrize("number", ["2", 2**40, None])
+def test_particulars_of_the_wrong_type_leave_the_class_of_the_code(number: object) -> None:
+    data = {"name": "spawnError", "stage": "exec", "errno": number, "program": "x", "cwd": "/", "flaw": None}
+
+    assert type(error_for(codes.INTERNAL_ERROR, "no", data)) is errors.OperationFailed
 
 
 def test_the_drawn_tree_names_every_exception() -> None:

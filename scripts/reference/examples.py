@@ -133,6 +133,7 @@ CONVERSATION = (
         error={
             "code": -32600,
             "message": "unknown process id 'dog': never started here, or forgotten after it closed",
+            "data": {"name": "unknownProcess", "processId": "dog"},
         },
     ),
     Example(

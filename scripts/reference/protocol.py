@@ -76,11 +76,14 @@ that are not extensions, in order. A *path* is an absolute path or a `file:` URI
 of the request. *base64* is standard base64 with padding.
 
 How requests are scheduled: ordinary ones run concurrently up to a bound and wait in order beyond it;
-*control* requests have a lane of their own. A request about a process that is being started waits for it,
-or is queued behind the start. With `concurrent_requests = 1` everything runs in the order of arrival."""
+*control* requests have a lane of their own. `process/wait` and `process/read` are parked while they wait for
+something to happen: they do not count, and too many of them are refused. A request about a process that is
+being started waits for it, or is queued behind the start. With `concurrent_requests = 1` everything runs in
+the order of arrival."""
 
 LIMITS_OF_SETTINGS = (
     "concurrent_requests",
+    "max_parked_requests",
     "queued_requests",
     "max_processes_per_connection",
     "retained_output_bytes_per_process",
@@ -163,7 +166,7 @@ def _purpose(method: Method) -> str:
     users = [other for other in METHODS.values() if other.params is method.params]
     if len(users) == 1:
         return _text(method.params)
-    return paragraphs(handler_table()[method.name])[0]
+    return summary(handler_table()[method.name])
 
 
 def _notification(name: str, kind: type[structure.Result], note: str) -> str:

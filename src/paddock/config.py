@@ -88,7 +88,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Live processes of one session; one that has ended counts for as long as others of its group live."""
 
     retained_output_bytes_per_process: Annotated[int, Meta(ge=4 * KIB, le=1024 * MIB)] = 1 * MIB
-    """Output kept for a reader that comes back; stdout and stderr share it."""
+    """Output of one process kept for readers that come later: the first half of this, never dropped, and
+    the newest of what came after it. stdout and stderr share it in the order of their output, so the one
+    that writes more displaces the other."""
 
     closed_process_ttl_s: Seconds = 30.0
     """How long a closed process and its output can still be asked for."""

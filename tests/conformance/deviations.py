@@ -2,7 +2,8 @@
 
 Each entry names the recorded steps that do not hold, the steps that hold in
 their place, and why. Whatever is not listed here must happen as recorded, and an
-entry whose recorded steps hold after all is an error: the tests see to both.
+entry whose recorded steps hold after all is an error: the tests see to both. For
+people, and with what no recording shows, it is docs/explanation/compatibility.md.
 """
 
 from __future__ import annotations

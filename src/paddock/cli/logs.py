@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Print the output of a process, running or ended, that its server retains: the head and
-the newest tail. Its stdout, or the output of its terminal, comes out on stdout, its
-stderr on stderr. What was dropped is said on stderr, in its place.
+the newest tail of stdout and stderr together. Its stdout, or the output of its
+terminal, comes out on stdout, its stderr on stderr. What was dropped is said on stderr,
+in its place.
 """
 
 EXAMPLES = """\

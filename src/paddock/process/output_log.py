@@ -3,7 +3,9 @@
 An `OutputLog` numbers every event of a process from 1, keeps the head and the
 newest tail of its output within a bound, and says what it dropped, so that a
 reader which comes back can ask for "everything after 41" and learn whether
-anything was lost. It does no I/O and never blocks.
+anything was lost. The streams of a process share the bound and the order: head and
+tail are those of all its output together, and a stream that writes much displaces the
+other from the tail. It does no I/O and never blocks.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ class OutputLog:
         return Reading(chunks, next_seq, self._gap_within(after_seq, next_seq))
 
     def kept(self, stream: Stream) -> Kept:
-        """Head and tail of one stream, joined, and how much is missing between them."""
+        """What head and tail hold of one stream, joined, and how much of it was dropped between them."""
         data = b"".join(chunk.data for chunk in self._after(0) if chunk.stream is stream)
         return Kept(data, self._dropped_bytes.get(stream, 0))
 

@@ -399,7 +399,10 @@ class OmittedBytes(Result, frozen=True, kw_only=True):
 
 
 class SnapshotResult(Result, frozen=True, kw_only=True):
-    """Head and tail of everything the process wrote."""
+    """What is retained of everything the process wrote: its head and its newest tail.
+
+    Both are those of all output together, so that of one stream no head, or no tail, may be left.
+    """
 
     stdout: bytes
     """What is left of stdout."""
@@ -410,7 +413,7 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     truncated: bool
     """Whether anything is missing."""
     omitted_bytes: OmittedBytes
-    """How much is missing between head and tail."""
+    """How much of each stream was dropped between head and tail."""
     exit_code: int | None
     running: bool
 

@@ -216,7 +216,12 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
 
 
 def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty | Coroutine[Any, Any, Empty]:
-    """The end of input, after everything that was written before; on a terminal its character for that."""
+    """The end of input, after everything that was written before.
+
+    A terminal has no end. It gets its end-of-file character, twice in the middle of a line, and once more
+    should a program switch canonical mode off later, as shells do that edit their lines. It ends the input
+    of whoever reads then; a program that edits lines takes it for the end on an empty line only.
+    """
     entry = connection.session_of(params.session_id).get(params.process_id)
     entry.managed.end_stdin()
     return _when_started(entry) if entry.is_starting else EMPTY

@@ -15,8 +15,12 @@ def open_descriptors(pid: int | str = "self") -> int:
 
 
 def children_of(pid: int) -> list[int]:
-    """The direct children of a process."""
-    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in _children_of_thread(task)]
+    """The direct children of a process; none when it has ended."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [child for task in tasks for child in _children_of_thread(task)]
 
 
 def _children_of_thread(task: Path) -> list[int]:
@@ -32,11 +36,16 @@ def descendants_of(pid: int) -> list[int]:
     found = []
     for child in children_of(pid):
         found.append(child)
-        try:
-            found.extend(descendants_of(child))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+        found.extend(descendants_of(child))
     return found
+
+
+def command_of(pid: int) -> str:
+    """The name of the program that a process runs, cut to 15 bytes (proc(5)); empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 @contextmanager

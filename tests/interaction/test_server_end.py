@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from tests.processes import descendants_of, has_ended, watched
+from tests.processes import command_of, descendants_of, has_ended, watched
 
 PATIENCE_S = 30
 
@@ -119,7 +119,7 @@ def test_closed_standard_streams_do_not_matter() -> None:
         try:
             spawners: list[int] = []
             while not spawners and process.poll() is None:
-                spawners = [pid for pid in descendants_of(process.pid) if "spawner" in command_of(pid)]
+                spawners = spawners_of(process.pid)
             process.terminate()
 
             assert process.wait(PATIENCE_S) == 0
@@ -132,7 +132,7 @@ def test_a_lost_spawner_ends_the_server_with_an_error() -> None:
         client = Client(connection)
         client.start("p", STUBBORN)
         client.wait_for_output("p")
-        (spawner,) = [pid for pid in descendants_of(process.pid) if "spawner" in command_of(pid)]
+        (spawner,) = spawners_of(process.pid)
 
         os.kill(spawner, signal.SIGKILL)
 
@@ -141,8 +141,9 @@ def test_a_lost_spawner_ends_the_server_with_an_error() -> None:
         assert "spawner" in process.stderr.read()
 
 
-def command_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text()
+def spawners_of(pid: int) -> list[int]:
+    """The spawners below a server: one, once it has started."""
+    return [child for child in descendants_of(pid) if command_of(child) == "paddock-spawner"]
 
 
 @pytest.mark.parametrize(

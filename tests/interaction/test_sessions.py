@@ -156,7 +156,7 @@ async def test_a_session_that_is_being_ended_cannot_be_resumed(tmp_path: Path) -
 
 
 async def test_a_connection_that_has_gone_silent_is_noticed_and_its_session_resumed() -> None:
-    async with served(ping_interval_s=0.1, ping_timeout_s=0.2) as server:
+    async with served(ping_interval_s=0.5, ping_timeout_s=1.0) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         writer.write(UPGRADE)
         await reader.readuntil(b"\r\n\r\n")

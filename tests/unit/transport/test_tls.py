@@ -90,7 +90,7 @@ async def test_a_peer_that_does_not_finish_the_tls_handshake_is_dropped(beginnin
 
 
 async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -> None:
-    listener = await _listen(Doorman(), handshake_timeout_s=1.0)
+    listener = await _listen(Doorman(), handshake_timeout_s=2.0)
     host, port = listener.url.removeprefix("wss://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
     writer.write(b"GET / HTTP/1.1\r\nHost: te")

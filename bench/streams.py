@@ -8,6 +8,7 @@ import pty
 import time
 from base64 import b64encode
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 from bench.client import Client, frame_head, start_request
@@ -23,6 +24,9 @@ BARE_PIPE_BYTES = MIB
 
 DD = "/bin/dd"
 CHUNK = b'"chunk":"'
+ACCEPTED = b'"accepted"'
+EXITED = b'"process/exited"'
+CLOSED = b'"process/closed"'
 
 
 class Output(Row):
@@ -92,6 +96,7 @@ class Input(Row):
         self._chunk = b64encode(self._data)
         count = f"count={self.writes}"
         self._argv = [DD, "of=/dev/null", f"bs={BLOCK_BYTES}", count, "iflag=fullblock", "status=none"]
+        self._requests = [self._request(number) for number in range(self.writes)]
 
     def measure(self, contender: Contender) -> Sequence[float]:
         with contender.server.connect() as client:
@@ -116,24 +121,25 @@ class Input(Row):
 
     def _write_all(self, client: Client) -> None:
         sent = answered = 0
-        has_exited = False
-        while not has_exited:
-            while sent < self.writes and sent - answered < WRITES_IN_FLIGHT:
-                self._write(client, sent)
-                sent += 1
-            for message in client.messages():
-                if message.method == "process/exited":
-                    has_exited = True
-                elif message.id is not None:
+        while True:
+            room = min(self.writes, answered + WRITES_IN_FLIGHT) - sent
+            if room:
+                client.send(*chain.from_iterable(self._requests[sent : sent + room]))
+                sent += room
+            for begin, end in client.receive():
+                if client.buffer.find(ACCEPTED, begin, end) >= 0:
                     answered += 1
-                    if b"accepted" not in (result := bytes(message.result)):
-                        raise BenchError(f"a write was not accepted: {result.decode()}")
+                elif client.buffer.find(EXITED, begin, end) >= 0:
+                    return
+                else:
+                    raise BenchError(f"a write was not accepted: {client.buffer[begin:end].decode()}")
 
-    def _write(self, client: Client, number: int) -> None:
+    def _request(self, number: int) -> tuple[bytes, bytes, bytes]:
+        """A write in parts: the chunk is one for all, so that it stays in the processor's cache."""
         head = b'{"id":%d,"method":"process/write","params":{"processId":"p","chunk":"' % (number + 2)
         tail = b'","writeId":"w%d"}}' % number
         length = len(head) + len(self._chunk) + len(tail)
-        client.send(frame_head(length) + head, self._chunk, tail)
+        return frame_head(length) + head, self._chunk, tail
 
 
 def _payload_until_closed(client: Client) -> int:
@@ -147,5 +153,5 @@ def _payload_until_closed(client: Client) -> int:
                 at += len(CHUNK)
                 stop = buffer.find(b'"', at, end)
                 total += (stop - at) // 4 * 3 - buffer.count(b"=", stop - 2, stop)
-            elif buffer.find(b'"process/closed"', begin, end) >= 0:
+            elif buffer.find(CLOSED, begin, end) >= 0:
                 return total

@@ -274,11 +274,16 @@ class ManagedProcess:
         if self._inlet is not None:
             self._inlet.end()
 
+    def _flush_stdin(self) -> None:
+        if self._inlet is not None:
+            self._inlet.flush()
+
     def resize(self, size: TerminalSize) -> None:
         """Set the window size; nothing happens after the end. Raises NotATerminal."""
         if not self.description.is_terminal:
             raise NotATerminal(self.description.process_id)
         if any(not outlet.is_ended for outlet in self._outlets):
+            self._flush_stdin()
             resize_terminal(self._window_fd, size)
 
     @property
@@ -291,7 +296,8 @@ class ManagedProcess:
     # --- the end ------------------------------------------------------------
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group; nothing happens when nobody is left."""
+        """Send a signal to the group, after the input before it; nothing happens when nobody is left."""
+        self._flush_stdin()
         if self._group is not None:
             self._group.signal(number)
 

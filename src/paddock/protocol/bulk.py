@@ -10,8 +10,8 @@ to the ordinary way.
 from __future__ import annotations
 
 import binascii
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pybase64 import b64decode, b64encode
 
 BULK_BYTES = 1024
@@ -25,14 +25,17 @@ _MARK = b"<bulk\x7f>"
 MARK = _MARK.decode()
 """What stands in place of a lifted chunk. It is not base64, so no honest chunk looks like it."""
 
+# Symbols whose low four, or two, bits are zero: what may stand before two signs of padding, or one.
+_LAST_BEFORE_TWO = b"AQgw"
+_LAST_BEFORE_ONE = b"AEIMQUYcgkosw048"
+
 
 def splice(message: bytes, chunk: bytes) -> bytes:
     """Put `chunk` into a message that ends with an empty chunk and two braces: `…"chunk":""}}`."""
     return b"".join((message[:-3], b64encode(chunk), message[-3:]))
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(Struct, frozen=True):
     """A message without its chunk, which is replaced by `MARK`, and the chunk."""
 
     rest: bytes
@@ -50,16 +53,18 @@ def lift(message: bytes) -> Lifted | None:
         return None
     rest = b"".join((message[:start], _MARK, message[end:]))
     # A message that holds the mark itself could pass something else off as its chunk.
-    if rest.count(_MARK) != 1:
+    if rest.count(_MARK) != 1 or not is_canonical(message[end - 4 : end]):
         return None
-    encoded = message[start:end]
     try:
-        chunk = b64decode(encoded, validate=True)
+        return Lifted(rest, b64decode(memoryview(message)[start:end], validate=True))
     except binascii.Error:
         return None
-    return Lifted(rest, chunk) if is_canonical(encoded) else None
 
 
 def is_canonical(encoded: bytes) -> bool:
-    """Whether the bits that padding leaves over are zero (RFC 4648, section 3.5)."""
-    return not encoded.endswith(b"=") or b64encode(b64decode(encoded[-4:])) == encoded[-4:]
+    """Whether the bits that padding leaves over are zero (RFC 4648, 3.5). The last four symbols tell."""
+    if not encoded.endswith(b"="):
+        return True
+    if encoded.endswith(b"=="):
+        return encoded[-3:-2] in _LAST_BEFORE_TWO
+    return encoded[-2:-1] in _LAST_BEFORE_ONE

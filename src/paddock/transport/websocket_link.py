@@ -9,7 +9,6 @@ extensions, no subprotocols. The handshake is the business of `websocket`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
+from paddock.transport.burst import Burst, Message
 from paddock.transport.delivery import Delivery, Farewell
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
@@ -36,6 +36,13 @@ _NO_CLOSE_CODE: Final = 1005
 _READ_BYTES: Final = 128 * 1024
 """What one turn of the loop takes from one peer: the parser's own buffer grows to megabytes, and every
 message in it would be answered before anybody else's."""
+
+_BULK_READ_BYTES: Final = 4 * _READ_BYTES
+"""The same from a peer whose last read held few and large messages: they are bulk data, whose bytes cost
+little, and the fewer the turns, the fewer the system calls."""
+
+_BULK_MESSAGE_BYTES: Final = 16 * 1024
+"""From this size on, messages are large; a read of fewer than four of them tells nothing."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((1000, 1001, _NO_CLOSE_CODE))
 
@@ -62,7 +69,9 @@ class WebSocketLink(WSListener, Link):
         self._started = started
         self._ws: WSTransport
         self._stream: asyncio.Transport
-        self.burst: _Burst
+        self.burst = Burst(self._send_message, self._send_frames)
+        self.messages_taken = 0
+        """How many messages, or parts of one, have come so far."""
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
@@ -74,7 +83,7 @@ class WebSocketLink(WSListener, Link):
     @property
     def buffered_bytes(self) -> int:
         """See `Link`."""
-        return self._stream.get_write_buffer_size()
+        return self.burst.held_bytes + self._stream.get_write_buffer_size()
 
     @property
     def descriptor(self) -> int:
@@ -82,12 +91,10 @@ class WebSocketLink(WSListener, Link):
         fd: int = self._stream.get_extra_info("socket").fileno()
         return fd
 
-    def send(self, message: bytes | bytearray) -> None:
+    def send(self, message: Message) -> None:
         """See `Link`."""
-        # A send that failed is reported in a later turn of the loop; until then the transport would complain.
-        if self._delivery.is_open and not self._stream.is_closing():
-            self.burst.sending()
-            self._ws.send(_TEXT, message)
+        if self._delivery.is_open:
+            self.burst.send(message)
 
     def pause_reading(self) -> None:
         """See `Link`."""
@@ -103,6 +110,7 @@ class WebSocketLink(WSListener, Link):
         if not self._delivery.is_open:
             return
         self._delivery.stop()
+        self.burst.flush()
         self._ws.send_close(WSCloseCode.OK)
         # The peer's answer has to be read even if the owner had paused reading.
         self._stream.resume_reading()
@@ -113,6 +121,7 @@ class WebSocketLink(WSListener, Link):
         self._delivery.stop()
         # asyncio's transports cannot be aborted once they are gone.
         if not self._delivery.is_finished:
+            self.burst.flush()
             self._stream.abort()
 
     # ------------------------------------------------------------------ for picows
@@ -122,7 +131,6 @@ class WebSocketLink(WSListener, Link):
         self.is_connected = True
         self._ws = transport
         self._stream = transport.underlying_transport
-        self.burst = _Burst(self._stream.get_extra_info("socket"))
         scheme = "ws" if self._stream.get_extra_info("ssl_object") is None else "wss"
         self.peer = f"{scheme} {address_text(self._stream.get_extra_info('peername'))}"
         self._stream.set_protocol(_Tap(self._stream, self, transport, self._heartbeat))
@@ -137,6 +145,7 @@ class WebSocketLink(WSListener, Link):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """Hand a whole message up; leave the rest to the slow path."""
+        self.messages_taken += 1
         kind = frame.msg_type
         if (
             (kind is _TEXT or kind is _BINARY)
@@ -197,6 +206,17 @@ class WebSocketLink(WSListener, Link):
 
     # ------------------------------------------------------------------ inside
 
+    # A send that failed is reported in a later turn of the loop; until then the transport would complain.
+
+    def _send_message(self, message: Message) -> None:
+        if not self._stream.is_closing():
+            self._ws.send(_TEXT, message)
+
+    def _send_frames(self, frames: bytes) -> None:
+        # When picows finds a violation, it sends a close frame at once, and nothing may follow that.
+        if not (self._stream.is_closing() or self._ws.is_close_frame_sent):
+            self._stream.write(frames)
+
     def _reopen(self) -> None:
         self._heartbeat.heard = True
         self._stream.resume_reading()
@@ -220,6 +240,7 @@ class WebSocketLink(WSListener, Link):
             case WSMsgType.PING:
                 # A peer that pings and does not read must not make the queue grow for ever.
                 if self.buffered_bytes <= self._limits.write_high_water_bytes:
+                    self.burst.flush()
                     self._ws.send_pong(frame.get_payload_as_bytes())
             case WSMsgType.CLOSE:
                 self._take_close(frame.get_payload_as_bytes())
@@ -250,6 +271,7 @@ class WebSocketLink(WSListener, Link):
             fault = ConnectionLost(f"{self.peer} closed the connection with code {code} {reason}".rstrip())
         self._delivery.stop(fault)
         if not self._ws.is_close_frame_sent:
+            self.burst.flush()
             self._ws.send_close(WSCloseCode.OK)
         self._ws.disconnect()
         self._farewell.begin()
@@ -309,43 +331,6 @@ class _Heartbeat:
             self._silent()
 
 
-class _Burst:
-    """Lets the answers to messages that came together leave together.
-
-    TCP_NODELAY sends each message in a packet of its own, which is right for one
-    and wasteful for many. While one read is being parsed, the first message leaves at
-    once and the rest wait, corked in the kernel (tcp(7)), for the end of the parse.
-    """
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._is_parsing = False
-        self._sent = 0
-
-    def begin(self) -> None:
-        """A read is about to be parsed."""
-        self._is_parsing = True
-        self._sent = 0
-
-    def sending(self) -> None:
-        """A message is about to be sent."""
-        if self._is_parsing:
-            self._sent += 1
-            if self._sent == 2:
-                self._cork(True)
-
-    def end(self) -> None:
-        """The read is parsed: what was held back leaves."""
-        self._is_parsing = False
-        if self._sent >= 2:
-            self._cork(False)
-
-    def _cork(self, is_corked: bool) -> None:
-        # The connection may have been dropped by what was parsed.
-        with contextlib.suppress(OSError):
-            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
-
-
 class _Tap(asyncio.BufferedProtocol):
     """Stands between the socket and picows' parser to see what picows does not report.
 
@@ -367,19 +352,25 @@ class _Tap(asyncio.BufferedProtocol):
         self._link = link
         self._ws = ws
         self._heartbeat = heartbeat
+        self._read_bytes = _READ_BYTES
 
     def get_buffer(self, sizehint: int) -> Buffer:
         """Let the parser read straight into its own buffer, as much as is fair to other connections."""
-        return memoryview(self._parser.get_buffer(sizehint))[:_READ_BYTES]
+        return memoryview(self._parser.get_buffer(sizehint))[: self._read_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse, which calls the link per frame, then look for a violation."""
         self._heartbeat.heard = True
-        self._link.burst.begin()
+        link = self._link
+        taken = link.messages_taken
+        if not self._ws.is_client_side:
+            link.burst.begin()
         self._parser.buffer_updated(nbytes)
-        self._link.burst.end()
+        link.burst.end()
+        is_bulk = nbytes >= _BULK_MESSAGE_BYTES * max(4, link.messages_taken - taken)
+        self._read_bytes = _BULK_READ_BYTES if is_bulk else _READ_BYTES
         if self._ws.is_close_frame_sent:
-            self._link.parsed()
+            link.parsed()
         # When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
         # descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
         try:
@@ -388,7 +379,7 @@ class _Tap(asyncio.BufferedProtocol):
             # What was parsed has dropped the connection.
             return
         if code:
-            self._link.broken(code)
+            link.broken(code)
 
     def eof_received(self) -> bool | None:
         """End the link; half-open connections have no use here."""

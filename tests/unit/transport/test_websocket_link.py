@@ -131,6 +131,51 @@ async def test_frames_that_come_with_the_handshake_are_delivered(raw_join: RawJo
     assert await server.received(2) == [b"early", b"bird"]
 
 
+# ---------------------------------------------------------------- answers to what came together
+
+
+async def test_answers_pongs_and_the_close_keep_their_order(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+    server.on_message = server.link.send
+    peer.send(frame(TEXT, b"1"), frame(TEXT, b"2"), frame(PING, b"?"), frame(TEXT, b"3"), frame(CLOSE))
+    frames = [await peer.next_frame() for _ in range(5)]
+    assert [opcode for opcode, _ in frames] == [TEXT, TEXT, PONG, TEXT, CLOSE]
+    assert [payload for _, payload in frames[:4]] == [b"1", b"2", b"?", b"3"]
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+async def test_answers_before_the_owner_ends_the_link_still_leave(raw_join: RawJoin, end: str) -> None:
+    server, peer = await raw_join(dataclasses.replace(QUIET, close_timeout_s=0.1))
+
+    def answer(message: bytes) -> None:
+        server.link.send(b"answer to " + message)
+        if message == b"2":
+            getattr(server.link, end)()
+
+    server.on_message = answer
+    peer.send(*(frame(TEXT, b"%d" % number) for number in (1, 2, 3)))
+    assert await peer.next_frame() == (TEXT, b"answer to 1")
+    assert await peer.next_frame() == (TEXT, b"answer to 2")
+    assert b"answer" not in await peer.rest()
+
+
+async def test_nothing_follows_the_close_frame_that_answers_a_violation(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+    server.on_message = server.link.send
+    peer.send(*(frame(TEXT, b"answer") for _ in range(3)), frame(TEXT, b"not masked", is_masked=False))
+    _, close_frame, after = (await peer.rest()).rpartition(bytes([0x80 | CLOSE]))
+    assert close_frame
+    assert b"answer" not in after
+
+
+async def test_large_and_small_messages_in_any_mixture_arrive_whole_and_in_order(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+    sizes = [100_000] * 12 + [10] * 500 + [300_000, 5, 40_000] * 5
+    messages = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+    peer.send(*(frame(TEXT, message) for message in messages))
+    assert await server.received(len(messages)) == messages
+
+
 # ---------------------------------------------------------------- limits and violations
 
 

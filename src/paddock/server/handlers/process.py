@@ -188,9 +188,10 @@ def write(
     if entry is None:
         return _refuse_write(params, "unknownProcess")
     if params.write_id is None or not entry.has_written(params.write_id):
-        if not entry.managed.has_open_stdin:
+        try:
+            entry.managed.write(params.chunk)
+        except StdinClosed:
             return _refuse_write(params, "stdinClosed")
-        entry.managed.write(params.chunk)
         connection.services.metrics.input_bytes += len(params.chunk)
         if params.write_id is not None:
             entry.remember_write(params.write_id)

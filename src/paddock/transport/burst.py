@@ -1,0 +1,86 @@
+"""The answers to messages that came together, on their way out together.
+
+TCP_NODELAY sends each message in a packet of its own, which is right for one and
+wasteful for many: the system call, the packet and the wake-up of the reader cost more
+than the answer did. While one read is being parsed its answers are held back; they
+leave in order, in one piece, when the parse ends or when they have become large. A
+message that is sent at any other time is none of a burst's business.
+
+Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+Message = bytes | bytearray
+
+LARGEST_HELD_BYTES: Final = 8 * 1024
+"""To copy a larger message costs as much as to send it by itself."""
+
+HELD_LIMIT_BYTES: Final = 64 * 1024
+"""What is held back at most, so that the link's own limits see answers that nobody reads."""
+
+_TEXT_FRAME: Final = 0x81
+_LENGTH_FOLLOWS: Final = 126
+
+_SHORT_HEADS: Final = tuple(bytes((_TEXT_FRAME, length)) for length in range(_LENGTH_FOLLOWS))
+
+
+class Burst:
+    """Holds messages back between `begin` and `end`.
+
+    `send` takes a message that leaves by itself, `write` the bytes of several frames.
+    """
+
+    def __init__(self, send: Callable[[Message], None], write: Callable[[bytes], None]) -> None:
+        self.held_bytes = 0
+        """How much waits for the end of the parse."""
+        self._send = send
+        self._write = write
+        self._is_parsing = False
+        self._held: list[bytes] = []
+
+    def begin(self) -> None:
+        """A read is about to be parsed; `end` must follow."""
+        self._is_parsing = True
+
+    def end(self) -> None:
+        """The read is parsed: what was held back leaves."""
+        self._is_parsing = False
+        if self._held:
+            self.flush()
+
+    def send(self, message: Message) -> None:
+        """Send a message, now or together with others of this burst; in order in any case."""
+        length = len(message)
+        if not self._is_parsing:
+            self._send(message)
+        elif length > LARGEST_HELD_BYTES:
+            self.flush()
+            self._send(message)
+        else:
+            # The caller may reuse a bytearray at once; of bytes this is no copy.
+            self._held.append(bytes(message))
+            self.held_bytes += length
+            if self.held_bytes >= HELD_LIMIT_BYTES:
+                self.flush()
+
+    def flush(self) -> None:
+        """Let go of what is held back, so that something else can follow it."""
+        held = self._held
+        if not held:
+            return
+        self._held = []
+        self.held_bytes = 0
+        if len(held) == 1:
+            self._send(held[0])
+        else:
+            self._write(b"".join(part for message in held for part in (_head(len(message)), message)))
+
+
+def _head(length: int) -> bytes:
+    if length < _LENGTH_FOLLOWS:
+        return _SHORT_HEADS[length]
+    return bytes((_TEXT_FRAME, _LENGTH_FOLLOWS)) + length.to_bytes(2, "big")

@@ -1,0 +1,146 @@
+"""The input of a process: order, back-pressure and the end, seen from the other end of a real pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from paddock.process.inlet import GATHERED_BYTES, GATHERED_WRITES, QUEUE_LIMIT_BYTES, Inlet
+
+
+class Pipe:
+    """A pipe whose reading end does not block."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        os.set_blocking(self.writing, False)
+
+    def read(self) -> bytes | None:
+        """What is there now: empty at the end, None if there is nothing yet."""
+        try:
+            return os.read(self.reading, QUEUE_LIMIT_BYTES)
+        except BlockingIOError:
+            return None
+
+    async def read_to_end(self) -> bytes:
+        found = bytearray()
+        while (data := self.read()) != b"":
+            found += data or b""
+            await asyncio.sleep(0)
+        return bytes(found)
+
+    def stop_reading(self) -> None:
+        os.close(self.reading)
+        self.reading = -1
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    if pipe.reading >= 0:
+        pipe.stop_reading()
+
+
+def inlet_of(pipe: Pipe) -> Inlet:
+    return Inlet(pipe.writing, is_terminal=False)
+
+
+async def test_writes_of_one_turn_reach_the_process_together_and_in_order(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    for word in (b"one ", b"two ", b"three"):
+        inlet.write(word)
+    at_once = pipe.read()
+
+    await asyncio.sleep(0)
+
+    assert (at_once, pipe.read()) == (None, b"one two three")
+    inlet.close()
+
+
+async def test_a_large_write_does_not_wait_for_the_end_of_the_turn(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+
+    inlet.write(b"x" * GATHERED_BYTES)
+
+    assert pipe.read()
+    inlet.close()
+
+
+async def test_flush_lets_nothing_overtake_what_was_written(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    inlet.write(b"before the signal")
+
+    inlet.flush()
+
+    assert pipe.read() == b"before the signal"
+    inlet.close()
+    inlet.flush()
+
+
+@pytest.mark.parametrize("count", [1, GATHERED_WRITES, GATHERED_WRITES + 1, 1000])
+async def test_many_small_writes_arrive_whole_before_the_end(pipe: Pipe, count: int) -> None:
+    inlet = inlet_of(pipe)
+    words = [b"%d," % number for number in range(count)]
+    for word in words:
+        inlet.write(word)
+
+    inlet.end()
+
+    assert await pipe.read_to_end() == b"".join(words)
+    assert not inlet.is_open
+
+
+async def test_writes_that_the_pipe_takes_only_in_part_arrive_whole(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    blocks = [bytes([number]) * 70_001 for number in range(50)]
+    for block in blocks:
+        inlet.write(block)
+    had_room = inlet.has_room
+    inlet.end()
+
+    found = await pipe.read_to_end()
+
+    assert not had_room
+    assert found == b"".join(blocks)
+
+
+async def test_writer_that_waits_for_room_gets_it_when_the_process_reads(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    inlet.write(b"x" * (3 * QUEUE_LIMIT_BYTES))
+    waiting = asyncio.create_task(inlet.room())
+    await asyncio.sleep(0)
+    waited = not waiting.done()
+
+    while not waiting.done():
+        pipe.read()
+        await asyncio.sleep(0)
+
+    assert waited
+    assert inlet.has_room
+    inlet.close()
+
+
+async def test_input_that_nobody_can_read_closes_the_inlet(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    pipe.stop_reading()
+
+    inlet.write(b"anybody?")
+    await asyncio.sleep(0)
+
+    assert not inlet.is_open
+    inlet.write(b"nobody")
+
+
+async def test_closing_drops_what_was_gathered(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    inlet.write(b"too late")
+
+    inlet.close()
+    await asyncio.sleep(0)
+
+    assert pipe.read() == b""

@@ -1,4 +1,4 @@
-"""`fs/*`: the parameters of the filesystem methods."""
+"""`fs/*`: the filesystem methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
-from paddock.protocol.structure import Params, Unsigned
+from paddock.protocol.structure import Params, Result, Unsigned
 
 
 class PathParams(Params, frozen=True, kw_only=True):
@@ -117,3 +117,95 @@ class WatchMissingParams(Params, frozen=True, kw_only=True):
     missing: list[HostPath]
     present: HostPath | None = None
     sandbox: SandboxContext | None = None
+
+
+class ReadFileResult(Result, frozen=True, kw_only=True):
+    """The whole content of a file."""
+
+    data_base64: bytes
+
+
+class MetadataResult(Result, frozen=True, kw_only=True):
+    """What a path is. All but `is_symlink` is about what it leads to."""
+
+    is_directory: bool
+    is_file: bool
+    is_symlink: bool
+    """Whether the path itself is a symbolic link."""
+    size: int
+    created_at_ms: int
+    """When it was created; 0 where the file system does not record it."""
+    modified_at_ms: int
+
+
+class DirectoryEntry(Result, frozen=True, kw_only=True):
+    """One name in a directory; a link counts as what it leads to."""
+
+    file_name: str
+    is_directory: bool
+    is_file: bool
+
+
+class ReadDirectoryResult(Result, frozen=True, kw_only=True):
+    """The names in a directory."""
+
+    entries: list[DirectoryEntry]
+    """In no particular order. Links that lead nowhere are left out."""
+
+
+class CanonicalizeResult(Result, frozen=True, kw_only=True):
+    """The path without links and dots."""
+
+    path: str
+
+
+class WalkEntry(Result, frozen=True, kw_only=True):
+    """A file or directory of a tree."""
+
+    path: str
+    kind: Literal["directory", "file"]
+
+
+class WalkError(Result, frozen=True, kw_only=True):
+    """A path that could not be looked at."""
+
+    path: str
+    message: str
+
+
+class WalkResult(Result, frozen=True, kw_only=True):
+    """A tree without its root, nearest entries first."""
+
+    entries: list[WalkEntry]
+    """Sorted by name within each directory."""
+    errors: list[WalkError]
+    """What could not be listed."""
+    truncated: bool
+    """Whether a limit ended the walk."""
+
+
+class OpenResult(Result, frozen=True, kw_only=True):
+    """The file is open."""
+
+    handle_id: str
+
+
+class ReadBlockResult(Result, frozen=True, kw_only=True):
+    """Part of a file."""
+
+    eof: bool
+    """Whether fewer bytes came than were asked for."""
+    chunk: bytes
+
+
+class WatchMissingResult(Result, frozen=True, kw_only=True):
+    """Whether anything is watched for."""
+
+    watching: bool
+    """False if nothing was listed, or something that was listed exists."""
+
+
+class MissingChangedEvent(Result, frozen=True, kw_only=True):
+    """`fs/missingChanged`: a path that was missing has appeared, or `present` has vanished. Sent once."""
+
+    watch_id: int

@@ -79,7 +79,7 @@ _ALL = (
         is_extension=True,
         is_operators=True,
     ),
-    Method("fs/readFile", fs.FollowablePathParams, None, Family.FILESYSTEM),
+    Method("fs/readFile", fs.FollowablePathParams, fs.ReadFileResult, Family.FILESYSTEM),
     Method("fs/writeFile", fs.WriteFileParams, None, Family.FILESYSTEM),
     Method("fs/createDirectory", fs.CreateDirectoryParams, None, Family.FILESYSTEM),
     Method("fs/getMetadata", fs.FollowablePathParams, None, Family.FILESYSTEM),

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from paddock.config import Settings
+from paddock.fs.local import Lanes
 from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
@@ -47,8 +48,9 @@ class Server:
         self.finished = asyncio.Event()
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
+        self._lanes = Lanes()
         self._services = Services(
-            settings, spawner, sessions, handler_table(), self.describe, sessions.metrics
+            settings, spawner, sessions, handler_table(), self.describe, sessions.metrics, self._lanes
         )
         self._sessions = sessions
         self._spawner = spawner
@@ -152,6 +154,7 @@ class Server:
             await connection.aclose()
         await self.quiet()
         journal.info("shutdown: connections closed")
+        await self._lanes.aclose()
         await self._spawner.aclose()
         journal.info("shutdown complete")
 

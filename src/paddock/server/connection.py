@@ -17,6 +17,8 @@ from msgspec import UNSET
 
 from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
+from paddock.fs.local import Lanes, LocalOperations
+from paddock.fs.operations import Operations
 from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.codec import CodecLimits
@@ -27,7 +29,7 @@ from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
-from paddock.server.dispatch import Dispatcher, Then
+from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.metrics import Metrics
 from paddock.server.record import shown_id
 from paddock.server.session import Session, SessionProcess
@@ -57,6 +59,7 @@ class Services:
     handlers: HandlerTable
     describe_server: Callable[[], ServerStatus]
     metrics: Metrics
+    lanes: Lanes
 
 
 class ClientConnection:
@@ -83,6 +86,8 @@ class ClientConnection:
         self.capabilities = ClientCapabilities()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
+        self.files: Operations = LocalOperations(services.lanes)
+        """Where the client's file operations are carried out."""
         self._link = link
         self._on_closed = on_closed
         settings = services.settings
@@ -197,6 +202,7 @@ class ClientConnection:
         """End the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
+        await self.files.aclose()
         for entry in self.unanswered_starts:
             entry.begin_unanswered()
         self.unanswered_starts.clear()
@@ -215,6 +221,8 @@ class ClientConnection:
         if isinstance(refusal, RequestError):
             self._link.send(write_error(call.id, refusal))
             self._refused(call.id, call.method.name, code_of(refusal), str(refusal), call.subject)
+        elif type(result) is Encoded:
+            self._link.send(result.message)
         elif error is None:
             self._link.send(write_result(call.id, result))
         else:

@@ -39,6 +39,12 @@ class Then(Struct, frozen=True):
     action: Callable[[], None]
 
 
+class Encoded(Struct, frozen=True):
+    """A good answer whose message is complete already: it was large, and made in a thread."""
+
+    message: bytes | bytearray
+
+
 class _Queue:
     """One lane: what runs, and what waits for a place."""
 

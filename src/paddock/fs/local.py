@@ -1,0 +1,85 @@
+"""Operations in threads of this process.
+
+Two lanes are shared by all connections: operations that are over at once are never behind
+those that move much data or walk trees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from paddock.fs.handle import HandleTable
+from paddock.fs.lane import Lane
+from paddock.fs.operation import (
+    A,
+    Close,
+    Copy,
+    Operation,
+    ReadBlock,
+    ReadDirectory,
+    Remove,
+    Walk,
+    WriteBlock,
+    WriteFile,
+)
+from paddock.fs.perform import perform
+
+T = TypeVar("T")
+
+QUICK_THREADS = 16
+"""More only help while operations hang; each costs a stack."""
+
+BULK_THREADS = 8
+"""At most so many transfers and walks at once, which is more than the disks of one host are good for."""
+
+SMALL_BYTES = 64 * 1024
+"""Data up to this is read or written among the quick operations."""
+
+_BULK = (Walk, Copy, Remove, ReadDirectory)
+
+
+class Lanes:
+    """The threads of a server. `aclose` must follow."""
+
+    def __init__(self) -> None:
+        self.quick = Lane("paddock-fs-quick", QUICK_THREADS)
+        self.bulk = Lane("paddock-fs-bulk", BULK_THREADS)
+
+    def lane_of(self, operation: Operation[Any]) -> Lane:
+        """Where an operation hinders nobody."""
+        match operation:
+            case ReadBlock(length=length):
+                return self.quick if length <= SMALL_BYTES else self.bulk
+            case WriteFile(data=data) | WriteBlock(data=data):
+                return self.quick if len(data) <= SMALL_BYTES else self.bulk
+            case Close():
+                return self.bulk
+        return self.bulk if isinstance(operation, _BULK) else self.quick
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do something that needs the processor for long, among the bulky operations."""
+        return await self.bulk.submit(work)
+
+    async def aclose(self) -> None:
+        """Finish what is under way and end the threads. Bounded."""
+        await asyncio.gather(self.quick.aclose(), self.bulk.aclose())
+
+
+class LocalOperations:
+    """Operations with their own open files, in shared threads."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._handles = HandleTable()
+
+    async def perform(self, operation: Operation[A]) -> A:
+        """Carry one operation out. Raises RequestError."""
+        return await self._lanes.lane_of(operation).submit(partial(perform, operation, self._handles))
+
+    async def aclose(self) -> None:
+        """Close every open file; what was to be published is discarded."""
+        if self._handles.end():
+            await self._lanes.bulk.submit(self._handles.close_all)

@@ -1,0 +1,31 @@
+"""Carries operations out, in whatever thread or process it is called.
+
+Everything blocks here, and nothing waits for anything but the kernel. `perform` may be
+called by several threads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from paddock.fs import handle
+from paddock.fs.answer import Answer
+from paddock.fs.handle import HandleTable
+from paddock.fs.operation import A, Close, Open, Operation, ReadBlock
+
+_ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {}
+
+_ON_HANDLES: dict[type[Operation[Any]], Callable[[Any, HandleTable], Answer]] = {
+    Open: handle.open_file,
+    ReadBlock: handle.read_block,
+    Close: handle.close,
+}
+
+
+def perform(operation: Operation[A], handles: HandleTable) -> A:
+    """Carry one operation out; open files are kept in `handles`. Raises RequestError."""
+    on_path = _ON_PATHS.get(type(operation))
+    answer = on_path(operation) if on_path is not None else _ON_HANDLES[type(operation)](operation, handles)
+    # The tables pair each operation with a function that gives its answer.
+    return cast(A, answer)

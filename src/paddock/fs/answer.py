@@ -76,11 +76,12 @@ class Walked(Answer, frozen=True, kw_only=True):
 
 
 class Opened(Answer, frozen=True, kw_only=True):
-    """An open file."""
+    """An open file, and what was read of it."""
 
-    handle: int
-    """What later operations call it; never used twice."""
+    handle: int | None
+    """What later operations call it, never used twice; None if all of it was read, and it is closed."""
     size_bytes: int
+    beginning: bytes
 
 
 class Block(Answer, frozen=True, kw_only=True):
@@ -102,3 +103,6 @@ class Failure(Answer, frozen=True, kw_only=True):
 
     kind: FailureKind
     message: str
+
+
+AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Failure

@@ -1,8 +1,7 @@
 """Open files, by number.
 
-A file can be used by several threads while another one closes it: its descriptor stays open
-until the last of them is done, so that a number which the kernel gives out again is never
-mistaken for the old file.
+A file can be in use by one thread while another closes it: its descriptor stays open until the
+first is done, so that a number which the kernel gives out again is never taken for the old file.
 """
 
 from __future__ import annotations
@@ -10,34 +9,50 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from paddock.errors import InvalidRequest, NotFound, OperationFailed
-from paddock.fs import resolve
+from paddock.errors import NotFound, OperationFailed
 from paddock.fs.answer import Block, Done, Opened
+from paddock.fs.content import open_to_read, open_to_replace, read_fully, write_all
 from paddock.fs.failure import map_os_error
-from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, OpenMode, ReadBlock
+from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, OpenMode, ReadBlock, WriteBlock
+from paddock.fs.replacement import Replacement
 
 
 class OpenFile:
-    """A descriptor and what it was opened for. `lock` is held while it is used."""
+    """A descriptor and what becomes of it when it is closed."""
 
-    __slots__ = ("descriptor", "is_open", "lock", "mode", "path")
+    __slots__ = ("_is_open", "_lock", "_replacement", "descriptor", "path")
 
-    def __init__(self, descriptor: int, path: bytes, mode: OpenMode) -> None:
-        self.descriptor = descriptor
+    def __init__(self, path: bytes, descriptor: int, replacement: Replacement | None = None) -> None:
         self.path = path
-        self.mode = mode
-        self.lock = threading.Lock()
-        self.is_open = True
+        self.descriptor = descriptor
+        self._replacement = replacement
+        self._lock = threading.Lock()
+        self._is_open = True
 
-    def close(self) -> None:
-        """Close the descriptor when nobody uses it; idempotent."""
-        with self.lock:
-            if self.is_open:
-                self.is_open = False
+    @contextmanager
+    def in_use(self) -> Iterator[int]:
+        """The descriptor, which stays open for the time of the block. Raises OSError when it is closed."""
+        with self._lock:
+            if not self._is_open:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            yield self.descriptor
+
+    def close(self, *, discard: bool) -> None:
+        """Close it when nobody uses it; publish what was opened for that, or discard it. Idempotent."""
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+            if self._replacement is None:
                 os.close(self.descriptor)
+            elif discard:
+                self._replacement.discard()
+            else:
+                self._replacement.publish()
 
 
 class HandleTable:
@@ -53,13 +68,13 @@ class HandleTable:
         return len(self._files)
 
     def add(self, file: OpenFile) -> int:
-        """Keep a file and give its number. Raises OperationFailed, and closes it, after the end."""
+        """Keep a file and give its number. After the end it is closed, and OperationFailed is raised."""
         with self._lock:
             if not self._is_ended:
                 number = next(self._numbers)
                 self._files[number] = file
                 return number
-        file.close()
+        file.close(discard=True)
         raise OperationFailed("the connection has ended, and its files with it")
 
     def get(self, number: int) -> OpenFile:
@@ -81,44 +96,76 @@ class HandleTable:
             return bool(self._files)
 
     def close_all(self) -> None:
-        """Close every file."""
+        """Close every file, and discard what was to be published."""
         while self._files:
             _, file = self._files.popitem()
-            file.close()
+            file.close(discard=True)
 
 
 def open_file(operation: Open, handles: HandleTable) -> Opened:
     """Open a regular file; anything else is refused without waiting for it."""
     path = operation.path
     try:
-        # Without O_NONBLOCK the kernel would wait for the other end of a fifo.
-        descriptor = resolve.open_path(path, os.O_RDONLY | os.O_NONBLOCK, follow=operation.follow)
+        file = _open(operation)
+        try:
+            size_bytes = os.fstat(file.descriptor).st_size
+            wanted = operation.prefetch_bytes
+            beginning = read_fully(file.descriptor, wanted, 0) if wanted else b""
+        except BaseException:
+            file.close(discard=True)
+            raise
     except OSError as error:
         raise map_os_error(error, "open", path) from error
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a file")
-    number = handles.add(OpenFile(descriptor, path, operation.mode))
-    return Opened(handle=number, size_bytes=status.st_size)
+    if wanted and len(beginning) < wanted:
+        file.close(discard=True)
+        return Opened(handle=None, size_bytes=len(beginning), beginning=beginning)
+    return Opened(handle=handles.add(file), size_bytes=size_bytes, beginning=beginning)
+
+
+def _open(operation: Open) -> OpenFile:
+    path = operation.path
+    match operation.mode:
+        case OpenMode.READ:
+            return OpenFile(path, open_to_read(path, follow=operation.follow))
+        case OpenMode.REPLACE:
+            return OpenFile(path, open_to_replace(path, follow=operation.follow))
+        case OpenMode.PUBLISH:
+            replacement = Replacement(path, follow=operation.follow)
+            return OpenFile(path, replacement.descriptor, replacement)
 
 
 def read_block(operation: ReadBlock, handles: HandleTable) -> Block:
-    """Read; fewer bytes than asked for only at the end of the file. An error closes the file."""
-    file = handles.get(operation.handle)
+    """Read. An error closes the file."""
     length = min(operation.length, MAX_BLOCK_BYTES)
-    with file.lock:
-        try:
-            if not file.is_open:
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            return Block(data=os.pread(file.descriptor, length, operation.offset))
-        except OSError as error:
-            raise map_os_error(error, "read", file.path) from error
+    with _transfer(operation.handle, handles, "read") as descriptor:
+        return Block(data=read_fully(descriptor, length, operation.offset))
+
+
+def write_block(operation: WriteBlock, handles: HandleTable) -> Done:
+    """Write. An error closes the file, and discards it if it was to be published."""
+    with _transfer(operation.handle, handles, "write") as descriptor:
+        write_all(descriptor, operation.data, operation.offset)
+    return Done()
+
+
+@contextmanager
+def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[int]:
+    file = handles.get(number)
+    try:
+        with file.in_use() as descriptor:
+            yield descriptor
+    except OSError as error:
+        handles.take(number)
+        file.close(discard=True)
+        raise map_os_error(error, action, file.path) from error
 
 
 def close(operation: Close, handles: HandleTable) -> Done:
     """Close a file; one that is not open is no error."""
     file = handles.take(operation.handle)
     if file is not None:
-        file.close()
+        try:
+            file.close(discard=operation.discard)
+        except OSError as error:
+            raise map_os_error(error, "publish", file.path) from error
     return Done()

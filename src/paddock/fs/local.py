@@ -13,18 +13,7 @@ from typing import Any, TypeVar
 
 from paddock.fs.handle import HandleTable
 from paddock.fs.lane import Lane
-from paddock.fs.operation import (
-    A,
-    Close,
-    Copy,
-    Operation,
-    ReadBlock,
-    ReadDirectory,
-    Remove,
-    Walk,
-    WriteBlock,
-    WriteFile,
-)
+from paddock.fs.operation import A, Operation, is_bulky
 from paddock.fs.perform import perform
 
 T = TypeVar("T")
@@ -34,11 +23,6 @@ QUICK_THREADS = 16
 
 BULK_THREADS = 8
 """At most so many transfers and walks at once, which is more than the disks of one host are good for."""
-
-SMALL_BYTES = 64 * 1024
-"""Data up to this is read or written among the quick operations."""
-
-_BULK = (Walk, Copy, Remove, ReadDirectory)
 
 
 class Lanes:
@@ -50,14 +34,7 @@ class Lanes:
 
     def lane_of(self, operation: Operation[Any]) -> Lane:
         """Where an operation hinders nobody."""
-        match operation:
-            case ReadBlock(length=length):
-                return self.quick if length <= SMALL_BYTES else self.bulk
-            case WriteFile(data=data) | WriteBlock(data=data):
-                return self.quick if len(data) <= SMALL_BYTES else self.bulk
-            case Close():
-                return self.bulk
-        return self.bulk if isinstance(operation, _BULK) else self.quick
+        return self.bulk if is_bulky(operation) else self.quick
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do something that needs the processor for long, among the bulky operations."""

@@ -8,7 +8,7 @@ a module of its noun, a row in `perform`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -121,8 +121,10 @@ class Open(Operation[Opened], frozen=True, kw_only=True):
     """Open a regular file. `Close` must follow, unless the table of open files ends before."""
 
     path: bytes
-    mode: OpenMode
+    mode: OpenMode = OpenMode.READ
     follow: bool = True
+    prefetch_bytes: int = 0
+    """How much is read at once; a file that ends within this is closed again."""
 
 
 class ReadBlock(Operation[Block], frozen=True, kw_only=True):
@@ -146,6 +148,23 @@ class Close(Operation[Done], frozen=True, kw_only=True):
 
     handle: int
     discard: bool = False
+
+
+SMALL_BYTES = 64 * KIB
+"""Data up to this moves in the time of a few system calls."""
+
+
+def is_bulky(operation: Operation[Any]) -> bool:
+    """Whether it may take long, by moving much data or by looking at many files."""
+    match operation:
+        case ReadBlock(length=length):
+            return length > SMALL_BYTES
+        case WriteFile(data=data, is_atomic=is_atomic):
+            # To be atomic it must reach the disk.
+            return is_atomic or len(data) > SMALL_BYTES
+        case WriteBlock(data=data):
+            return len(data) > SMALL_BYTES
+    return isinstance(operation, Walk | Copy | Remove | ReadDirectory | Close)
 
 
 AnyOperation = (

@@ -9,16 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from paddock.fs import handle
+from paddock.fs import content, copy, directory, handle, metadata, remove, walk
 from paddock.fs.answer import Answer
 from paddock.fs.handle import HandleTable
-from paddock.fs.operation import A, Close, Open, Operation, ReadBlock
+from paddock.fs.operation import (
+    A,
+    Canonicalize,
+    Close,
+    Copy,
+    CreateDirectory,
+    GetMetadata,
+    Open,
+    Operation,
+    ReadBlock,
+    ReadDirectory,
+    Remove,
+    Walk,
+    WriteBlock,
+    WriteFile,
+)
 
-_ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {}
+_ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {
+    GetMetadata: metadata.get_metadata,
+    Canonicalize: metadata.canonicalize,
+    ReadDirectory: directory.read_directory,
+    CreateDirectory: directory.create_directory,
+    Walk: walk.walk,
+    WriteFile: content.write_file,
+    Copy: copy.copy,
+    Remove: remove.remove,
+}
 
 _ON_HANDLES: dict[type[Operation[Any]], Callable[[Any, HandleTable], Answer]] = {
     Open: handle.open_file,
     ReadBlock: handle.read_block,
+    WriteBlock: handle.write_block,
     Close: handle.close,
 }
 

@@ -17,10 +17,9 @@ from pybase64 import b64decode, b64encode
 BULK_BYTES = 1024
 """Below this the detour costs more than it saves."""
 
-MEMBER = "chunk"
-"""The member that holds bulk data, in every message that has any."""
+_OPENINGS = {"chunk": b'"chunk":"', "dataBase64": b'"dataBase64":"'}
+"""The members that hold bulk data, and how they begin in a message."""
 
-_OPENING = b'"chunk":"'
 _MARK = b"<bulk\x7f>"
 MARK = _MARK.decode()
 """What stands in place of a lifted chunk. It is not base64, so no honest chunk looks like it."""
@@ -31,20 +30,42 @@ def splice(message: bytes, chunk: bytes) -> bytes:
     return b"".join((message[:-3], b64encode(chunk), message[-3:]))
 
 
+class Splicing:
+    """The same, piece by piece: a message that grows by what is added until it is finished."""
+
+    def __init__(self, message: bytes) -> None:
+        self._message = bytearray(message[:-3])
+        self._end = message[-3:]
+
+    def add(self, piece: bytes) -> None:
+        """Put a piece behind the others; every one but the last must have a multiple of three bytes."""
+        self._message += b64encode(piece)
+
+    def finish(self) -> bytearray:
+        """The whole message."""
+        self._message += self._end
+        return self._message
+
+
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """A message without its chunk, which is replaced by `MARK`, and the chunk."""
+    """A message without its chunk, which is replaced by `MARK`; the member that it was, and the chunk."""
 
     rest: bytes
+    member: str
     chunk: bytes
 
 
 def lift(message: bytes) -> Lifted | None:
     """Take the chunk out of a message, or None if there is no large and strictly encoded one."""
-    start = message.find(_OPENING)
-    if start < 0:
-        return None
-    start += len(_OPENING)
+    for member, opening in _OPENINGS.items():
+        found = message.find(opening)
+        if found >= 0:
+            return _lift_at(message, member, found + len(opening))
+    return None
+
+
+def _lift_at(message: bytes, member: str, start: int) -> Lifted | None:
     end = message.find(b'"', start)
     if end - start < BULK_BYTES:
         return None
@@ -57,7 +78,7 @@ def lift(message: bytes) -> Lifted | None:
         chunk = b64decode(encoded, validate=True)
     except binascii.Error:
         return None
-    return Lifted(rest, chunk) if is_canonical(encoded) else None
+    return Lifted(rest, member, chunk) if is_canonical(encoded) else None
 
 
 def is_canonical(encoded: bytes) -> bool:

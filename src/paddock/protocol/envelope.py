@@ -15,6 +15,7 @@ from paddock.errors import MalformedMessage, RequestError
 from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of
+from paddock.protocol.fs import ReadBlockResult, ReadFileResult
 from paddock.protocol.process import OutputEvent
 
 RequestId = int | str
@@ -137,7 +138,15 @@ def write_notification(method: str, params: Any) -> bytes:
 
 def write_result(request_id: RequestId, result: Any) -> bytes:
     """The bytes of a good answer."""
+    if type(result) is ReadBlockResult and len(result.chunk) >= bulk.BULK_BYTES:
+        frame = write_json(_ResultEnvelope(request_id, structs.replace(result, chunk=b"")))
+        return bulk.splice(frame, result.chunk)
     return write_json(_ResultEnvelope(request_id, result))
+
+
+def begin_file(request_id: RequestId) -> bulk.Splicing:
+    """The answer to `fs/readFile`, to be filled with the content of the file."""
+    return bulk.Splicing(write_json(_ResultEnvelope(request_id, ReadFileResult(data_base64=b""))))
 
 
 def write_error(request_id: RequestId, error: RequestError) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
+from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Params, Result, Unsigned
@@ -25,12 +26,19 @@ class FollowablePathParams(Params, frozen=True, kw_only=True):
 
 
 class WriteFileParams(Params, frozen=True, kw_only=True):
-    """Replace the content of a file. The data is checked when it is used, as the reference does."""
+    """Replace the content of a file, or create it; its directory must exist."""
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"atomic"})
 
     path: HostPath
-    data_base64: str
+    data_base64: LateBase64
+    """The new content."""
     follow_symlinks: bool | None = None
+    """Whether symbolic links are followed; if false, no part of the path may be one. True by default."""
     sandbox: SandboxContext | None = None
+    atomic: bool | None = None
+    """Whether the file is replaced as a whole, with the mode and owner of the old one: after a failure, a
+    crash or a full disk the old file is there, untouched."""
 
 
 class CreateDirectoryParams(Params, frozen=True, kw_only=True):
@@ -64,10 +72,17 @@ class CopyParams(Params, frozen=True, kw_only=True):
 class OpenParams(Params, frozen=True, kw_only=True):
     """Open a file under an id of the caller's choice."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"atomic"})
+
     handle_id: str
+    """32 bytes at most; free again once the file is closed."""
     path: HostPath
     mode: Literal["read", "replace"] = "read"
+    """`replace` creates the file or empties it, at once."""
     sandbox: SandboxContext | None = None
+    atomic: bool | None = None
+    """With `replace`: the file is put in its place as a whole when it is closed, and discarded when the
+    connection ends before. A write that fails discards it too."""
 
 
 class ReadBlockParams(Params, frozen=True, kw_only=True):

@@ -1,70 +1,265 @@
-"""`fs/*`, except open files: from parameters to an operation, and from its answer to a result.
-
-A restricted sandbox is refused as long as nothing can enforce it.
-"""
+"""`fs/*`, except open files (see `fs_handle`): parameters to an operation, and its answer to a result."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from functools import partial
 
-from paddock.errors import InvalidParams, InvalidRequest
-from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, OpenMode, ReadBlock
+from paddock.errors import InvalidRequest
+from paddock.fs import operation as engine
+from paddock.fs.answer import Opened, Walked
 from paddock.fs.operations import Operations
-from paddock.protocol.envelope import write_result
-from paddock.protocol.fs import FollowablePathParams, ReadFileResult
+from paddock.protocol.bulk import Splicing
+from paddock.protocol.envelope import begin_file, write_result
+from paddock.protocol.fs import (
+    CanonicalizeResult,
+    CopyParams,
+    CreateDirectoryParams,
+    DirectoryEntry,
+    FollowablePathParams,
+    MetadataResult,
+    PathParams,
+    ReadDirectoryResult,
+    RemoveParams,
+    WalkEntry,
+    WalkError,
+    WalkParams,
+    WalkResult,
+    WriteFileParams,
+)
 from paddock.protocol.path import HostPath
-from paddock.protocol.sandbox import ManagedProfile, SandboxContext, UnrestrictedFileSystem
+from paddock.protocol.structure import Empty
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
+from paddock.server.handlers.place import local_path, operations_for
 
-MAX_READ_FILE_BYTES = 512 * 1024 * 1024
-"""The limit of the reference protocol."""
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_READ_FILE_BYTES = 512 * MIB
+MAX_DIRECTORY_ENTRIES = 50_000
+MAX_WALK_DEPTH = 64
+MAX_WALK_DIRECTORIES = 10_000
+MAX_WALK_ENTRIES = 50_000
+MAX_WALK_BYTES = 4 * MIB
+"""The limits of the reference protocol."""
+
+FIRST_PIECE_BYTES = 48 * KIB
+"""What a file is read with when it is opened; one that is shorter is done with that."""
+PIECE_BYTES = 3 * MIB
+"""What is read of a larger file at once. Both are multiples of three, as base64 wants it."""
+
+EMPTY = Empty()
 
 
-def files_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
-    """Where operations under this sandbox are carried out. Raises InvalidParams if it can't be enforced."""
-    match sandbox:
-        case None:
-            return connection.files
-        case SandboxContext(permissions=ManagedProfile(file_system=file_system)) if not isinstance(
-            file_system, UnrestrictedFileSystem
-        ):
-            raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
-    return connection.files
-
-
-def local_path(path: HostPath) -> bytes:
-    """The path as the kernel wants it. Raises InvalidRequest if it is not of this host."""
-    if path.is_foreign:
-        raise InvalidRequest(f"{path.text!r} is invalid on 'linux'; it names no file of this host")
-    return os.fsencode(path.path)
+# --- content ----------------------------------------------------------------
 
 
 async def read_file(connection: ClientConnection, params: FollowablePathParams) -> Encoded:
-    """The whole content, read piece by piece."""
-    request_id = connection.call.id
-    files = files_for(connection, params.sandbox)
-    path = local_path(params.path)
+    """The whole content of a file. A large one is read piece by piece, when there is memory for it."""
+    answer = begin_file(connection.call.id)
+    operations = operations_for(connection, params.sandbox)
     follow = params.follow_symlinks is not False
-    opened = await files.perform(Open(path=path, mode=OpenMode.READ, follow=follow))
-    pieces: list[bytes] = []
-    offset = 0
+    opened = await operations.perform(
+        engine.Open(path=local_path(params.path), follow=follow, prefetch_bytes=FIRST_PIECE_BYTES)
+    )
+    answer.add(opened.beginning)
+    if opened.handle is None:
+        return Encoded(answer.finish())
     try:
-        while True:
-            block = await files.perform(
-                ReadBlock(handle=opened.handle, offset=offset, length=MAX_BLOCK_BYTES)
-            )
-            pieces.append(block.data)
-            offset += len(block.data)
-            if offset > MAX_READ_FILE_BYTES:
-                raise InvalidRequest(f"file is too large to read: limit is {MAX_READ_FILE_BYTES} bytes")
-            if len(block.data) < MAX_BLOCK_BYTES:
-                break
+        return await _read_rest(connection, operations, opened, opened.handle, answer)
     finally:
-        await files.perform(Close(handle=opened.handle))
-    result = ReadFileResult(data_base64=b"".join(pieces))
-    return Encoded(await connection.services.lanes.run(partial(write_result, request_id, result)))
+        await operations.perform(engine.Close(handle=opened.handle))
 
 
-HANDLERS: HandlerTable = {"fs/readFile": read_file}
+async def _read_rest(
+    connection: ClientConnection, operations: Operations, opened: Opened, handle: int, answer: Splicing
+) -> Encoded:
+    _refuse_too_large(opened.size_bytes)
+    grant = await connection.room_for(opened.size_bytes * 4 // 3)
+    try:
+        offset = len(opened.beginning)
+        while True:
+            block = await operations.perform(
+                engine.ReadBlock(handle=handle, offset=offset, length=PIECE_BYTES)
+            )
+            await connection.services.lanes.run(partial(answer.add, block.data))
+            offset += len(block.data)
+            _refuse_too_large(offset)
+            if len(block.data) < PIECE_BYTES:
+                return Encoded(answer.finish(), grant)
+    except BaseException:
+        grant.release()
+        raise
+
+
+def _refuse_too_large(size_bytes: int) -> None:
+    if size_bytes > MAX_READ_FILE_BYTES:
+        raise InvalidRequest(
+            f"file is too large to read: limit is {MAX_READ_FILE_BYTES} bytes; use fs/open and fs/readBlock"
+        )
+
+
+async def write_file(connection: ClientConnection, params: WriteFileParams) -> Empty:
+    """Replace the content of a file."""
+    operations = operations_for(connection, params.sandbox)
+    try:
+        data = params.data_base64.decode()
+    except ValueError as error:
+        raise InvalidRequest(f"fs/writeFile requires valid base64 dataBase64: {error}") from error
+    operation = engine.WriteFile(
+        path=local_path(params.path),
+        data=data,
+        follow=params.follow_symlinks is not False,
+        is_atomic=params.atomic is True,
+    )
+    await operations.perform(operation)
+    return EMPTY
+
+
+# --- what is there ----------------------------------------------------------
+
+
+async def get_metadata(connection: ClientConnection, params: FollowablePathParams) -> MetadataResult:
+    """What a path is."""
+    operation = engine.GetMetadata(path=local_path(params.path), follow=params.follow_symlinks is not False)
+    found = await operations_for(connection, params.sandbox).perform(operation)
+    return MetadataResult(
+        is_directory=found.is_directory,
+        is_file=found.is_file,
+        is_symlink=found.is_link,
+        size=found.size_bytes,
+        created_at_ms=found.created_at_ms,
+        modified_at_ms=found.modified_at_ms,
+    )
+
+
+async def canonicalize(connection: ClientConnection, params: PathParams) -> CanonicalizeResult:
+    """The path without links and dots."""
+    operation = engine.Canonicalize(path=local_path(params.path))
+    found = await operations_for(connection, params.sandbox).perform(operation)
+    return CanonicalizeResult(path=params.path.like(found.path))
+
+
+async def read_directory(connection: ClientConnection, params: PathParams) -> Encoded:
+    """The names in a directory; those that are not UTF-8 are shown with replacement characters."""
+    request_id = connection.call.id
+    operation = engine.ReadDirectory(path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES)
+    listing = await operations_for(connection, params.sandbox).perform(operation)
+
+    def encode() -> bytes:
+        entries = [
+            DirectoryEntry(
+                file_name=entry.name.decode("utf-8", "replace"),
+                is_directory=entry.is_directory,
+                is_file=entry.is_file,
+            )
+            for entry in listing.entries
+        ]
+        return write_result(request_id, ReadDirectoryResult(entries=entries))
+
+    return await _encoded(connection, len(listing.entries), encode)
+
+
+async def walk(connection: ClientConnection, params: WalkParams) -> Encoded:
+    """A tree."""
+    request_id = connection.call.id
+    options = params.options
+    if not options.max_directories or not options.max_entries:
+        raise InvalidRequest("filesystem walk limits must be greater than zero")
+    if (
+        options.max_depth > MAX_WALK_DEPTH
+        or options.max_directories > MAX_WALK_DIRECTORIES
+        or options.max_entries > MAX_WALK_ENTRIES
+    ):
+        raise InvalidRequest(
+            f"filesystem walk limits exceed maximums: depth={MAX_WALK_DEPTH}, "
+            f"directories={MAX_WALK_DIRECTORIES}, entries={MAX_WALK_ENTRIES}"
+        )
+    operation = engine.Walk(
+        path=local_path(params.path),
+        max_depth=options.max_depth,
+        max_directories=options.max_directories,
+        max_entries=options.max_entries,
+        max_bytes=MAX_WALK_BYTES,
+        follow_directory_links=options.follow_directory_symlinks,
+        prune_hidden=options.prune_hidden_directories,
+    )
+    walked = await operations_for(connection, params.sandbox).perform(operation)
+    entries = sum(len(directory.names) for directory in walked.directories)
+    return await _encoded(
+        connection, entries, lambda: write_result(request_id, _walk_result(params.path, walked))
+    )
+
+
+def _walk_result(root: HostPath, walked: Walked) -> WalkResult:
+    return WalkResult(
+        entries=[
+            WalkEntry(path=path, kind="directory" if is_directory else "file")
+            for directory in walked.directories
+            for path, is_directory in zip(
+                root.all_like(directory.path, directory.names), directory.are_directories, strict=True
+            )
+        ],
+        errors=[WalkError(path=root.like(error.path), message=error.message) for error in walked.errors],
+        truncated=walked.is_truncated,
+    )
+
+
+ENCODED_HERE = 100
+"""Entries that are encoded in less time than it takes to have a thread do it."""
+
+
+async def _encoded(connection: ClientConnection, entries: int, encode: Callable[[], bytes]) -> Encoded:
+    """Make the message of a result, in a thread if it is long."""
+    return Encoded(encode() if entries <= ENCODED_HERE else await connection.services.lanes.run(encode))
+
+
+# --- changes ----------------------------------------------------------------
+
+
+async def create_directory(connection: ClientConnection, params: CreateDirectoryParams) -> Empty:
+    """Make a directory."""
+    operation = engine.CreateDirectory(
+        path=local_path(params.path),
+        recursive=params.recursive is not False,
+        follow=params.follow_symlinks is not False,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+async def remove(connection: ClientConnection, params: RemoveParams) -> Empty:
+    """Remove a file or a tree."""
+    operation = engine.Remove(
+        path=local_path(params.path),
+        recursive=params.recursive is not False,
+        force=params.force is not False,
+        follow=params.follow_symlinks is not False,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+async def copy(connection: ClientConnection, params: CopyParams) -> Empty:
+    """Copy a file, a link or a tree."""
+    operation = engine.Copy(
+        source=local_path(params.source_path),
+        destination=local_path(params.destination_path),
+        recursive=params.recursive,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+HANDLERS: HandlerTable = {
+    "fs/readFile": read_file,
+    "fs/writeFile": write_file,
+    "fs/getMetadata": get_metadata,
+    "fs/readDirectory": read_directory,
+    "fs/canonicalize": canonicalize,
+    "fs/walk": walk,
+    "fs/createDirectory": create_directory,
+    "fs/remove": remove,
+    "fs/copy": copy,
+}

@@ -1,0 +1,54 @@
+"""What a path is."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from paddock.errors import InvalidRequest
+from paddock.fs.answer import CanonicalPath, Metadata
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import Canonicalize, GetMetadata
+from paddock.fs.resolve import parent_of
+from paddock.fs.syscall import AT_FDCWD, AT_SYMLINK_NOFOLLOW, Status, statx
+
+
+def get_metadata(operation: GetMetadata) -> Metadata:
+    """Describe what a path leads to."""
+    path = operation.path
+    try:
+        if operation.follow:
+            status = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
+            is_link = stat.S_ISLNK(status.mode)
+            return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link=is_link)
+        with parent_of(path) as place:
+            status = statx(place.directory, place.name, AT_SYMLINK_NOFOLLOW)
+    except OSError as error:
+        raise map_os_error(error, "look at", path) from error
+    if stat.S_ISLNK(status.mode):
+        raise refuse_link(path)
+    return _metadata(status, is_link=False)
+
+
+def refuse_link(path: bytes) -> InvalidRequest:
+    """The error for a link that is not to be followed."""
+    return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which is not to be followed")
+
+
+def _metadata(status: Status, *, is_link: bool) -> Metadata:
+    return Metadata(
+        is_directory=stat.S_ISDIR(status.mode),
+        is_file=stat.S_ISREG(status.mode),
+        is_link=is_link,
+        size_bytes=status.size_bytes,
+        created_at_ms=status.born_at_ms,
+        modified_at_ms=status.modified_at_ms,
+    )
+
+
+def canonicalize(operation: Canonicalize) -> CanonicalPath:
+    """Find the path without links and dots."""
+    try:
+        return CanonicalPath(path=os.path.realpath(operation.path, strict=True))
+    except OSError as error:
+        raise map_os_error(error, "resolve", operation.path) from error

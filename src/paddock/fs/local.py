@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from paddock.fs.handle import HandleTable
 from paddock.fs.lane import Lane
 from paddock.fs.operation import A, Operation, is_bulky
-from paddock.fs.perform import perform
+from paddock.fs.perform import perform, perform_at_once
 
 T = TypeVar("T")
 
@@ -51,6 +51,10 @@ class LocalOperations:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._handles = HandleTable()
+
+    def at_once(self, operation: Operation[A]) -> A | None:
+        """See `Operations`."""
+        return perform_at_once(operation)
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""

@@ -1,7 +1,12 @@
-"""What a path is."""
+"""What a path is.
+
+Mostly the kernel has it in memory, and can be asked on the condition that it need not wait. That
+takes a tenth of the time in which a thread is woken, so it is tried first.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -10,7 +15,14 @@ from paddock.fs.answer import CanonicalPath, Metadata
 from paddock.fs.failure import map_os_error
 from paddock.fs.operation import Canonicalize, GetMetadata
 from paddock.fs.resolve import parent_of
-from paddock.fs.syscall import AT_FDCWD, AT_SYMLINK_NOFOLLOW, Status, statx
+from paddock.fs.syscall import (
+    AT_FDCWD,
+    AT_SYMLINK_NOFOLLOW,
+    Status,
+    locate_at_once,
+    statx,
+    statx_at_once,
+)
 
 
 def get_metadata(operation: GetMetadata) -> Metadata:
@@ -28,6 +40,27 @@ def get_metadata(operation: GetMetadata) -> Metadata:
     if stat.S_ISLNK(status.mode):
         raise refuse_link(path)
     return _metadata(status, is_link=False)
+
+
+_NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
+"""It would have to wait; or the kernel, or a seccomp filter, does not know how to ask so."""
+
+
+def get_metadata_at_once(operation: GetMetadata) -> Metadata | None:
+    """The same if it can be told without waiting for anything, else None. For the thread of an event loop."""
+    if not operation.follow:
+        return None
+    try:
+        descriptor = locate_at_once(operation.path)
+    except OSError as error:
+        if error.errno in _NOT_NOW:
+            return None
+        raise map_os_error(error, "look at", operation.path) from error
+    try:
+        status = statx_at_once(descriptor)
+    finally:
+        os.close(descriptor)
+    return None if stat.S_ISLNK(status.mode) else _metadata(status, is_link=False)
 
 
 def refuse_link(path: bytes) -> InvalidRequest:

@@ -14,6 +14,9 @@ class Operations(Protocol):
     and end in any order. A cancelled one may still take effect.
     """
 
+    def at_once(self, operation: Operation[A]) -> A | None:
+        """Carry one out if that can't wait for anything; None if it could. Raises RequestError."""
+
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""
 

@@ -55,6 +55,10 @@ class WorkerOperations:
         )
         return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
 
+    def at_once(self, operation: Operation[A]) -> A | None:
+        """See `Operations`. A worker has to be asked, and that is to wait."""
+        return None
+
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError, also when the worker ends before it answers."""
         async with self._room:
@@ -68,7 +72,7 @@ class WorkerOperations:
             answer = await answered
         if isinstance(answer, Failure):
             raise to_error(answer)
-        return cast(A, answer)
+        return cast("A", answer)
 
     async def aclose(self) -> None:
         """End the worker's input, with which it closes its files and ends. Bounded."""

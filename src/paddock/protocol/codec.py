@@ -61,6 +61,10 @@ def _read_strictly(message: bytes, limits: CodecLimits) -> Any:
         raise MalformedMessage(f"the message is nested deeper than {limits.max_depth} levels") from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise MalformedMessage(str(error)) from error
+    is_within_limits = len(message) < MIN_BYTES_PER_VALUE * min(limits.max_depth, limits.max_values)
+    # What comes out the same again had no key twice.
+    if is_within_limits and _encoder.encode(value) == message:
+        return value
     tally = _Tally(limits.max_depth)
     strings = tally.count(value, 1)
     if len(message) >= limits.max_values * MIN_BYTES_PER_VALUE and tally.values > limits.max_values:

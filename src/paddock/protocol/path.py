@@ -17,6 +17,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
 _UNQUOTED = "/!$&'()*+,;=:@~"
+# Nothing to decode, to resolve or to refuse: no empty name, none of dots alone, no drive letter.
+_PLAIN_URI = re.compile(r"file://(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
 
 
@@ -84,6 +86,8 @@ def parse_path(text: str) -> HostPath:
         if "\0" in text:
             raise ValueError(f"path {text!r} contains a NUL byte")
         return HostPath(text, text=text)
+    if _PLAIN_URI.fullmatch(text):
+        return HostPath(text[7:], text=text, is_uri=True)
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from paddock.errors import InvalidRequest
 from paddock.fs import operation as engine
-from paddock.fs.answer import Opened, Walked
+from paddock.fs.answer import Metadata, Opened, Walked
 from paddock.fs.operations import Operations
 from paddock.protocol.bulk import Splicing
 from paddock.protocol.envelope import begin_file, write_result
@@ -120,10 +121,21 @@ async def write_file(connection: ClientConnection, params: WriteFileParams) -> E
 # --- what is there ----------------------------------------------------------
 
 
-async def get_metadata(connection: ClientConnection, params: FollowablePathParams) -> MetadataResult:
-    """What a path is."""
+def get_metadata(
+    connection: ClientConnection, params: FollowablePathParams
+) -> MetadataResult | Coroutine[Any, Any, MetadataResult]:
+    """What a path is; told at once if the kernel has it in memory."""
+    operations = operations_for(connection, params.sandbox)
     operation = engine.GetMetadata(path=local_path(params.path), follow=params.follow_symlinks is not False)
-    found = await operations_for(connection, params.sandbox).perform(operation)
+    found = operations.at_once(operation)
+    return _get_metadata(operations, operation) if found is None else _metadata_result(found)
+
+
+async def _get_metadata(operations: Operations, operation: engine.GetMetadata) -> MetadataResult:
+    return _metadata_result(await operations.perform(operation))
+
+
+def _metadata_result(found: Metadata) -> MetadataResult:
     return MetadataResult(
         is_directory=found.is_directory,
         is_file=found.is_file,

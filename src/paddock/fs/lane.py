@@ -104,6 +104,7 @@ class Lane:
                 future.set_exception(error)
 
     def _thread_ended(self) -> None:
+        self._deliver()
         self._threads -= 1
         if not self._threads:
             self._all_ended.set()

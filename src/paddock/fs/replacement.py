@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import suppress
 
@@ -29,9 +28,7 @@ class Replacement:
     def __init__(self, path: bytes, *, follow: bool) -> None:
         # Through a link it is the target that is replaced, not the link.
         target = os.path.realpath(path) if follow else path
-        with resolve.parent_of(target) as place:
-            self._name = place.name
-            self._directory = os.dup(place.directory)
+        self._directory, self._name = resolve.open_parent(target, follow=follow)
         self._temporary: bytes | None = None
         try:
             self._old = self._look_at_old(path)
@@ -144,4 +141,4 @@ def _open_unnamed(directory: int, mode: int) -> int:
 
 
 def _temporary_name() -> bytes:
-    return b".paddock-" + secrets.token_hex(8).encode()
+    return b".paddock-" + os.urandom(8).hex().encode()

@@ -38,7 +38,16 @@ def open_path(path: bytes, flags: int, mode: int = 0o666, *, follow: bool) -> in
 
 @contextmanager
 def parent_of(path: bytes) -> Iterator[Place]:
-    """The directory that holds the last name of a path, reached without a link, for the time of the block.
+    """The place of a path's last name, reached without a link, for the time of the block."""
+    place = open_parent(path, follow=False)
+    try:
+        yield place
+    finally:
+        os.close(place.directory)
+
+
+def open_parent(path: bytes, *, follow: bool) -> Place:
+    """The place of a path's last name; the caller closes the directory.
 
     A slash at the end is dropped: the kernel would follow a link before it.
     """
@@ -47,11 +56,9 @@ def parent_of(path: bytes) -> Iterator[Place]:
     if name in (b"", b".", b".."):
         # Such a name is not a link; the directory itself takes the place of its parent.
         parent, name = stripped, b"."
-    directory = open_directory(parent)
-    try:
-        yield Place(directory, name)
-    finally:
-        os.close(directory)
+    if follow:
+        return Place(os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), name)
+    return Place(open_directory(parent), name)
 
 
 def open_directory(path: bytes) -> int:

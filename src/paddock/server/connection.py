@@ -92,7 +92,7 @@ class ClientConnection:
         self.number = number
         self.is_operator = is_operator
         self.call: Call
-        """The request whose handler was called last: a handler's own until it first waits."""
+        """The request whose handler was called last; a coroutine that a handler returns begins later."""
         self.capabilities = ClientCapabilities()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -27,7 +28,7 @@ async def test_short_jobs_are_done_in_order_by_one_thread(lane: Lane) -> None:
         done.append((number, threading.current_thread().name))
         return number
 
-    results = await asyncio.gather(*(lane.submit(lambda number=number: job(number)) for number in range(100)))
+    results = await asyncio.gather(*(lane.submit(partial(job, number)) for number in range(100)))
 
     assert results == list(range(100))
     assert [number for number, _ in done] == results

@@ -11,7 +11,7 @@ from paddock.fs import operation as engine
 from paddock.fs.answer import Metadata, Opened, Walked
 from paddock.fs.operations import Operations
 from paddock.protocol.bulk import Splicing
-from paddock.protocol.envelope import begin_file, write_result
+from paddock.protocol.envelope import RequestId, begin_file, write_result
 from paddock.protocol.fs import (
     CanonicalizeResult,
     CopyParams,
@@ -56,9 +56,12 @@ EMPTY = Empty()
 # --- content ----------------------------------------------------------------
 
 
-async def read_file(connection: ClientConnection, params: FollowablePathParams) -> Encoded:
+def read_file(connection: ClientConnection, params: FollowablePathParams) -> Coroutine[Any, Any, Encoded]:
     """The whole content of a file. A large one is read piece by piece, when there is memory for it."""
-    answer = begin_file(connection.call.id)
+    return _read_file(connection, params, begin_file(connection.call.id))
+
+
+async def _read_file(connection: ClientConnection, params: FollowablePathParams, answer: Splicing) -> Encoded:
     operations = operations_for(connection, params.sandbox)
     follow = params.follow_symlinks is not False
     opened = await operations.perform(
@@ -153,9 +156,12 @@ async def canonicalize(connection: ClientConnection, params: PathParams) -> Cano
     return CanonicalizeResult(path=params.path.like(found.path))
 
 
-async def read_directory(connection: ClientConnection, params: PathParams) -> Encoded:
+def read_directory(connection: ClientConnection, params: PathParams) -> Coroutine[Any, Any, Encoded]:
     """The names in a directory; those that are not UTF-8 are shown with replacement characters."""
-    request_id = connection.call.id
+    return _read_directory(connection, params, connection.call.id)
+
+
+async def _read_directory(connection: ClientConnection, params: PathParams, request_id: RequestId) -> Encoded:
     operation = engine.ReadDirectory(path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES)
     listing = await operations_for(connection, params.sandbox).perform(operation)
 
@@ -173,9 +179,8 @@ async def read_directory(connection: ClientConnection, params: PathParams) -> En
     return await _encoded(connection, len(listing.entries), encode)
 
 
-async def walk(connection: ClientConnection, params: WalkParams) -> Encoded:
-    """A tree."""
-    request_id = connection.call.id
+def walk(connection: ClientConnection, params: WalkParams) -> Coroutine[Any, Any, Encoded]:
+    """A tree, within the limits that the caller and the protocol set."""
     options = params.options
     if not options.max_directories or not options.max_entries:
         raise InvalidRequest("filesystem walk limits must be greater than zero")
@@ -197,6 +202,12 @@ async def walk(connection: ClientConnection, params: WalkParams) -> Encoded:
         follow_directory_links=options.follow_directory_symlinks,
         prune_hidden=options.prune_hidden_directories,
     )
+    return _walk(connection, params, operation, connection.call.id)
+
+
+async def _walk(
+    connection: ClientConnection, params: WalkParams, operation: engine.Walk, request_id: RequestId
+) -> Encoded:
     walked = await operations_for(connection, params.sandbox).perform(operation)
     entries = sum(len(directory.names) for directory in walked.directories)
     return await _encoded(

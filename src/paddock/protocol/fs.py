@@ -46,26 +46,33 @@ class CreateDirectoryParams(Params, frozen=True, kw_only=True):
 
     path: HostPath
     recursive: bool | None = None
+    """Whether missing parents are made too, and a directory that exists is no error. True by default."""
     follow_symlinks: bool | None = None
     sandbox: SandboxContext | None = None
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
-    """Remove a file or a tree."""
+    """Remove a file or a tree. A link is removed itself, never what it leads to."""
 
     path: HostPath
     recursive: bool | None = None
+    """Whether a directory goes with all that is in it. True by default."""
     force: bool | None = None
+    """Whether something that does not exist is no error. True by default."""
     follow_symlinks: bool | None = None
+    """If false, no part of the path may be a symbolic link; needs `recursive: false`. True by default."""
     sandbox: SandboxContext | None = None
 
 
 class CopyParams(Params, frozen=True, kw_only=True):
-    """Copy a file, a link or a tree."""
+    """Copy a file, a link as a link, or a tree. A file that is copied onto itself stays as it is."""
 
     source_path: HostPath
+    """What is copied."""
     destination_path: HostPath
+    """The copy: a file that exists is replaced, a directory that exists is added to."""
     recursive: bool
+    """Whether directories are copied, with all files, links and directories in them."""
     sandbox: SandboxContext | None = None
 
 
@@ -86,23 +93,25 @@ class OpenParams(Params, frozen=True, kw_only=True):
 
 
 class ReadBlockParams(Params, frozen=True, kw_only=True):
-    """Read from an open file."""
+    """Read from an open file. An error closes it."""
 
     handle_id: str
     offset: Unsigned
     len: Unsigned
+    """How many bytes, 1 to 1048576."""
 
 
 class WriteBlockParams(Params, frozen=True, kw_only=True):
-    """Write to an open file."""
+    """Write to an open file. An error closes it."""
 
     handle_id: str
     offset: Unsigned
     chunk: bytes
+    """1 to 1048576 bytes."""
 
 
 class CloseParams(Params, frozen=True, kw_only=True):
-    """Close an open file."""
+    """Close an open file, after everything that was asked of it before. An unknown id is no error."""
 
     handle_id: str
 
@@ -111,17 +120,23 @@ class WalkOptions(Params, frozen=True, kw_only=True):
     """How far a walk goes."""
 
     max_depth: Unsigned
+    """How deep, at most 64; 0 lists the root's own entries."""
     max_directories: Unsigned
+    """Directories that are entered, 1 to 10000."""
     max_entries: Unsigned
+    """Names that are looked at, 1 to 50000."""
     follow_directory_symlinks: bool
+    """Whether links to directories are entered; no directory is entered twice."""
     prune_hidden_directories: bool = False
+    """Whether directories whose name begins with a dot are listed and not entered."""
 
 
 class WalkParams(Params, frozen=True, kw_only=True):
-    """List a tree."""
+    """List a tree. A root that is no directory, or a link that is not followed, has no entries."""
 
     path: HostPath
     options: WalkOptions
+    """How far it goes."""
     sandbox: SandboxContext | None = None
 
 
@@ -135,9 +150,10 @@ class WatchMissingParams(Params, frozen=True, kw_only=True):
 
 
 class ReadFileResult(Result, frozen=True, kw_only=True):
-    """The whole content of a file."""
+    """The whole content of a file, 512 MiB at most."""
 
     data_base64: bytes
+    """The content."""
 
 
 class MetadataResult(Result, frozen=True, kw_only=True):
@@ -148,6 +164,7 @@ class MetadataResult(Result, frozen=True, kw_only=True):
     is_symlink: bool
     """Whether the path itself is a symbolic link."""
     size: int
+    """In bytes."""
     created_at_ms: int
     """When it was created; 0 where the file system does not record it."""
     modified_at_ms: int
@@ -157,12 +174,13 @@ class DirectoryEntry(Result, frozen=True, kw_only=True):
     """One name in a directory; a link counts as what it leads to."""
 
     file_name: str
+    """Its name; what is not UTF-8 in it is shown as replacement characters."""
     is_directory: bool
     is_file: bool
 
 
 class ReadDirectoryResult(Result, frozen=True, kw_only=True):
-    """The names in a directory."""
+    """The names in a directory, 50000 at most."""
 
     entries: list[DirectoryEntry]
     """In no particular order. Links that lead nowhere are left out."""

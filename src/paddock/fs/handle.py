@@ -1,58 +1,17 @@
-"""Open files, by number.
-
-A file can be in use by one thread while another closes it: its descriptor stays open until the
-first is done, so that a number which the kernel gives out again is never taken for the old file.
-"""
+"""Open files and trees, by number."""
 
 from __future__ import annotations
 
-import errno
 import itertools
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paddock.errors import NotFound, OperationFailed
+from paddock.errors import NotFound, OperationFailed, RequestError
 from paddock.fs.answer import Block, Done, Opened
-from paddock.fs.content import open_to_read, open_to_replace, read_fully, write_all
 from paddock.fs.failure import map_os_error
-from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, OpenMode, ReadBlock, WriteBlock
-from paddock.fs.replacement import Replacement
-
-
-class OpenFile:
-    """A descriptor and what becomes of it when it is closed."""
-
-    __slots__ = ("_is_open", "_lock", "_replacement", "descriptor", "path")
-
-    def __init__(self, path: bytes, descriptor: int, replacement: Replacement | None = None) -> None:
-        self.path = path
-        self.descriptor = descriptor
-        self._replacement = replacement
-        self._lock = threading.Lock()
-        self._is_open = True
-
-    @contextmanager
-    def in_use(self) -> Iterator[int]:
-        """The descriptor, which stays open for the time of the block. Raises OSError when it is closed."""
-        with self._lock:
-            if not self._is_open:
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            yield self.descriptor
-
-    def close(self, *, discard: bool) -> None:
-        """Close it when nobody uses it; publish what was opened for that, or discard it. Idempotent."""
-        with self._lock:
-            if not self._is_open:
-                return
-            self._is_open = False
-            if self._replacement is None:
-                os.close(self.descriptor)
-            elif discard:
-                self._replacement.discard()
-            else:
-                self._replacement.publish()
+from paddock.fs.open_file import OpenFile, open_any
+from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, ReadBlock, WriteBlock
 
 
 class HandleTable:
@@ -103,14 +62,14 @@ class HandleTable:
 
 
 def open_file(operation: Open, handles: HandleTable) -> Opened:
-    """Open a regular file; anything else is refused without waiting for it."""
+    """Open a regular file or a tree; anything else is refused without waiting for it."""
     path = operation.path
     try:
-        file = _open(operation)
+        file = open_any(operation)
         try:
-            size_bytes = os.fstat(file.descriptor).st_size
+            size_bytes = file.size_bytes
             wanted = operation.prefetch_bytes
-            beginning = read_fully(file.descriptor, wanted, 0) if wanted else b""
+            beginning = file.read(wanted, 0) if wanted else b""
         except BaseException:
             file.close(discard=True)
             raise
@@ -122,41 +81,30 @@ def open_file(operation: Open, handles: HandleTable) -> Opened:
     return Opened(handle=handles.add(file), size_bytes=size_bytes, beginning=beginning)
 
 
-def _open(operation: Open) -> OpenFile:
-    path = operation.path
-    match operation.mode:
-        case OpenMode.READ:
-            return OpenFile(path, open_to_read(path, follow=operation.follow))
-        case OpenMode.REPLACE:
-            return OpenFile(path, open_to_replace(path, follow=operation.follow))
-        case OpenMode.PUBLISH:
-            replacement = Replacement(path, follow=operation.follow)
-            return OpenFile(path, replacement.descriptor, replacement)
-
-
 def read_block(operation: ReadBlock, handles: HandleTable) -> Block:
     """Read. An error closes the file."""
     length = min(operation.length, MAX_BLOCK_BYTES)
-    with _transfer(operation.handle, handles, "read") as descriptor:
-        return Block(data=read_fully(descriptor, length, operation.offset))
+    with _transfer(operation.handle, handles, "read") as file:
+        return Block(data=file.read(length, operation.offset))
 
 
 def write_block(operation: WriteBlock, handles: HandleTable) -> Done:
     """Write. An error closes the file, and discards it if it was to be published."""
-    with _transfer(operation.handle, handles, "write") as descriptor:
-        write_all(descriptor, operation.data, operation.offset)
+    with _transfer(operation.handle, handles, "write") as file:
+        file.write(operation.data, operation.offset)
     return Done()
 
 
 @contextmanager
-def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[int]:
+def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[OpenFile]:
     file = handles.get(number)
     try:
-        with file.in_use() as descriptor:
-            yield descriptor
-    except OSError as error:
+        yield file
+    except (OSError, RequestError) as error:
         handles.take(number)
         file.close(discard=True)
+        if isinstance(error, RequestError):
+            raise
         raise map_os_error(error, action, file.path) from error
 
 

@@ -44,6 +44,10 @@ class OpenMode(StrEnum):
     """Created, or emptied at once."""
     PUBLISH = "publish"
     """Written beside its place, and moved there as a whole when it is closed."""
+    READ_TREE = "readTree"
+    """A directory as a tar archive, read from its beginning to its end."""
+    WRITE_TREE = "writeTree"
+    """A tar archive that is unpacked beside its place, and moved there as a whole when it is closed."""
 
 
 class GetMetadata(Operation[Metadata], frozen=True, kw_only=True):

@@ -51,8 +51,13 @@ def _remove(path: bytes, *, recursive: bool) -> None:
     elif not recursive:
         os.rmdir(path)
     else:
-        _empty(os.open(path, _ENTER))
-        os.rmdir(path)
+        remove_tree(path)
+
+
+def remove_tree(path: bytes) -> None:
+    """Remove a directory with everything in it. Raises OSError; part of it may be gone then."""
+    _empty(os.open(path, _ENTER))
+    os.rmdir(path)
 
 
 class _Level:

@@ -84,8 +84,10 @@ class OpenParams(Params, frozen=True, kw_only=True):
     handle_id: str
     """32 bytes at most; free again once the file is closed."""
     path: HostPath
-    mode: Literal["read", "replace"] = "read"
-    """`replace` creates the file or empties it, at once."""
+    mode: Literal["read", "replace", "readTree", "writeTree"] = "read"
+    """`replace` creates the file or empties it, at once. Extensions: `readTree` gives a directory as a tar
+    archive, `writeTree` unpacks one into a new directory, which is in its place once it is closed; both are
+    read or written from the beginning to the end."""
     sandbox: SandboxContext | None = None
     atomic: bool | None = None
     """With `replace`: the file is put in its place as a whole when it is closed, and discarded when the
@@ -113,7 +115,11 @@ class WriteBlockParams(Params, frozen=True, kw_only=True):
 class CloseParams(Params, frozen=True, kw_only=True):
     """Close an open file, after everything that was asked of it before. An unknown id is no error."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"discard"})
+
     handle_id: str
+    discard: bool | None = None
+    """Whether what was opened with `atomic` or `writeTree` is thrown away instead of put in its place."""
 
 
 class WalkOptions(Params, frozen=True, kw_only=True):

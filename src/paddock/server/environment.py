@@ -52,6 +52,7 @@ EXTENSION_CAPABILITIES = (
     "lifecycleNotifications",
     "absolutePaths",
     "atomicWrites",
+    "treeTransfers",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

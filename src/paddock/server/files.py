@@ -38,11 +38,11 @@ class ClientFile:
         """Open it; within its turn. Raises RequestError."""
         self._handle = (await self.operations.perform(operation)).handle
 
-    async def close(self) -> None:
+    async def close(self, *, discard: bool) -> None:
         """Close it; within its turn. Idempotent. Raises RequestError when it can't be published."""
         handle, self._handle = self._handle, None
         if handle is not None:
-            await self.operations.perform(Close(handle=handle))
+            await self.operations.perform(Close(handle=handle, discard=discard))
 
     def lose(self) -> None:
         """An error has closed it."""

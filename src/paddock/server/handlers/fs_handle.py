@@ -32,8 +32,8 @@ def open_file(connection: ClientConnection, params: OpenParams) -> Coroutine[Any
     """Open a file. The id is taken before this returns, so that requests which follow find it."""
     mode = OpenMode(params.mode)
     if params.atomic:
-        if mode is OpenMode.READ:
-            raise InvalidRequest("atomic is for files that are written; give mode: replace")
+        if mode is not OpenMode.REPLACE:
+            raise InvalidRequest(f"atomic is for mode replace; mode {mode.value} does not have it")
         mode = OpenMode.PUBLISH
     operation = Open(path=local_path(params.path), mode=mode)
     file = connection.files.reserve(params.handle_id, operations_for(connection, params.sandbox))
@@ -104,12 +104,12 @@ def _lose(connection: ClientConnection, file: ClientFile) -> None:
 def close(connection: ClientConnection, params: CloseParams) -> Empty | Coroutine[Any, Any, Empty]:
     """Close a file after everything that was asked of it before; its id is free at once."""
     file = connection.files.take(params.handle_id)
-    return EMPTY if file is None else _close(file)
+    return EMPTY if file is None else _close(file, discard=params.discard is True)
 
 
-async def _close(file: ClientFile) -> Empty:
+async def _close(file: ClientFile, *, discard: bool) -> Empty:
     async with file.turn:
-        await file.close()
+        await file.close(discard=discard)
     return EMPTY
 
 

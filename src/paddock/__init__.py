@@ -24,9 +24,12 @@ from paddock.version import __version__
 if TYPE_CHECKING:
     from paddock.client.box import Box, CompletedProcess
     from paddock.client.connect import connect
+    from paddock.client.files import Files, Tree
     from paddock.client.inbox import Output
     from paddock.client.process import Process, ProcessState
     from paddock.client.reconnect import ReconnectPolicy
+    from paddock.client.remote_file import RemoteReader, RemoteWriter
+    from paddock.client.remote_path import RemotePath
     from paddock.client.timeline import Gap
     from paddock.config import Settings
     from paddock.errors import (
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         CommandFailed,
         ConnectError,
         ConnectionLost,
+        LocalFileError,
         OutputGap,
         OutputOverrun,
         PaddockError,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     )
     from paddock.model.stream import Stream
     from paddock.model.terminal import TerminalSize
+    from paddock.protocol.fs import MetadataResult
     from paddock.protocol.process import ProcessSummary, SnapshotResult
     from paddock.protocol.session import EnvironmentInfo
     from paddock.server.app import Server, serve
@@ -58,7 +63,10 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "EnvironmentInfo",
+    "Files",
     "Gap",
+    "LocalFileError",
+    "MetadataResult",
     "Output",
     "OutputGap",
     "OutputOverrun",
@@ -68,6 +76,9 @@ __all__ = [
     "ProcessState",
     "ProcessSummary",
     "ReconnectPolicy",
+    "RemotePath",
+    "RemoteReader",
+    "RemoteWriter",
     "RequestError",
     "RequestTimeout",
     "RunTimeout",
@@ -77,6 +88,7 @@ __all__ = [
     "SnapshotResult",
     "Stream",
     "TerminalSize",
+    "Tree",
     "UnknownSession",
     "__version__",
     "connect",
@@ -86,9 +98,12 @@ __all__ = [
 _HOMES = {
     "paddock.client.box": ("Box", "CompletedProcess"),
     "paddock.client.connect": ("connect",),
+    "paddock.client.files": ("Files", "Tree"),
     "paddock.client.inbox": ("Output",),
     "paddock.client.process": ("Process", "ProcessState"),
     "paddock.client.reconnect": ("ReconnectPolicy",),
+    "paddock.client.remote_file": ("RemoteReader", "RemoteWriter"),
+    "paddock.client.remote_path": ("RemotePath",),
     "paddock.client.timeline": ("Gap",),
     "paddock.config": ("Settings",),
     "paddock.errors": (
@@ -96,6 +111,7 @@ _HOMES = {
         "CommandFailed",
         "ConnectError",
         "ConnectionLost",
+        "LocalFileError",
         "OutputGap",
         "OutputOverrun",
         "PaddockError",
@@ -108,6 +124,7 @@ _HOMES = {
     ),
     "paddock.model.stream": ("Stream",),
     "paddock.model.terminal": ("TerminalSize",),
+    "paddock.protocol.fs": ("MetadataResult",),
     "paddock.protocol.process": ("ProcessSummary", "SnapshotResult"),
     "paddock.protocol.session": ("EnvironmentInfo",),
     "paddock.server.app": ("Server", "serve"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from os import fsdecode
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from paddock.client.place import RemotePathLike, local_name
 from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.errors import NotFound, OperationFailed
-from paddock.protocol.fs import DirectoryEntry, MetadataResult
+from paddock.protocol.fs import MetadataResult
 
 if TYPE_CHECKING:
     from paddock.client.files import Files, Tree
@@ -17,22 +19,20 @@ ONE_MESSAGE_BYTES = 8 * 1024 * 1024
 """What is written in one request; more goes in blocks. Requests may have 16 MiB, and base64 adds a third."""
 
 
-class RemotePath:
-    """An absolute path of a box; made by `box.path("/x")`. Immutable; raises what `Files` does."""
+class PurePath(ABC):
+    """The text of an absolute path on the server's host, without asking the server. Immutable."""
 
-    __slots__ = ("_files", "_pure")
-
-    def __init__(self, files: Files, path: RemotePathLike) -> None:
-        text = path.__fspath__() if not isinstance(path, str) else path
-        pure = PurePosixPath(local_name(text) if text.startswith("file:") else text)
-        if not pure.is_absolute():
-            raise ValueError(f"path {text!r} is not absolute; give an absolute path of the server's host")
+    def __init__(self, path: RemotePathLike) -> None:
+        text = fsdecode(path)
         if "\0" in text:
             raise ValueError(f"path {text!r} contains a NUL byte")
-        self._files = files
-        self._pure = pure
+        self._pure = PurePosixPath(local_name(text) if text.startswith("file:") else text)
+        if not self._pure.is_absolute():
+            raise ValueError(f"path {text!r} is not absolute; give an absolute path of the server's host")
 
-    # --- the path itself ----------------------------------------------------
+    @abstractmethod
+    def _at(self, path: PurePosixPath) -> Self:
+        """Another path of the same box."""
 
     @property
     def name(self) -> str:
@@ -55,28 +55,28 @@ class RemotePath:
         return self._pure.parts
 
     @property
-    def parent(self) -> RemotePath:
+    def parent(self) -> Self:
         """The path without its last part."""
-        return self._with(self._pure.parent)
+        return self._at(self._pure.parent)
 
-    def __truediv__(self, other: str | PurePosixPath) -> RemotePath:
-        return self._with(self._pure / other)
+    def __truediv__(self, other: str | PurePosixPath) -> Self:
+        return self._at(self._pure / other)
 
-    def joinpath(self, *others: str | PurePosixPath) -> RemotePath:
+    def joinpath(self, *others: str | PurePosixPath) -> Self:
         """The path with these parts added; an absolute one replaces what is before it."""
-        return self._with(self._pure.joinpath(*others))
+        return self._at(self._pure.joinpath(*others))
 
-    def with_name(self, name: str) -> RemotePath:
+    def with_name(self, name: str) -> Self:
         """The path with another last part."""
-        return self._with(self._pure.with_name(name))
+        return self._at(self._pure.with_name(name))
 
-    def with_suffix(self, suffix: str) -> RemotePath:
+    def with_suffix(self, suffix: str) -> Self:
         """The path with another ending."""
-        return self._with(self._pure.with_suffix(suffix))
+        return self._at(self._pure.with_suffix(suffix))
 
     def is_relative_to(self, other: RemotePathLike) -> bool:
         """Whether it is `other` or below it, going by the text alone."""
-        return self._pure.is_relative_to(str(other))
+        return self._pure.is_relative_to(fsdecode(other))
 
     def __fspath__(self) -> str:
         return str(self._pure)
@@ -88,13 +88,24 @@ class RemotePath:
         return f"RemotePath({str(self._pure)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePath) and self._files is other._files and self._pure == other._pure
+        return isinstance(other, PurePath) and self._pure == other._pure
 
     def __hash__(self) -> int:
         return hash(self._pure)
 
-    def __lt__(self, other: RemotePath) -> bool:
+    def __lt__(self, other: PurePath) -> bool:
         return self._pure < other._pure
+
+
+class RemotePath(PurePath):
+    """An absolute path of a box; made by `box.path("/x")`. Raises what `Files` does."""
+
+    def __init__(self, files: Files, path: RemotePathLike) -> None:
+        super().__init__(path)
+        self._files = files
+
+    def _at(self, path: PurePosixPath) -> Self:
+        return type(self)(self._files, str(path))
 
     # --- content ------------------------------------------------------------
 
@@ -159,7 +170,8 @@ class RemotePath:
 
     async def iterdir(self) -> list[RemotePath]:
         """The paths in a directory, sorted by name; links that lead nowhere are left out."""
-        return [self / name for name in sorted(entry.file_name for entry in await self._entries())]
+        entries = await self._files.read_directory(self)
+        return [self / name for name in sorted(entry.file_name for entry in entries)]
 
     async def walk(self, *, follow_symlinks: bool = False, prune_hidden: bool = False) -> Tree:
         """Everything below a directory; see `Files.walk`."""
@@ -167,7 +179,7 @@ class RemotePath:
 
     async def resolve(self) -> RemotePath:
         """The same place without links and dots. It must exist."""
-        return self._with(PurePosixPath(await self._files.canonicalize(self)))
+        return self._at(PurePosixPath(await self._files.canonicalize(self)))
 
     # --- changes ------------------------------------------------------------
 
@@ -199,14 +211,8 @@ class RemotePath:
 
     # --- inside -------------------------------------------------------------
 
-    def _with(self, pure: PurePosixPath) -> RemotePath:
-        return RemotePath(self._files, str(pure))
-
     async def _look(self) -> MetadataResult | None:
         try:
             return await self._files.metadata(self)
         except NotFound:
             return None
-
-    async def _entries(self) -> list[DirectoryEntry]:
-        return await self._files.read_directory(self)

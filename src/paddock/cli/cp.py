@@ -135,7 +135,7 @@ class _Copy:
         writer = (
             destination.tree_writer(place)
             if found.is_directory
-            else destination.writer(place, atomic=destination.has("fsAtomicWrite"))
+            else destination.writer(place, atomic=destination.has("atomicWrites"))
         )
         done = 0
         async with reader as pieces, writer as file:
@@ -172,7 +172,7 @@ async def _send_stdin(files: Files, path: str, progress: Progress) -> None:
     from paddock.client.remote_file import BLOCK_BYTES
 
     done = 0
-    async with files.writer(path, atomic=files.has("fsAtomicWrite")) as file:
+    async with files.writer(path, atomic=files.has("atomicWrites")) as file:
         while piece := await asyncio.to_thread(os.read, sys.stdin.fileno(), BLOCK_BYTES):
             await file.write(piece)
             done += len(piece)

@@ -87,7 +87,7 @@ class Files:
         goes wrong, the old content is there. Up to about 11 MiB; use `writer` for more.
         """
         if atomic:
-            self._require("fsAtomicWrite", "replace a file atomically")
+            self._require("atomicWrites", "replace a file atomically")
         params = WriteFileParams(
             path=self._wire(path),
             data_base64=LateBase64(bytes(data)),
@@ -106,17 +106,17 @@ class Files:
         With `atomic` it appears in its place as a whole at the end of the block.
         """
         if atomic:
-            self._require("fsAtomicWrite", "replace a file atomically")
+            self._require("atomicWrites", "replace a file atomically")
         return RemoteWriter(self._connection, self._wire(path), is_atomic=atomic)
 
     def tree_reader(self, path: RemotePathLike) -> RemoteReader:
         """A directory with everything in it as a tar archive; use it with `async with`."""
-        self._require("fsTreeTransfer", "read a directory as a whole")
+        self._require("treeTransfers", "read a directory as a whole")
         return RemoteReader(self._connection, self._wire(path), is_tree=True)
 
     def tree_writer(self, path: RemotePathLike) -> RemoteWriter:
         """A new directory, from a tar archive; use it with `async with`. It appears when it is complete."""
-        self._require("fsTreeTransfer", "write a directory as a whole")
+        self._require("treeTransfers", "write a directory as a whole")
         return RemoteWriter(self._connection, self._wire(path), is_tree=True)
 
     # --- what is there ------------------------------------------------------
@@ -241,7 +241,7 @@ class Files:
         await download(self, source, destination, progress)
 
     def has(self, capability: str) -> bool:
-        """Whether the server offers a capability, such as "fsTreeTransfer"."""
+        """Whether the server offers a capability, such as "treeTransfers"."""
         return self._session.environment.capabilities.get(capability, False)
 
     # --- inside -------------------------------------------------------------

@@ -48,7 +48,7 @@ async def upload(
         status = await asyncio.to_thread(os.stat, local)
         if not stat.S_ISDIR(status.st_mode):
             await _upload_file(files, local, destination, _Meter(progress, status.st_size))
-        elif files.has("fsTreeTransfer"):
+        elif files.has("treeTransfers"):
             await _upload_tree(files, local, destination, _Meter(progress, None))
         else:
             await _upload_each(files, local, destination, _Meter(progress, None))
@@ -65,7 +65,7 @@ async def download(
     try:
         if not found.is_directory:
             await _download_file(files, source, local, _Meter(progress, found.size))
-        elif files.has("fsTreeTransfer"):
+        elif files.has("treeTransfers"):
             await _download_tree(files, source, local, _Meter(progress, None))
         else:
             await _download_each(files, source, local, _Meter(progress, None))
@@ -79,7 +79,7 @@ async def download(
 async def _upload_file(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
     descriptor = os.open(local, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with files.writer(destination, atomic=files.has("fsAtomicWrite")) as file:
+        async with files.writer(destination, atomic=files.has("atomicWrites")) as file:
             await _fill(file, lambda: os.read(descriptor, BLOCK_BYTES), meter)
     finally:
         os.close(descriptor)

@@ -61,7 +61,7 @@ def test_names_that_are_not_text_survive_the_way_there_and_back(name: bytes) -> 
 
 
 def test_the_reference_servers_form_of_such_a_name_is_understood() -> None:
-    assert local_name("file:///%00/bad/path/L3RtcC__") == "/tmp\udcff"
+    assert local_name("file:///%00/bad/path/L3RtcC__") == "/tmp/\udcff"
 
 
 def test_an_answer_that_is_no_path_is_the_servers_fault() -> None:

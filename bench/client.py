@@ -90,11 +90,19 @@ class Client:
 
     `has_quick_ack` asks the kernel after every read to acknowledge at once, which
     hides a server's Nagle delays; without it the kernel acknowledges as it does for
-    any ordinary client.
+    any ordinary client. A frame may take half of the buffer.
     """
 
-    def __init__(self, url: str, *, has_quick_ack: bool = False, handshake: bool = True) -> None:
-        self.buffer = bytearray(BUFFER_BYTES)
+    def __init__(
+        self,
+        url: str,
+        *,
+        has_quick_ack: bool = False,
+        handshake: bool = True,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self.buffer = bytearray(buffer_bytes)
+        self._half_bytes = buffer_bytes // 2
         self._view = memoryview(self.buffer)
         self._begin = 0
         self._end = 0
@@ -174,7 +182,7 @@ class Client:
     def _read(self) -> None:
         if self._begin == self._end:
             self._begin = self._end = 0
-        elif self._end > BUFFER_BYTES // 2:
+        elif self._end > self._half_bytes:
             rest = self._end - self._begin
             self._view[:rest] = self._view[self._begin : self._end]
             self._begin, self._end = 0, rest
@@ -204,7 +212,7 @@ class Client:
                 length = int.from_bytes(buffer[at + 2 : begin], "big")
             end = begin + length
             if end > filled:
-                if end - at > BUFFER_BYTES // 2:
+                if end - at > self._half_bytes:
                     raise BenchError(f"a frame of {length} bytes is larger than this client's buffer")
                 break
             if buffer[at] == 0x81:

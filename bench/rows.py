@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
+from bench.files import FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.starts import OrdinaryLatency, QuickAckLatency, StartRate
@@ -18,6 +19,11 @@ ROWS: tuple[type[Row], ...] = (
     PipeOutput,
     TerminalOutput,
     Input,
+    FileRead,
+    FileWrite,
+    WindowedMetadata,
+    SingleMetadata,
+    Walk,
     IdleMemory,
     ProcessMemory,
     Startup,

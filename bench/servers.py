@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from bench.client import Client
+from bench.client import BUFFER_BYTES, Client
 from bench.errors import BenchError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -56,9 +56,9 @@ class RunningServer:
         """Whether it has not ended by itself."""
         return self._process.poll() is None
 
-    def connect(self, *, has_quick_ack: bool = False) -> Client:
+    def connect(self, *, has_quick_ack: bool = False, buffer_bytes: int = BUFFER_BYTES) -> Client:
         """A new connection, past its handshake."""
-        return Client(self.url, has_quick_ack=has_quick_ack)
+        return Client(self.url, has_quick_ack=has_quick_ack, buffer_bytes=buffer_bytes)
 
     def memory(self) -> Memory:
         """The server and the helpers it started with, without the processes that it runs for clients."""

@@ -2,6 +2,7 @@
 
 The tests hold it with a real server, message by message, so that the page shows what
 happens. What differs from run to run is marked with `Varies`: its type is compared, not its value.
+Files are below `/work`, in whose place the tests have a directory of their own.
 """
 
 from __future__ import annotations
@@ -83,7 +84,101 @@ _CAT = {
     "pipeStdin": True,
 }
 
-_STARTED_AT = Varies(1772600767890)
+_STARTED_AT = _MOMENT = Varies(1772600767890)
+
+_FILES = (
+    Example("fs/createDirectory", "Make a directory, with its parents", {"path": "/work/notes/old"}, {}),
+    Example(
+        "fs/writeFile",
+        "Write `hello` as a whole: nobody sees half of it",
+        {"path": "/work/notes/today", "dataBase64": "aGVsbG8=", "atomic": True},
+        {},
+    ),
+    Example("fs/readFile", "Read it", {"path": "/work/notes/today"}, {"dataBase64": "aGVsbG8="}),
+    Example(
+        "fs/readFile",
+        "A file that is not there",
+        {"path": "/work/notes/tomorrow"},
+        error={
+            "code": -32004,
+            "message": "can't open '/work/notes/tomorrow': No such file or directory (os error 2)",
+        },
+    ),
+    Example(
+        "fs/getMetadata",
+        "Ask what it is",
+        {"path": "/work/notes/today", "followSymlinks": False},
+        {
+            "isDirectory": False,
+            "isFile": True,
+            "isSymlink": False,
+            "size": 5,
+            "createdAtMs": _MOMENT,
+            "modifiedAtMs": _MOMENT,
+        },
+    ),
+    Example(
+        "fs/copy",
+        "Copy it",
+        {"sourcePath": "/work/notes/today", "destinationPath": "/work/notes/old/copy", "recursive": False},
+        {},
+    ),
+    Example(
+        "fs/readDirectory",
+        "List a directory",
+        {"path": "/work/notes/old"},
+        {"entries": [{"fileName": "copy", "isDirectory": False, "isFile": True}]},
+    ),
+    Example(
+        "fs/walk",
+        "List a tree; a URI is answered with URIs",
+        {
+            "path": "file:///work/notes",
+            "options": {
+                "maxDepth": 64,
+                "maxDirectories": 100,
+                "maxEntries": 1000,
+                "followDirectorySymlinks": False,
+            },
+        },
+        {
+            "entries": [
+                {"path": "file:///work/notes/old", "kind": "directory"},
+                {"path": "file:///work/notes/today", "kind": "file"},
+                {"path": "file:///work/notes/old/copy", "kind": "file"},
+            ],
+            "errors": [],
+            "truncated": False,
+        },
+    ),
+    Example(
+        "fs/canonicalize",
+        "Find the path without links and dots",
+        {"path": "/work/notes/old/../today"},
+        {"path": "/work/notes/today"},
+    ),
+    Example(
+        "fs/open",
+        "Open a file to write it in blocks",
+        {"handleId": "upload", "path": "/work/notes/large", "mode": "replace"},
+        {"handleId": "upload"},
+    ),
+    Example("fs/writeBlock", "Write a block", {"handleId": "upload", "offset": 0, "chunk": "aGVsbG8="}, {}),
+    Example("fs/close", "Close it", {"handleId": "upload"}, {}),
+    Example(
+        "fs/open",
+        "Open it to read it in blocks",
+        {"handleId": "download", "path": "/work/notes/large"},
+        {"handleId": "download"},
+    ),
+    Example(
+        "fs/readBlock",
+        "Read a block; there were fewer bytes than asked for",
+        {"handleId": "download", "offset": 0, "len": 1048576},
+        {"eof": True, "chunk": "aGVsbG8="},
+    ),
+    Example("fs/remove", "Remove everything", {"path": "/work/notes"}, {}),
+)
 
 CONVERSATION = (
     Example(
@@ -210,6 +305,7 @@ CONVERSATION = (
             ("process/closed", {"processId": "sleep", "seq": 2}),
         ),
     ),
+    *_FILES,
     Example(
         "control/status",
         "See every session, as an operator",

@@ -35,14 +35,22 @@ COMMON = {
     "env": "The whole environment.",
     "exit_code": "The exit status, 128 + n for death by signal n; null while it is not known.",
     "exited": "Whether the exit was seen.",
+    "follow_symlinks": "Whether links are followed; if false, no part of the path may be one. True by default.",
+    "handle_id": "Which open file: the id that the client gave it.",
+    "is_directory": "Whether it is a directory.",
+    "is_file": "Whether it is a regular file.",
+    "kind": "What it is.",
     "message": "What happened.",
+    "modified_at_ms": "When it was modified, in milliseconds since the epoch.",
     "name": "Its name.",
+    "offset": "Where in the file, in bytes from its beginning.",
     "path": "Where it is.",
     "pid": "The process id on the host; 0 before the start.",
     "process_id": "Which process: the name that the client gave it.",
     "processes": "Oldest first.",
     "rows": "Lines of the window.",
     "running": "Whether it has not ended.",
+    "sandbox": "The confinement that is wanted. One that restricts files is refused by this version.",
     "sandbox_denied": "Whether a sandbox refused something; there is none yet.",
     "seq": "The number of the event.",
     "server": "The server itself.",
@@ -73,7 +81,8 @@ Every shape here that is not marked as an *extension* is that of the reference p
 `exec-server`); a client that does not ask for extensions in `initialize` gets no others. Unknown members
 of parameters are ignored, except in a permission profile. Parameters may also be an array of all fields
 that are not extensions, in order. A *path* is an absolute path or a `file:` URI, and answers use the form
-of the request. *base64* is standard base64 with padding.
+of the request; a name that is not UTF-8 is answered as a URI in any case. *base64* is standard base64
+with padding.
 
 How requests are scheduled: ordinary ones run concurrently up to a bound and wait in order beyond it;
 *control* requests have a lane of their own. `process/wait` and `process/read` are parked while they wait for

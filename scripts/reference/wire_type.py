@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec.inspect as inspect
 
+from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
 from scripts.reference.markdown import code
 
@@ -33,7 +34,7 @@ def describe(kind: inspect.Type, link: Link) -> str:
         case inspect.EnumType(cls=cls):
             return " or ".join(code(json.dumps(member.value)) for member in cls)
         case inspect.CustomType(cls=cls):
-            return "path" if cls is HostPath else "anything"
+            return {HostPath: "path", LateBase64: "base64"}.get(cls, "anything")
     return _PLAIN[type(kind)]
 
 

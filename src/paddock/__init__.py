@@ -24,9 +24,12 @@ from paddock.version import __version__
 if TYPE_CHECKING:
     from paddock.client.box import Box, CompletedProcess
     from paddock.client.connect import connect
+    from paddock.client.files import Files, Tree
     from paddock.client.inbox import Output
     from paddock.client.process import Process, ProcessState
     from paddock.client.reconnect import ReconnectPolicy
+    from paddock.client.remote_file import RemoteReader, RemoteWriter
+    from paddock.client.remote_path import RemotePath
     from paddock.client.timeline import Gap
     from paddock.config import Settings
     from paddock.errors import (
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         InvalidParams,
         InvalidRequest,
         ListenError,
+        LocalFileError,
         MethodNotFound,
         NotATerminal,
         OperationFailed,
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     )
     from paddock.model.stream import Stream
     from paddock.model.terminal import TerminalSize
+    from paddock.protocol.fs import MetadataResult
     from paddock.protocol.process import ProcessSummary, SnapshotResult
     from paddock.protocol.session import EnvironmentInfo
     from paddock.server.app import Server, serve
@@ -80,11 +85,14 @@ __all__ = [
     "ConnectionLost",
     "EnvironmentInfo",
     "ExecForbidden",
+    "Files",
     "Gap",
     "HandshakeRefused",
     "InvalidParams",
     "InvalidRequest",
     "ListenError",
+    "LocalFileError",
+    "MetadataResult",
     "MethodNotFound",
     "NotATerminal",
     "OperationFailed",
@@ -98,6 +106,9 @@ __all__ = [
     "ProcessState",
     "ProcessSummary",
     "ReconnectPolicy",
+    "RemotePath",
+    "RemoteReader",
+    "RemoteWriter",
     "RequestError",
     "RequestTimeout",
     "RunTimeout",
@@ -114,6 +125,7 @@ __all__ = [
     "TooManyProcesses",
     "TooManyWaits",
     "TransportError",
+    "Tree",
     "UnknownProcess",
     "UnknownSession",
     "__version__",
@@ -124,9 +136,12 @@ __all__ = [
 _HOMES = {
     "paddock.client.box": ("Box", "CompletedProcess"),
     "paddock.client.connect": ("connect",),
+    "paddock.client.files": ("Files", "Tree"),
     "paddock.client.inbox": ("Output",),
     "paddock.client.process": ("Process", "ProcessState"),
     "paddock.client.reconnect": ("ReconnectPolicy",),
+    "paddock.client.remote_file": ("RemoteReader", "RemoteWriter"),
+    "paddock.client.remote_path": ("RemotePath",),
     "paddock.client.timeline": ("Gap",),
     "paddock.config": ("Settings",),
     "paddock.errors": (
@@ -144,6 +159,7 @@ _HOMES = {
         "MethodNotFound",
         "NotATerminal",
         "OperationFailed",
+        "LocalFileError",
         "OutputGap",
         "OutputOverrun",
         "PaddockError",
@@ -165,6 +181,7 @@ _HOMES = {
     ),
     "paddock.model.stream": ("Stream",),
     "paddock.model.terminal": ("TerminalSize",),
+    "paddock.protocol.fs": ("MetadataResult",),
     "paddock.protocol.process": ("ProcessSummary", "SnapshotResult"),
     "paddock.protocol.session": ("EnvironmentInfo",),
     "paddock.server.app": ("Server", "serve"),

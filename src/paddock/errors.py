@@ -31,6 +31,7 @@
     │   ├── OutputOverrun           its output was dropped, because too much of it was left unread
     │   ├── OutputGap               the server dropped some of its output while the client was away
     │   └── ProcessLost             what became of it will never be known
+    ├── LocalFileError              a file of this host, and not of the server's
     ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
@@ -321,6 +322,21 @@ class OutputOverrun(CommandError):
             f"the output of process {self.process_id!r} was dropped: {self.limit_bytes} bytes were unread on "
             "its connection while somebody waited for an answer; read the output sooner"
         )
+
+
+class LocalFileError(PaddockError):
+    """A file of this host could not be read or written during a transfer."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        super().__init__(path, error)
+        self.path = path
+        self.error = error
+
+    def __str__(self) -> str:
+        where = (
+            os.fsdecode(self.error.filename) if isinstance(self.error.filename, str | bytes) else self.path
+        )
+        return f"{where!r} of this host: {self.error.strerror}"
 
 
 class SelectionError(PaddockError):

@@ -8,6 +8,8 @@ the pattern says `"...": true`. Types count: 1 is neither true nor 1.0.
     <uuid>               a lower-case UUID
     <base64:TEXT>        the base64 form of TEXT in UTF-8
     <regex:PATTERN>      a string that the whole pattern fits
+
+An array of `<unordered>` and another array fits the same elements in any order.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MORE_KEYS = "..."
+UNORDERED = "<unordered>"
 SHOWN_CHARACTERS = 300
 
 _PLACEHOLDER = re.compile(r"<(\w+)(?::(.*))?>", re.DOTALL)
@@ -107,7 +110,31 @@ def _check_object(pattern: dict[str, Any], value: Any, place: str) -> None:
 
 
 def _check_array(pattern: list[Any], value: Any, place: str) -> None:
+    if len(pattern) == 2 and pattern[0] == UNORDERED:
+        _check_unordered(pattern[1], value, place)
+        return
     if not isinstance(value, list) or len(value) != len(pattern):
         raise Mismatch(f"{place}: expected {shown(pattern)}, got {shown(value)}")
     for index, (wanted, item) in enumerate(zip(pattern, value, strict=True)):
         check(wanted, item, f"{place}[{index}]")
+
+
+def _check_unordered(pattern: list[Any], value: Any, place: str) -> None:
+    if not isinstance(value, list):
+        raise Mismatch(f"{place}: expected an array, got {shown(value)}")
+    remaining = list(value)
+    for wanted in pattern:
+        places = [index for index, item in enumerate(remaining) if _fits(wanted, item)]
+        if not places:
+            raise Mismatch(f"{place}: {shown(wanted)} missing in {shown(value)}")
+        del remaining[places[0]]
+    if remaining:
+        raise Mismatch(f"{place}: {shown(remaining)} not expected")
+
+
+def _fits(pattern: Any, value: Any) -> bool:
+    try:
+        check(pattern, value)
+    except Mismatch:
+        return False
+    return True

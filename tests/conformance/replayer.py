@@ -6,6 +6,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import assert_never
 
 from websockets.asyncio.client import connect
@@ -17,19 +19,24 @@ from tests.conformance.transcript import (
     ConnectionStep,
     Expect,
     ExpectClosed,
+    ExpectFile,
     ExpectOutput,
     ExpectProcess,
     ExpectRead,
     ExpectSilence,
     LiveOutput,
+    MakeDirectory,
     ProcessEnd,
     Send,
     SendBinary,
     SendRaw,
+    Setup,
     Sleep,
     Step,
+    Touch,
     Transcript,
 )
+from tests.conformance.workplace import VARIABLE, Workplace
 
 
 class ReplayFailed(Exception):
@@ -49,7 +56,8 @@ class ReplayFailed(Exception):
 async def replay(transcript: Transcript, url: str) -> None:
     """Hold the conversation with the server at `url`. Raises ReplayFailed. Leaves no connection open."""
     async with AsyncExitStack() as stack:
-        replayer = _Replayer(url, stack)
+        root = stack.enter_context(TemporaryDirectory(prefix="paddock-"))
+        replayer = _Replayer(url, stack, Workplace(Path(root)))
         for line in transcript.lines:
             try:
                 await replayer.run(line.step)
@@ -58,13 +66,14 @@ async def replay(transcript: Transcript, url: str) -> None:
 
 
 class _Replayer:
-    """The connections and captured values of one conversation."""
+    """The connections, the directory and the captured values of one conversation."""
 
-    def __init__(self, url: str, stack: AsyncExitStack) -> None:
+    def __init__(self, url: str, stack: AsyncExitStack, workplace: Workplace) -> None:
         self._url = url
         self._stack = stack
+        self._workplace = workplace
         self._clients: dict[str, Client] = {}
-        self._captured: dict[str, str] = {}
+        self._captured: dict[str, str] = {VARIABLE: workplace.path}
 
     async def run(self, step: Step) -> None:
         """Do one step. Raises Mismatch."""
@@ -73,6 +82,14 @@ class _Replayer:
                 await asyncio.sleep(step.sleep)
             case Close():
                 await self._clients.pop(step.close).close()
+            case Setup():
+                self._workplace.set_up(step.setup)
+            case ExpectFile():
+                self._workplace.check_file(step.expect_file, step.content)
+            case Touch():
+                self._workplace.touch(step.touch)
+            case MakeDirectory():
+                self._workplace.make_directory(step.mkdir)
             case _:
                 await self._talk(await self._client(step.conn), step)
 

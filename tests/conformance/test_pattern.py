@@ -44,6 +44,8 @@ def test_values_that_are_not_equal_do_not_fit(pattern: Any, value: Any) -> None:
         ({"a": 1, "...": True}, {"a": 1, "b": 2}),
         ({"a": ["<int>", {"b": "<str>"}]}, {"a": [1, {"b": "c"}]}),
         ("<not a placeholder>", "<not a placeholder>"),
+        (["<unordered>", [1, {"a": "<int>"}, 1]], [1, 1, {"a": 2}]),
+        (["<unordered>", []], []),
     ],
 )
 def test_value_fits(pattern: Any, value: Any) -> None:
@@ -58,6 +60,9 @@ def test_value_fits(pattern: Any, value: Any) -> None:
         (False, 0),
         (None, False),
         ("1", 1),
+        (["<unordered>", [1, 1]], [1, 2]),
+        (["<unordered>", [1]], [1, 1]),
+        (["<unordered>", [1]], {"1": 1}),
         ("<int>", True),
         ("<int>", 1.5),
         ("<int>", "1"),

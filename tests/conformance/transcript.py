@@ -119,6 +119,40 @@ class Sleep(_Step, frozen=True, kw_only=True):
     sleep: float
 
 
+class Tree(_Step, frozen=True, kw_only=True):
+    """What is in a directory: directories, files with their content, links with their target, fifos."""
+
+    dirs: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    symlinks: dict[str, str] = {}
+    fifos: tuple[str, ...] = ()
+
+
+class Setup(_Step, frozen=True, kw_only=True):
+    """Make the directory that is called `${ROOT}`."""
+
+    setup: Tree
+
+
+class ExpectFile(_Step, frozen=True, kw_only=True):
+    """A file below `${ROOT}` has this content, or does not exist if none is given."""
+
+    expect_file: str
+    content: str | None = None
+
+
+class Touch(_Step, frozen=True, kw_only=True):
+    """Make an empty file below `${ROOT}`."""
+
+    touch: str
+
+
+class MakeDirectory(_Step, frozen=True, kw_only=True):
+    """Make a directory below `${ROOT}`, with its parents."""
+
+    mkdir: str
+
+
 ConnectionStep = (
     Send
     | SendRaw
@@ -130,7 +164,8 @@ ConnectionStep = (
     | ExpectClosed
     | ExpectSilence
 )
-Step = ConnectionStep | Close | Sleep
+FileStep = Setup | ExpectFile | Touch | MakeDirectory
+Step = ConnectionStep | FileStep | Close | Sleep
 
 _KINDS: dict[str, type[Step]] = {
     "send": Send,
@@ -144,6 +179,10 @@ _KINDS: dict[str, type[Step]] = {
     "expectSilence": ExpectSilence,
     "close": Close,
     "sleep": Sleep,
+    "setup": Setup,
+    "expectFile": ExpectFile,
+    "touch": Touch,
+    "mkdir": MakeDirectory,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from scripts.reference import events
 from scripts.reference.__main__ import stale_pages
 from scripts.reference.examples import CONVERSATION, EXAMPLES, Example, Varies, shown
 from tests.wire import WireClient, attach, served
+
+WORK = "/work"
 
 
 def test_every_page_is_what_the_code_says() -> None:
@@ -33,19 +36,26 @@ def test_what_an_example_shows_has_the_declared_types(example: Example) -> None:
         msgspec.convert(shown(example.result), method.result)
 
 
-async def test_the_examples_happen_as_they_are_shown() -> None:
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    """The directory that the examples call /work; its path has no links in it."""
+    return str(tmp_path.resolve())
+
+
+async def test_the_examples_happen_as_they_are_shown(work: str) -> None:
     async with served() as server:
         client, operator = attach(server), attach(server, is_operator=True)
         await operator.initialize()
         for example in CONVERSATION:
-            await hold(operator if example.is_operators else client, example)
+            await hold(operator if example.is_operators else client, example, work)
         assert not client.unread
 
 
-async def hold(client: WireClient, example: Example) -> None:
+async def hold(client: WireClient, example: Example, work: str) -> None:
     """Ask what the example asks, and compare."""
-    request_id = client.request(example.method, example.params)
+    request_id = client.request(example.method, renamed(example.params, WORK, work))
     answer = await client.take(lambda message: message.get("id") == request_id)
+    answer = renamed(answer, work, WORK)
     expected = {"result": example.result} if example.error is None else {"error": example.error}
     assert fits(answer, expected | {"id": request_id}), json.dumps(answer)
     if example.method == "initialize":
@@ -53,6 +63,11 @@ async def hold(client: WireClient, example: Example) -> None:
     for method, params in example.events:
         event = await client.next()
         assert fits(event, {"method": method, "params": params}), json.dumps(event)
+
+
+def renamed(message: Any, old: str, new: str) -> Any:
+    """A message with another directory in its paths."""
+    return json.loads(json.dumps(message).replace(old, new))
 
 
 def fits(found: Any, expected: Any) -> bool:

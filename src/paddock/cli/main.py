@@ -27,6 +27,7 @@ examples:
   paddock run --detach --tty -- bash            leave it running on your server
   paddock ps                                    what runs on your servers
   paddock attach 3f2a                           go there
+  paddock cp -r src ws://127.0.0.1:4100:/work   copy files to a server's host
   paddock doctor                                whether this host has what paddock needs
 
 Every command explains itself: paddock COMMAND --help.
@@ -115,7 +116,7 @@ def _let_go_of_stdout() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. The reference and the completion scripts are made from it."""
-    from paddock.cli import attach, completion, doctor, kill, logs, ps, run, serve, version
+    from paddock.cli import attach, cat, completion, cp, doctor, kill, logs, ls, ps, run, serve, version
 
     parser = argparse.ArgumentParser(
         prog="paddock",
@@ -125,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, doctor, completion, version):
+    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

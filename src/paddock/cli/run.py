@@ -178,6 +178,7 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
 
 
 def _connect(arguments: argparse.Namespace, url: str | None) -> Connecting:
+    from paddock.cli.connecting import read_token
     from paddock.client.connect import connect
     from paddock.client.reconnect import ReconnectPolicy
 
@@ -187,24 +188,13 @@ def _connect(arguments: argparse.Namespace, url: str | None) -> Connecting:
     return connect(
         url,
         client_name=CLIENT_NAME,
-        token=_read_token(arguments.token_file),
+        token=read_token(arguments.token_file),
         tls_ca=arguments.tls_ca,
         # Another session would not have the command.
         reconnect=ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False)
         if arguments.reconnect
         else None,
     )
-
-
-def _read_token(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise PaddockError(f"can't read the token in {path}: {reason}") from error
 
 
 async def _local_url(server: str | None) -> str:

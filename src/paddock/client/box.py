@@ -10,10 +10,13 @@ from typing import Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from paddock.client.command import Cwd, checked_argv, require, start_params
+from paddock.client.command import checked_argv, require, start_params
 from paddock.client.connection import Connection
+from paddock.client.files import Files
 from paddock.client.inbox import Inbox
+from paddock.client.place import RemotePathLike
 from paddock.client.process import KILL_TIMEOUT_S, Bytes, Gathered, Process, send_kill
+from paddock.client.remote_path import RemotePath
 from paddock.client.resume import Session
 from paddock.errors import (
     CommandFailed,
@@ -81,6 +84,7 @@ class Box:
         self._connection = connection
         self._session = session
         self._when_closed = when_closed
+        self._files = Files(connection, session)
         self._handles: WeakValueDictionary[str, Process] = WeakValueDictionary()
 
     @property
@@ -102,13 +106,24 @@ class Box:
         """Whether the server offers a capability, such as "processResize"."""
         return self.environment.capabilities.get(capability, False)
 
+    # --- files --------------------------------------------------------------
+
+    @property
+    def fs(self) -> Files:
+        """What can be done with the files of the server's host."""
+        return self._files
+
+    def path(self, path: RemotePathLike) -> RemotePath:
+        """An absolute path on the server's host, to work with like a `pathlib.Path`."""
+        return RemotePath(self._files, path)
+
     # --- processes ----------------------------------------------------------
 
     async def start(
         self,
         argv: Sequence[str],
         *,
-        cwd: Cwd | None = None,
+        cwd: RemotePathLike | None = None,
         env: Mapping[str, str] | None = None,
         extra_env: Mapping[str, str] | None = None,
         stdin: bool = False,
@@ -203,7 +218,7 @@ class Box:
         input: Bytes | None = None,
         timeout_s: float | None = None,
         check: bool = False,
-        cwd: Cwd | None = None,
+        cwd: RemotePathLike | None = None,
         env: Mapping[str, str] | None = None,
         extra_env: Mapping[str, str] | None = None,
         tty: bool | TerminalSize = False,

@@ -7,18 +7,16 @@ and capabilities that the server said it lacks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike, fsdecode, fspath
 
+from paddock.client.place import RemotePathLike, wire_path
 from paddock.errors import CapabilityMissing
 from paddock.model.terminal import TerminalSize
-from paddock.protocol.path import HostPath, file_uri, parse_path
+from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.process import EnvironmentPolicy, Io, PtyIo, StartParams
 from paddock.protocol.session import EnvironmentInfo
 
 INHERIT = EnvironmentPolicy(inherit="all", ignore_default_excludes=False, exclude=[], set={}, include_only=[])
 """The server's environment without what looks like a secret."""
-
-Cwd = str | PathLike[str]
 
 
 def require(environment: EnvironmentInfo, capability: str, purpose: str) -> None:
@@ -45,7 +43,7 @@ def start_params(
     process_id: str,
     argv: Sequence[str],
     *,
-    cwd: Cwd | None,
+    cwd: RemotePathLike | None,
     env: Mapping[str, str] | None,
     extra_env: Mapping[str, str] | None,
     stdin: bool,
@@ -78,14 +76,5 @@ def start_params(
     )
 
 
-def _cwd_uri(environment: EnvironmentInfo, cwd: Cwd | None) -> HostPath:
-    if cwd is None:
-        return parse_path(environment.cwd)
-    path = parse_path(fsdecode(fspath(cwd)))
-    if path.is_uri:
-        return path
-    # Every server takes URIs, but a URI is resolved lexically: behind a symbolic link, `..` would lead
-    # elsewhere. A server that takes plain paths leaves that to the kernel.
-    uri = parse_path(file_uri(path.path))
-    is_same = uri.path == path.path and not uri.is_foreign
-    return uri if is_same or not environment.capabilities.get("absolutePaths", False) else path
+def _cwd_uri(environment: EnvironmentInfo, cwd: RemotePathLike | None) -> HostPath:
+    return parse_path(environment.cwd) if cwd is None else wire_path(environment, cwd)

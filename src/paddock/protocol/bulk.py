@@ -17,10 +17,9 @@ from pybase64 import b64decode, b64encode
 BULK_BYTES = 1024
 """Below this the detour costs more than it saves."""
 
-MEMBER = "chunk"
-"""The member that holds bulk data, in every message that has any."""
+_OPENINGS = {"chunk": b'"chunk":"', "dataBase64": b'"dataBase64":"'}
+"""The members that hold bulk data, and how they begin in a message."""
 
-_OPENING = b'"chunk":"'
 _MARK = b"<bulk\x7f>"
 MARK = _MARK.decode()
 """What stands in place of a lifted chunk. It is not base64, so no honest chunk looks like it."""
@@ -35,19 +34,41 @@ def splice(message: bytes, chunk: bytes) -> bytes:
     return b"".join((message[:-3], b64encode(chunk), message[-3:]))
 
 
+class Splicing:
+    """The same, piece by piece: a message that grows by what is added until it is finished."""
+
+    def __init__(self, message: bytes) -> None:
+        self._message = bytearray(message[:-3])
+        self._end = message[-3:]
+
+    def add(self, piece: bytes) -> None:
+        """Put a piece behind the others; every one but the last must have a multiple of three bytes."""
+        self._message += b64encode(piece)
+
+    def finish(self) -> bytearray:
+        """The whole message."""
+        self._message += self._end
+        return self._message
+
+
 class Lifted(Struct, frozen=True):
-    """A message without its chunk, which is replaced by `MARK`, and the chunk."""
+    """A message without its chunk, which is replaced by `MARK`; the member that it was, and the chunk."""
 
     rest: bytes
+    member: str
     chunk: bytes
 
 
 def lift(message: bytes) -> Lifted | None:
     """Take the chunk out of a message, or None if there is no large and strictly encoded one."""
-    start = message.find(_OPENING)
-    if start < 0:
-        return None
-    start += len(_OPENING)
+    for member, opening in _OPENINGS.items():
+        found = message.find(opening)
+        if found >= 0:
+            return _lift_at(message, member, found + len(opening))
+    return None
+
+
+def _lift_at(message: bytes, member: str, start: int) -> Lifted | None:
     end = message.find(b'"', start)
     if end - start < BULK_BYTES:
         return None
@@ -56,7 +77,7 @@ def lift(message: bytes) -> Lifted | None:
     if rest.count(_MARK) != 1 or not is_canonical(message[end - 4 : end]):
         return None
     try:
-        return Lifted(rest, b64decode(memoryview(message)[start:end], validate=True))
+        return Lifted(rest, member, b64decode(memoryview(message)[start:end], validate=True))
     except binascii.Error:
         return None
 

@@ -15,6 +15,7 @@ from paddock.errors import MalformedMessage, RequestError
 from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
+from paddock.protocol.fs import ReadBlockResult, ReadFileResult
 from paddock.protocol.process import OutputEvent
 
 RequestId = int | str
@@ -138,6 +139,9 @@ def write_notification(method: str, params: Any) -> bytes:
 
 def write_result(request_id: RequestId, result: Any) -> bytes:
     """The bytes of a good answer."""
+    if type(result) is ReadBlockResult and len(result.chunk) >= bulk.BULK_BYTES:
+        frame = write_json(_ResultEnvelope(request_id, structs.replace(result, chunk=b"")))
+        return bulk.splice(frame, result.chunk)
     return write_json(_ResultEnvelope(request_id, result))
 
 
@@ -147,6 +151,11 @@ def write_error(request_id: RequestId, error: RequestError, *, has_extensions: b
     Undecodable bytes of a path in its text are replaced.
     """
     return _write_error(request_id, code_of(error), str(error), data_of(error) if has_extensions else None)
+
+
+def begin_file(request_id: RequestId) -> bulk.Splicing:
+    """The answer to `fs/readFile`, to be filled with the content of the file."""
+    return bulk.Splicing(write_json(_ResultEnvelope(request_id, ReadFileResult(data_base64=b""))))
 
 
 def write_malformed(problem: str) -> bytes:

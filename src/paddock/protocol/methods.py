@@ -49,6 +49,8 @@ class Method:
     lane: Lane = Lane.ORDINARY
     is_opening: bool = False
     """Whether it brings the process or file handle that it names into being; it is never overtaken."""
+    is_closing: bool = False
+    """Whether it ends the file handle that it names; it overtakes nothing that uses the handle."""
     is_extension: bool = False
     is_operators: bool = False
     """Whether it is offered on the control socket only; elsewhere there is no such method."""
@@ -79,19 +81,19 @@ _ALL = (
         is_extension=True,
         is_operators=True,
     ),
-    Method("fs/readFile", fs.FollowablePathParams, None, Family.FILESYSTEM),
-    Method("fs/writeFile", fs.WriteFileParams, None, Family.FILESYSTEM),
-    Method("fs/createDirectory", fs.CreateDirectoryParams, None, Family.FILESYSTEM),
-    Method("fs/getMetadata", fs.FollowablePathParams, None, Family.FILESYSTEM),
-    Method("fs/readDirectory", fs.PathParams, None, Family.FILESYSTEM),
-    Method("fs/canonicalize", fs.PathParams, None, Family.FILESYSTEM),
-    Method("fs/walk", fs.WalkParams, None, Family.FILESYSTEM),
-    Method("fs/remove", fs.RemoveParams, None, Family.FILESYSTEM),
-    Method("fs/copy", fs.CopyParams, None, Family.FILESYSTEM),
-    Method("fs/open", fs.OpenParams, None, Family.FILESYSTEM, is_opening=True),
-    Method("fs/readBlock", fs.ReadBlockParams, None, Family.FILESYSTEM),
-    Method("fs/writeBlock", fs.WriteBlockParams, None, Family.FILESYSTEM),
-    Method("fs/close", fs.CloseParams, None, Family.FILESYSTEM, Lane.CONTROL),
+    Method("fs/readFile", fs.FollowablePathParams, fs.ReadFileResult, Family.FILESYSTEM),
+    Method("fs/writeFile", fs.WriteFileParams, Empty, Family.FILESYSTEM),
+    Method("fs/createDirectory", fs.CreateDirectoryParams, Empty, Family.FILESYSTEM),
+    Method("fs/getMetadata", fs.FollowablePathParams, fs.MetadataResult, Family.FILESYSTEM),
+    Method("fs/readDirectory", fs.PathParams, fs.ReadDirectoryResult, Family.FILESYSTEM),
+    Method("fs/canonicalize", fs.PathParams, fs.CanonicalizeResult, Family.FILESYSTEM),
+    Method("fs/walk", fs.WalkParams, fs.WalkResult, Family.FILESYSTEM),
+    Method("fs/remove", fs.RemoveParams, Empty, Family.FILESYSTEM),
+    Method("fs/copy", fs.CopyParams, Empty, Family.FILESYSTEM),
+    Method("fs/open", fs.OpenParams, fs.OpenResult, Family.FILESYSTEM, is_opening=True),
+    Method("fs/readBlock", fs.ReadBlockParams, fs.ReadBlockResult, Family.FILESYSTEM),
+    Method("fs/writeBlock", fs.WriteBlockParams, Empty, Family.FILESYSTEM),
+    Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
     Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
     Method("http/request", executor.HttpRequestParams, None, Family.HTTP),
     Method("environmentConfig/read", executor.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),

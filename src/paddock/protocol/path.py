@@ -1,19 +1,25 @@
 """Paths on the wire: an absolute path or a `file:` URI.
 
 Both forms are accepted wherever a path is expected, and an answer uses the form
-of the request. A URI is resolved lexically (`.` and `..`), as URIs are; an
-absolute path is left to the kernel.
+of the request. A URI is resolved lexically (`.` and `..`, and slashes at the end), as URIs
+are; an absolute path is left to the kernel. A name that is not UTF-8 has no absolute path in
+JSON: it is answered as a URI in any case.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
+_UNQUOTED = "/!$&'()*+,;=:@~"
+# Nothing to decode, to resolve or to refuse: no empty name, none of dots alone, no drive letter.
+_PLAIN_URI = re.compile(r"file://(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+_PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
 
 
 class HostPath:
@@ -33,9 +39,28 @@ class HostPath:
         self.is_uri = is_uri
         self.is_foreign = is_foreign
 
-    def like(self, path: str) -> str:
-        """`path` in the form in which this one was written."""
-        return file_uri(path) if self.is_uri else path
+    def like(self, path: bytes) -> str:
+        """`path` in the form in which this one was written, if it has that form."""
+        if not self.is_uri:
+            try:
+                return path.decode()
+            except UnicodeDecodeError:
+                pass
+        return file_uri(path.decode("utf-8", "surrogateescape"))
+
+    def all_like(self, directory: bytes, names: Iterable[bytes]) -> Iterator[str]:
+        """The paths of names in a directory, in that form."""
+        prefix = directory + b"/"
+        if not self.is_uri:
+            yield from (self.like(prefix + name) for name in names)
+            return
+        encoded_prefix = self.like(prefix)
+        for name in names:
+            # Most names need no quoting, and to find that out is a tenth of the work.
+            if _PLAIN.fullmatch(name):
+                yield encoded_prefix + name.decode("ascii")
+            else:
+                yield encoded_prefix + quote_from_bytes(name, safe=_UNQUOTED)
 
     def __str__(self) -> str:
         return self.text
@@ -52,7 +77,7 @@ class HostPath:
 
 def file_uri(path: str) -> str:
     """The `file:` URI of an absolute path; undecodable bytes survive the round trip."""
-    return "file://" + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~")
+    return "file://" + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_UNQUOTED)
 
 
 def parse_path(text: str) -> HostPath:
@@ -61,6 +86,8 @@ def parse_path(text: str) -> HostPath:
         if "\0" in text:
             raise ValueError(f"path {text!r} contains a NUL byte")
         return HostPath(text, text=text)
+    if _PLAIN_URI.fullmatch(text):
+        return HostPath(text[7:], text=text, is_uri=True)
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")
@@ -81,12 +108,6 @@ def _parse_file_uri(text: str, rest: str) -> HostPath:
     decoded = unquote_to_bytes(rest)
     if b"\0" in decoded:
         raise ValueError(f"path {text!r} contains a NUL byte")
-    path = _resolve_dots("/" + decoded.decode("utf-8", "surrogateescape").lstrip("/"))
+    path = posixpath.normpath("/" + decoded.decode("utf-8", "surrogateescape").lstrip("/"))
     is_foreign = authority.lower() not in _LOCAL_AUTHORITIES or _DRIVE.match(path) is not None
     return HostPath(path, text=text, is_uri=True, is_foreign=is_foreign)
-
-
-def _resolve_dots(path: str) -> str:
-    # A trailing slash is kept: it makes the kernel insist on a directory.
-    resolved = posixpath.normpath(path)
-    return resolved + "/" if path.endswith("/") and resolved != "/" else resolved

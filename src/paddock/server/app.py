@@ -18,16 +18,18 @@ from dataclasses import replace
 from typing import assert_never
 
 from paddock.config import Settings
+from paddock.fs.local import Lanes
 from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
 from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
-from paddock.server.connection import ClientConnection, Services
+from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Services
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.door import Door, names_files, open_door
 from paddock.server.handlers import handler_table
 from paddock.server.metrics import Metrics
+from paddock.server.room import Room
 from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
 from paddock.transport.limits import TransportLimits, WebSocketLimits
@@ -48,8 +50,16 @@ class Server:
         self.finished = asyncio.Event()
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
+        self._lanes = Lanes()
         self._services = Services(
-            settings, spawner, sessions, handler_table(), self.describe, sessions.metrics
+            settings=settings,
+            spawner=spawner,
+            sessions=sessions,
+            handlers=handler_table(),
+            describe_server=self.describe,
+            metrics=sessions.metrics,
+            lanes=self._lanes,
+            large_answers=Room(LARGE_ANSWERS_BYTES),
         )
         self._sessions = sessions
         self._spawner = spawner
@@ -148,6 +158,7 @@ class Server:
             await connection.aclose()
         await self.quiet()
         journal.info("shutdown: connections closed")
+        await self._lanes.aclose()
         await self._spawner.aclose()
         journal.info("shutdown complete")
 

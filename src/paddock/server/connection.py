@@ -17,6 +17,8 @@ from msgspec import UNSET
 
 from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
+from paddock.fs.local import Lanes, LocalOperations
+from paddock.fs.operations import Operations
 from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.codec import CodecLimits
@@ -27,9 +29,11 @@ from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
-from paddock.server.dispatch import Dispatcher, Then
+from paddock.server.dispatch import Dispatcher, Encoded, Then
+from paddock.server.files import ClientFiles
 from paddock.server.metrics import Metrics
 from paddock.server.record import shown_id
+from paddock.server.room import Grant, Room, take_all
 from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
@@ -39,6 +43,13 @@ log = logging.getLogger(__name__)
 
 UNREAD_ANSWERS_FACTOR = 8
 """Output stops at one send buffer; only answers fill further ones. At this many it is not read."""
+
+ANSWER_BYTES = 16 * 1024 * 1024
+"""File content that one connection may have in memory on its way out: sixteen blocks. One answer may be
+larger, if there is room for it among those of all connections."""
+
+LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
+"""What all larger answers of a server may add up to; the largest, 512 MiB in base64, is two thirds of it."""
 
 TIMED_ONE_IN = 64
 """Of the requests that are answered at once, which are many and alike, about one in so many is timed and
@@ -57,6 +68,8 @@ class Services:
     handlers: HandlerTable
     describe_server: Callable[[], ServerStatus]
     metrics: Metrics
+    lanes: Lanes
+    large_answers: Room
 
 
 class ClientConnection:
@@ -79,10 +92,13 @@ class ClientConnection:
         self.number = number
         self.is_operator = is_operator
         self.call: Call
-        """The request whose handler was called last: a handler's own until it first waits."""
+        """The request whose handler was called last; a coroutine that a handler returns begins later."""
         self.capabilities = ClientCapabilities()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
+        self.operations: Operations = LocalOperations(services.lanes)
+        """Where the client's file operations are carried out."""
+        self.files = ClientFiles()
         self._link = link
         self._on_closed = on_closed
         settings = services.settings
@@ -92,6 +108,8 @@ class ClientConnection:
             settings.concurrent_requests, settings.max_parked_requests, self._carry_out, self._finish
         )
         self._session: Session | None = None
+        self._answers = Room(ANSWER_BYTES)
+        self._unsent: list[Grant] = []
         self._is_congested = False
         self._is_reading = True
         self._is_open = True
@@ -124,6 +142,12 @@ class ClientConnection:
     def has_extensions(self) -> bool:
         """Whether the client wants more than the reference protocol's shapes."""
         return self.capabilities.extensions
+
+    async def room_for(self, size_bytes: int) -> Grant:
+        """Memory for an answer, when the client has taken earlier ones. It must come back in an `Encoded`."""
+        if size_bytes <= ANSWER_BYTES:
+            return await take_all(size_bytes, self._answers)
+        return await take_all(size_bytes, self._answers, self.services.large_answers)
 
     def greet(self, session: Session, capabilities: ClientCapabilities) -> None:
         """`initialize` succeeded: attach to the session and remember what the client understands."""
@@ -180,6 +204,7 @@ class ClientConnection:
         """The client has caught up."""
         self._is_congested = False
         self._output_stall.end()
+        self._release_unsent()
         if self._session is not None:
             self._session.resume_output()
         self._read_if_there_is_room()
@@ -187,6 +212,7 @@ class ClientConnection:
     def link_closed(self, error: Exception | None) -> None:
         """The connection is gone; the session lives on without it."""
         self._is_open = False
+        self._release_unsent()
         self._output_stall.end()
         self._reading_stall.end()
         reason = "closed" if error is None else str(error)
@@ -199,6 +225,7 @@ class ClientConnection:
         """End the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
+        await self.operations.aclose()
         for entry in self.unanswered_starts:
             entry.begin_unanswered()
         self.unanswered_starts.clear()
@@ -217,6 +244,10 @@ class ClientConnection:
         if isinstance(refusal, RequestError):
             self._link.send(write_error(call.id, refusal, has_extensions=self.has_extensions))
             self._refused(call.id, call.method.name, code_of(refusal), str(refusal), call.subject)
+        elif type(result) is Encoded:
+            self._link.send(result.message)
+            if result.grant is not None:
+                self._settle(result.grant)
         elif error is None:
             self._link.send(write_result(call.id, result))
         else:
@@ -235,6 +266,18 @@ class ClientConnection:
             then()
         if not self._is_reading or self._is_congested:
             self._read_if_there_is_room()
+
+    def _settle(self, grant: Grant) -> None:
+        """Give the memory of an answer back, when it has left."""
+        if self._is_congested and self._is_open:
+            self._unsent.append(grant)
+        else:
+            grant.release()
+
+    def _release_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for grant in unsent:
+            grant.release()
 
     def _has_too_many_unread_answers(self) -> bool:
         # Only while the link is congested: its end is what starts the reading again.

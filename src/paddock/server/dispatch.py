@@ -26,6 +26,7 @@ from msgspec import Struct
 from paddock.errors import TooManyWaits
 from paddock.protocol.methods import Lane
 from paddock.rpc.serving import Call
+from paddock.server.room import Grant
 
 Handler = Callable[[Call], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
@@ -46,6 +47,13 @@ class Parked(Struct, frozen=True):
     """A coroutine of a result that does nothing but wait, perhaps for long, until somebody else acts."""
 
     work: Coroutine[Any, Any, Any]
+
+
+class Encoded(Struct, frozen=True):
+    """A good answer whose message is complete already, and the memory that it was granted."""
+
+    message: bytes | bytearray
+    grant: Grant | None = None
 
 
 class _Queue:
@@ -86,7 +94,7 @@ class Dispatcher:
 
     def submit(self, call: Call) -> None:
         """Run a call now, or when its turn comes."""
-        is_control = call.method.lane is Lane.CONTROL and not self._is_opening(call)
+        is_control = call.method.lane is Lane.CONTROL and not self._must_follow(call)
         queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
             queue.waiting.append((call, perf_counter()))
@@ -104,11 +112,13 @@ class Dispatcher:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _is_opening(self, later: Call) -> bool:
-        """Whether the request that brings this one's subject into being still waits for its turn."""
+    def _must_follow(self, later: Call) -> bool:
+        """Whether something waits for its turn that brings this one's subject into being, or that this one
+        would take it away from."""
         waiting = self._ordinary.waiting
+        is_closing = later.method.is_closing
         return bool(waiting) and any(
-            call.method.is_opening and call.subject == later.subject for call, _ in waiting
+            (is_closing or call.method.is_opening) and call.subject == later.subject for call, _ in waiting
         )
 
     def _begin(self, call: Call, queue: _Queue, since_s: float) -> None:

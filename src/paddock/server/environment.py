@@ -32,7 +32,10 @@ REFERENCE_CAPABILITIES = (
     "linuxRootWritePreservesDevices",
     "linuxApprovedRootWritePreservesRestrictions",
 )
-"""Capabilities of the reference protocol. This version has none of them."""
+"""Capabilities of the reference protocol."""
+
+OFFERED_CAPABILITIES = ("fileWriteStreaming",)
+"""Those of them that this version has."""
 
 EXTENSION_CAPABILITIES = (
     "processCloseStdin",
@@ -49,6 +52,8 @@ EXTENSION_CAPABILITIES = (
     "orderedWrites",
     "lifecycleNotifications",
     "absolutePaths",
+    "atomicWrites",
+    "treeTransfers",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 
@@ -90,7 +95,7 @@ def _is_program(path: str) -> bool:
 
 
 def _capabilities(settings: Settings, *, with_extensions: bool) -> dict[str, bool]:
-    capabilities = dict.fromkeys(REFERENCE_CAPABILITIES, False)
+    capabilities = {name: name in OFFERED_CAPABILITIES for name in REFERENCE_CAPABILITIES}
     if with_extensions:
         capabilities |= dict.fromkeys(EXTENSION_CAPABILITIES, True)
         capabilities["directExec"] = settings.allow_direct_exec

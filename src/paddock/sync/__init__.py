@@ -11,6 +11,7 @@ processes may be used from any thread.
 """
 
 from paddock.sync.box import Box, connect
+from paddock.sync.files import Files, RemotePath, RemoteReader, RemoteWriter
 from paddock.sync.process import Process
 
-__all__ = ["Box", "Process", "connect"]
+__all__ = ["Box", "Files", "Process", "RemotePath", "RemoteReader", "RemoteWriter", "connect"]

@@ -11,9 +11,11 @@ from typing import Any, Concatenate, ParamSpec
 from paddock.client.box import Box as AsyncBox
 from paddock.client.connect import Connecting
 from paddock.client.connect import connect as async_connect
+from paddock.client.place import RemotePathLike
 from paddock.client.process import Process as AsyncProcess
 from paddock.protocol.session import EnvironmentInfo
 from paddock.sync.facade import Facade, blocking
+from paddock.sync.files import Files, RemotePath
 from paddock.sync.portal import Portal
 from paddock.sync.process import Process
 
@@ -67,6 +69,15 @@ class Box(Facade[AsyncBox]):
     def has(self, capability: str) -> bool:
         """Whether the server offers a capability, such as "processResize"."""
         return self._inner.has(capability)
+
+    @property
+    def fs(self) -> Files:
+        """What can be done with the files of the server's host."""
+        return Files(self._portal, self._inner.fs)
+
+    def path(self, path: RemotePathLike) -> RemotePath:
+        """An absolute path on the server's host, to work with like a `pathlib.Path`."""
+        return RemotePath(self._portal, self._inner.path(path))
 
     def close(self) -> None:
         """End the processes that were started here and still run, then the connection. Idempotent."""

@@ -18,7 +18,7 @@ NAMES = st.binary(min_size=1, max_size=20).filter(lambda name: b"\0" not in name
         ("/a/../b", "/a/../b"),
         ("file:///tmp", "/tmp"),
         ("file:///", "/"),
-        ("file:///tmp/", "/tmp/"),
+        ("file:///tmp/", "/tmp"),
         ("FILE:///tmp", "/tmp"),
         ("file://localhost/x", "/x"),
         ("file:tmp", "/tmp"),
@@ -46,8 +46,20 @@ def test_paths_of_other_hosts_are_marked_foreign(text: str) -> None:
 
 
 def test_an_answer_uses_the_form_of_the_request() -> None:
-    assert parse_path("/tmp").like("/a b") == "/a b"
-    assert parse_path("file:///tmp").like("/a b") == "file:///a%20b"
+    assert parse_path("/tmp").like(b"/a b") == "/a b"
+    assert parse_path("file:///tmp").like(b"/a b") == "file:///a%20b"
+
+
+def test_a_name_that_is_not_text_is_answered_as_a_uri() -> None:
+    assert parse_path("/tmp").like(b"/a\xff") == "file:///a%FF"
+    assert parse_path("file:///a%FF").path == "/a\udcff"
+
+
+@given(st.lists(NAMES, max_size=4))
+def test_paths_of_a_directory_are_written_one_by_one_or_together_alike(names: list[bytes]) -> None:
+    for given_form in (parse_path("/d"), parse_path("file:///d")):
+        one_by_one = [given_form.like(b"/d/" + name) for name in names]
+        assert list(given_form.all_like(b"/d", names)) == one_by_one
 
 
 @given(st.lists(NAMES.filter(lambda name: name not in (b".", b"..")), min_size=1, max_size=4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,7 +81,8 @@ def test_unknown_methods_are_told_before_everything() -> None:
     assert refusal(send(connection(), {"id": 1, "method": "nope", "params": 5})) == (1, -32601)
 
 
-def test_methods_of_later_versions_check_their_parameters_first() -> None:
+def test_methods_of_later_versions_check_their_parameters_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "fs/readFile", replace(METHODS["fs/readFile"], result=None))
     made = connection(State.READY)
 
     assert refusal(send(made, {"id": 1, "method": "fs/readFile", "params": {}})) == (1, -32602)

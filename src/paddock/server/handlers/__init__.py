@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from paddock.server.connection import HandlerTable
-from paddock.server.handlers import control, environment, process
+from paddock.server.handlers import control, environment, fs, fs_handle, process
 
 
 def handler_table() -> HandlerTable:
     """Every method that this version offers, with what carries it out."""
-    return {**environment.HANDLERS, **process.HANDLERS, **control.HANDLERS}
+    return {
+        **environment.HANDLERS,
+        **process.HANDLERS,
+        **control.HANDLERS,
+        **fs.HANDLERS,
+        **fs_handle.HANDLERS,
+    }

@@ -1,0 +1,69 @@
+"""`paddock cat`: the content of files on a server's host."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from paddock.cli.connecting import add_connection_options, connecting
+from paddock.cli.location import Location, parse_location
+from paddock.cli.options import Verbs, add_verb
+from paddock.errors import PaddockError
+
+DESCRIPTION = """\
+Write the content of files to standard output, one after the other, unchanged. A path
+without a URL is on this host.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock cat ws://127.0.0.1:4100:/etc/os-release
+  paddock cat unix:///run/paddock.sock:/var/log/build.log | less
+  paddock cat wss://build.example:4100:/work/core.gz --token-file ~/.paddock-token | zcat
+
+exit status:
+  0 if every file was written, 1 if one could not be read; the others are written all the same.
+"""
+
+CLIENT_NAME = "paddock-cat"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(verbs, "cat", run, help="show files", description=DESCRIPTION, examples=EXAMPLES)
+    parser.add_argument(
+        "files",
+        metavar="[URL:]FILE",
+        type=parse_location,
+        nargs="+",
+        help="the files, by their absolute paths",
+    )
+    add_connection_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files out."""
+    import asyncio
+
+    return asyncio.run(_cat(arguments, arguments.files))
+
+
+async def _cat(arguments: argparse.Namespace, locations: list[Location]) -> int:
+    from contextlib import AsyncExitStack
+
+    status = 0
+    async with AsyncExitStack() as boxes:
+        known = {
+            url: await boxes.enter_async_context(connecting(arguments, url, CLIENT_NAME))
+            for url in dict.fromkeys(location.url for location in locations)
+        }
+        for location in locations:
+            try:
+                async with known[location.url].fs.reader(location.absolute_path) as file:
+                    async for piece in file:
+                        sys.stdout.buffer.write(piece)
+            except PaddockError as error:
+                sys.stdout.flush()
+                print(f"paddock cat: {error}", file=sys.stderr)
+                status = 1
+    return status

@@ -1,0 +1,48 @@
+"""Where a file is: on this host, or on that of a server. Imported for every command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from typing import NamedTuple
+
+_REMOTE = re.compile(r"((?:wss?|unix)://.*?):(/.*)", re.DOTALL)
+_SCHEME = re.compile(r"(wss?|unix)://")
+
+STANDARD_STREAM = "-"
+
+
+class Location(NamedTuple):
+    """A path, and the server that it belongs to; None is this host."""
+
+    url: str | None
+    path: str
+
+    @property
+    def absolute_path(self) -> str:
+        """The path on its host, from the root on."""
+        return os.path.abspath(self.path) if self.url is None else self.path
+
+    @property
+    def is_local_directory(self) -> bool:
+        """Whether it is a directory of this host."""
+        return self.url is None and os.path.isdir(self.path)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether standard input or output takes the place of a file."""
+        return self.url is None and self.path == STANDARD_STREAM
+
+
+def parse_location(text: str) -> Location:
+    """Read `URL:/path` or a path of this host, as an argument of a command."""
+    if remote := _REMOTE.fullmatch(text):
+        return Location(remote[1], remote[2])
+    if _SCHEME.match(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} names a server and no absolute path on it; write URL:/path"
+        )
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path names nothing")
+    return Location(None, text)

@@ -1,0 +1,262 @@
+"""The files of the server's host: one method for each thing that a server can do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Final, TypeVar
+
+from paddock.client.command import require
+from paddock.client.connection import Connection
+from paddock.client.place import RemotePathLike, local_name, wire_path
+from paddock.client.remote_file import RemoteReader, RemoteWriter
+from paddock.client.resume import Session
+from paddock.protocol.fs import (
+    CanonicalizeResult,
+    CopyParams,
+    CreateDirectoryParams,
+    DirectoryEntry,
+    FollowablePathParams,
+    MetadataResult,
+    PathParams,
+    ReadDirectoryResult,
+    ReadFileResult,
+    RemoveParams,
+    WalkOptions,
+    WalkParams,
+    WalkResult,
+    WriteFileParams,
+)
+from paddock.protocol.late_base64 import LateBase64
+from paddock.protocol.path import HostPath
+from paddock.protocol.structure import Empty, Params, Result
+
+MAX_DEPTH: Final = 64
+MAX_DIRECTORIES: Final = 10_000
+MAX_ENTRIES: Final = 50_000
+"""The farthest that servers let a walk go."""
+
+R = TypeVar("R", bound=Result)
+
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes are done, and of how many if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What a walk found, nearest first."""
+
+    directories: list[str]
+    files: list[str]
+    errors: list[tuple[str, str]]
+    """Paths that could not be looked at, and why."""
+    is_truncated: bool
+    """Whether a limit ended the walk."""
+
+
+class Files:
+    """What a box can do with files; `box.fs`. Paths are absolute, or `file:` URIs, on the server's host.
+
+    Everything raises NotFound for what does not exist, InvalidRequest for what is not allowed or
+    makes no sense, OperationFailed for other failures, and what `Box` says of its calls.
+    """
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
+
+    # --- content ------------------------------------------------------------
+
+    async def read_file(self, path: RemotePathLike, *, follow_symlinks: bool = True) -> bytes:
+        """The whole content, up to 512 MiB, in one message. Use `reader` for larger files."""
+        params = FollowablePathParams(path=self._wire(path), follow_symlinks=_unless(follow_symlinks, True))
+        return (await self._ask("fs/readFile", params, ReadFileResult, can_repeat=True)).data_base64
+
+    async def write_file(
+        self,
+        path: RemotePathLike,
+        data: bytes,
+        *,
+        follow_symlinks: bool = True,
+        atomic: bool = False,
+    ) -> None:
+        """Replace the content of a file, or create it; its directory must exist.
+
+        With `atomic` the file is replaced as a whole, and keeps its mode and owner: whatever
+        goes wrong, the old content is there. Up to about 11 MiB; use `writer` for more.
+        """
+        if atomic:
+            self._require("atomicWrites", "replace a file atomically")
+        params = WriteFileParams(
+            path=self._wire(path),
+            data_base64=LateBase64(bytes(data)),
+            follow_symlinks=_unless(follow_symlinks, True),
+            atomic=_unless(atomic, False),
+        )
+        await self._ask("fs/writeFile", params, Empty)
+
+    def reader(self, path: RemotePathLike) -> RemoteReader:
+        """A file of any size for reading piece by piece; use it with `async with`."""
+        return RemoteReader(self._connection, self._wire(path))
+
+    def writer(self, path: RemotePathLike, *, atomic: bool = False) -> RemoteWriter:
+        """A file of any size for writing piece by piece; use it with `async with`.
+
+        With `atomic` it appears in its place as a whole at the end of the block.
+        """
+        if atomic:
+            self._require("atomicWrites", "replace a file atomically")
+        return RemoteWriter(self._connection, self._wire(path), is_atomic=atomic)
+
+    def tree_reader(self, path: RemotePathLike) -> RemoteReader:
+        """A directory with everything in it as a tar archive; use it with `async with`."""
+        self._require("treeTransfers", "read a directory as a whole")
+        return RemoteReader(self._connection, self._wire(path), is_tree=True)
+
+    def tree_writer(self, path: RemotePathLike) -> RemoteWriter:
+        """A new directory, from a tar archive; use it with `async with`. It appears when it is complete."""
+        self._require("treeTransfers", "write a directory as a whole")
+        return RemoteWriter(self._connection, self._wire(path), is_tree=True)
+
+    # --- what is there ------------------------------------------------------
+
+    async def metadata(self, path: RemotePathLike, *, follow_symlinks: bool = True) -> MetadataResult:
+        """What a path is. All but `is_symlink` is about what it leads to."""
+        params = FollowablePathParams(path=self._wire(path), follow_symlinks=_unless(follow_symlinks, True))
+        return await self._ask("fs/getMetadata", params, MetadataResult, can_repeat=True)
+
+    async def read_directory(self, path: RemotePathLike) -> list[DirectoryEntry]:
+        """The names in a directory, in no particular order; links that lead nowhere are left out."""
+        params = PathParams(path=self._wire(path))
+        return (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
+
+    async def canonicalize(self, path: RemotePathLike) -> str:
+        """The absolute path without links and dots."""
+        params = PathParams(path=self._wire(path))
+        return local_name(
+            (await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)).path
+        )
+
+    async def walk(
+        self,
+        path: RemotePathLike,
+        *,
+        max_depth: int = MAX_DEPTH,
+        max_directories: int = MAX_DIRECTORIES,
+        max_entries: int = MAX_ENTRIES,
+        follow_symlinks: bool = False,
+        prune_hidden: bool = False,
+    ) -> Tree:
+        """Everything below a directory; with a depth of 0 only what is in it.
+
+        `follow_symlinks` enters directories that links lead to; other links are not listed.
+        `prune_hidden` does not enter directories whose name begins with a dot.
+        """
+        options = WalkOptions(
+            max_depth=max_depth,
+            max_directories=max_directories,
+            max_entries=max_entries,
+            follow_directory_symlinks=follow_symlinks,
+            prune_hidden_directories=prune_hidden,
+        )
+        params = WalkParams(path=self._wire(path), options=options)
+        found = await self._ask("fs/walk", params, WalkResult, can_repeat=True)
+        return Tree(
+            directories=[local_name(entry.path) for entry in found.entries if entry.kind == "directory"],
+            files=[local_name(entry.path) for entry in found.entries if entry.kind == "file"],
+            errors=[(local_name(error.path), error.message) for error in found.errors],
+            is_truncated=found.truncated,
+        )
+
+    # --- changes ------------------------------------------------------------
+
+    async def create_directory(
+        self, path: RemotePathLike, *, recursive: bool = True, follow_symlinks: bool = True
+    ) -> None:
+        """Make a directory; if `recursive`, with its parents, and it may exist."""
+        params = CreateDirectoryParams(
+            path=self._wire(path), recursive=recursive, follow_symlinks=_unless(follow_symlinks, True)
+        )
+        await self._ask("fs/createDirectory", params, Empty)
+
+    async def remove(
+        self,
+        path: RemotePathLike,
+        *,
+        recursive: bool = True,
+        force: bool = True,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Remove a file, a link itself or a directory, with everything in it if `recursive`.
+
+        With `force` it may be missing. Without `follow_symlinks` no part of the path may be a
+        link, and `recursive` must be false.
+        """
+        params = RemoveParams(
+            path=self._wire(path),
+            recursive=recursive,
+            force=force,
+            follow_symlinks=_unless(follow_symlinks, True),
+        )
+        await self._ask("fs/remove", params, Empty)
+
+    async def copy(
+        self, source: RemotePathLike, destination: RemotePathLike, *, recursive: bool = False
+    ) -> None:
+        """Copy a file or a link on the server's host; if `recursive`, a directory too."""
+        params = CopyParams(
+            source_path=self._wire(source), destination_path=self._wire(destination), recursive=recursive
+        )
+        await self._ask("fs/copy", params, Empty)
+
+    # --- to and from this host ----------------------------------------------
+
+    async def upload(
+        self,
+        source: str | PathLike[str],
+        destination: RemotePathLike,
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Bring a file or a directory from this host to the server's, of any size.
+
+        A file replaces what is there, as a whole where the server can do that. There must be no
+        directory in the place of a directory, or an empty one; it appears when it is complete.
+        """
+        from paddock.client.transfer import upload
+
+        await upload(self, source, destination, progress)
+
+    async def download(
+        self,
+        source: RemotePathLike,
+        destination: str | PathLike[str],
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Bring a file or a directory from the server's host to this one; as `upload`."""
+        from paddock.client.transfer import download
+
+        await download(self, source, destination, progress)
+
+    def has(self, capability: str) -> bool:
+        """Whether the server offers a capability, such as "treeTransfers"."""
+        return self._session.environment.capabilities.get(capability, False)
+
+    # --- inside -------------------------------------------------------------
+
+    def _wire(self, path: RemotePathLike) -> HostPath:
+        return wire_path(self._session.environment, path)
+
+    def _require(self, capability: str, purpose: str) -> None:
+        require(self._session.environment, capability, purpose)
+
+    async def _ask(self, method: str, params: Params, kind: type[R], *, can_repeat: bool = False) -> R:
+        answer = self._connection.submit(method, params, can_repeat=can_repeat)
+        return await self._connection.result(answer, kind)
+
+
+def _unless(value: bool, default: bool) -> bool | None:
+    """What every server assumes need not be said."""
+    return None if value == default else value

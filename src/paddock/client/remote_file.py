@@ -1,0 +1,233 @@
+"""Open files on the server's host: read or written piece by piece, with several pieces under way.
+
+Memory is bounded by the window, whatever the size of the file. A file belongs to one connection
+of the client: when that is lost, a reader opens the file again and goes on, if it has not changed;
+a writer can't, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Literal
+from uuid import uuid4
+
+from paddock.client.connection import Connection
+from paddock.client.request import Answer
+from paddock.errors import NotFound, OperationFailed, PaddockError
+from paddock.protocol.fs import (
+    CloseParams,
+    MetadataResult,
+    OpenParams,
+    OpenResult,
+    PathParams,
+    ReadBlockParams,
+    ReadBlockResult,
+    WriteBlockParams,
+)
+from paddock.protocol.path import HostPath
+from paddock.protocol.structure import Empty
+
+BLOCK_BYTES: Final = 1024 * 1024
+"""The largest block that servers take."""
+
+WINDOW_BLOCKS: Final = 4
+"""Blocks under way at once: enough to keep disk, processor and network busy together."""
+
+CLOSE_TIMEOUT_S: Final = 5.0
+"""How long a file that nobody wants any more is waited for."""
+
+Version = tuple[int, int]
+"""Size and time of modification: what tells whether a file is still the same."""
+
+
+class RemoteReader:
+    """A file, or a directory as a tar archive, that is open for reading.
+
+    Use it with `async with`. It is an asynchronous iterator over the pieces of the file.
+    """
+
+    def __init__(self, connection: Connection, path: HostPath, *, is_tree: bool = False) -> None:
+        self._connection = connection
+        self._path = path
+        self._mode: Literal["read", "readTree"] = "readTree" if is_tree else "read"
+        self._handle_id = ""
+        self._version: Version | None = None
+        self._opening = asyncio.Lock()
+        self.size_bytes: int | None = None
+        """How long the file was when it was opened; None for a directory."""
+
+    async def read_block(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
+        """Part of the file; fewer bytes than asked for only at its end. At most `BLOCK_BYTES`."""
+        while True:
+            handle_id = self._handle_id
+            answer = self._submit(offset, length)
+            try:
+                return (await self._connection.result(answer, ReadBlockResult)).chunk
+            except NotFound:
+                await self._reopen(handle_id)
+
+    async def read(self) -> bytes:
+        """The whole file."""
+        return b"".join([piece async for piece in self])
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        window: deque[tuple[int, Answer, str]] = deque()
+        offset = 0
+        try:
+            while True:
+                while len(window) < WINDOW_BLOCKS:
+                    window.append((offset, self._submit(offset, BLOCK_BYTES), self._handle_id))
+                    offset += BLOCK_BYTES
+                start, answer, handle_id = window.popleft()
+                try:
+                    piece = (await self._connection.result(answer, ReadBlockResult)).chunk
+                except NotFound:
+                    await self._reopen(handle_id)
+                    piece = await self.read_block(start)
+                if piece:
+                    yield piece
+                if len(piece) < BLOCK_BYTES:
+                    return
+        finally:
+            for _, answer, _ in window:
+                self._connection.forget(answer)
+
+    async def aclose(self) -> None:
+        """Let go of the file. Idempotent; never fails."""
+        if self._handle_id:
+            handle_id, self._handle_id = self._handle_id, ""
+            await _close_quietly(self._connection, CloseParams(handle_id=handle_id))
+
+    async def __aenter__(self) -> RemoteReader:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # --- inside -------------------------------------------------------------
+
+    def _submit(self, offset: int, length: int) -> Answer:
+        params = ReadBlockParams(handle_id=self._handle_id, offset=offset, len=length)
+        # Repeated on another connection, where the handle is unknown, it does no harm.
+        return self._connection.submit("fs/readBlock", params, can_repeat=self._mode == "read")
+
+    async def _open(self) -> None:
+        handle_id = uuid4().hex
+        params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode)
+        await self._connection.request("fs/open", params, OpenResult)
+        self._handle_id = handle_id
+        if self._mode == "read":
+            found = await self._connection.request(
+                "fs/getMetadata", PathParams(path=self._path), MetadataResult
+            )
+            version = (found.size, found.modified_at_ms)
+            if self._version not in (None, version):
+                raise OperationFailed(f"{self._path} changed while it was read; read it again")
+            self._version = version
+            self.size_bytes = found.size
+
+    async def _reopen(self, lost_handle_id: str) -> None:
+        """Open the file again after the connection was lost, unless somebody else has done it."""
+        if self._mode == "readTree":
+            raise OperationFailed(f"the connection was lost while {self._path} was read; read it again")
+        async with self._opening:
+            if self._handle_id == lost_handle_id:
+                await self._open()
+
+
+class RemoteWriter:
+    """A file, or a directory as a tar archive, that is open for writing, from its beginning.
+
+    Use it with `async with`: at the end of the block everything is written, and what was
+    opened as `atomic`, or is a directory, appears in its place; if the block raises, it does not.
+    """
+
+    def __init__(
+        self, connection: Connection, path: HostPath, *, is_atomic: bool = False, is_tree: bool = False
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._mode: Literal["replace", "writeTree"] = "writeTree" if is_tree else "replace"
+        self._is_atomic = is_atomic
+        self._handle_id = uuid4().hex
+        self._is_open = False
+        self._window: deque[Answer] = deque()
+        self._offset = 0
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write what follows. Returns when there is room for more; an error may show in a later call."""
+        view = memoryview(data)
+        while view:
+            piece = bytes(view[:BLOCK_BYTES])
+            view = view[BLOCK_BYTES:]
+            params = WriteBlockParams(handle_id=self._handle_id, offset=self._offset, chunk=piece)
+            self._window.append(self._connection.submit("fs/writeBlock", params))
+            self._offset += len(piece)
+            while len(self._window) >= WINDOW_BLOCKS:
+                await self._settle()
+
+    async def aclose(self) -> None:
+        """Wait until everything is written, and put it in its place. Idempotent. Raises what went wrong."""
+        if not self._is_open:
+            return
+        while self._window:
+            await self._settle()
+        self._is_open = False
+        await self._connection.request("fs/close", CloseParams(handle_id=self._handle_id), Empty)
+
+    async def discard(self) -> None:
+        """Give up; what is not in its place yet never will be. Idempotent; never fails."""
+        for answer in self._window:
+            self._connection.forget(answer)
+        self._window.clear()
+        if self._is_open:
+            self._is_open = False
+            is_extended = self._is_atomic or self._mode == "writeTree"
+            params = CloseParams(handle_id=self._handle_id, discard=True if is_extended else None)
+            await _close_quietly(self._connection, params)
+
+    async def __aenter__(self) -> RemoteWriter:
+        params = OpenParams(
+            handle_id=self._handle_id,
+            path=self._path,
+            mode=self._mode,
+            atomic=True if self._is_atomic else None,
+        )
+        await self._connection.request("fs/open", params, OpenResult)
+        self._is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self.aclose()
+        finally:
+            await self.discard()
+
+    async def _settle(self) -> None:
+        answer = self._window.popleft()
+        try:
+            await self._connection.result(answer, Empty)
+        except PaddockError:
+            # The server has closed the file: the blocks behind would only fail for that.
+            for later in self._window:
+                self._connection.forget(later)
+            self._window.clear()
+            raise
+
+
+async def _close_quietly(connection: Connection, params: CloseParams) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await connection.request("fs/close", params, Empty)
+    except (TimeoutError, PaddockError):
+        # It ends with the connection at the latest.
+        pass

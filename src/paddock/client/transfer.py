@@ -1,0 +1,171 @@
+"""Files and directories from this host to the server's and back, of any size and in bounded memory.
+
+A directory travels as one tar archive where the server can make and unpack one; elsewhere, as with
+the reference server, it goes file by file, without modes, and what was transferred before a failure stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from os import PathLike
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from paddock.client.remote_file import BLOCK_BYTES, RemoteWriter
+from paddock.errors import LocalFileError, OperationFailed
+from paddock.fs.replacement import Replacement
+from paddock.fs.tree_reader import TreeReader
+from paddock.fs.tree_writer import TreeWriter
+
+if TYPE_CHECKING:
+    from paddock.client.files import Files, Progress
+    from paddock.client.place import RemotePathLike
+
+
+class _Meter:
+    """Counts bytes for whoever wants to know."""
+
+    def __init__(self, progress: Progress | None, total: int | None) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+async def upload(
+    files: Files, source: str | PathLike[str], destination: RemotePathLike, progress: Progress | None
+) -> None:
+    """See `Files.upload`. Raises LocalFileError for what goes wrong on this side."""
+    local = os.fsencode(source)
+    try:
+        status = await asyncio.to_thread(os.stat, local)
+        if not stat.S_ISDIR(status.st_mode):
+            await _upload_file(files, local, destination, _Meter(progress, status.st_size))
+        elif files.has("treeTransfers"):
+            await _upload_tree(files, local, destination, _Meter(progress, None))
+        else:
+            await _upload_each(files, local, destination, _Meter(progress, None))
+    except OSError as error:
+        raise LocalFileError(os.fsdecode(source), error) from error
+
+
+async def download(
+    files: Files, source: RemotePathLike, destination: str | PathLike[str], progress: Progress | None
+) -> None:
+    """See `Files.download`. Raises LocalFileError for what goes wrong on this side."""
+    local = os.fsencode(destination)
+    found = await files.metadata(source)
+    try:
+        if not found.is_directory:
+            await _download_file(files, source, local, _Meter(progress, found.size))
+        elif files.has("treeTransfers"):
+            await _download_tree(files, source, local, _Meter(progress, None))
+        else:
+            await _download_each(files, source, local, _Meter(progress, None))
+    except OSError as error:
+        raise LocalFileError(os.fsdecode(destination), error) from error
+
+
+# --- one file ---------------------------------------------------------------
+
+
+async def _upload_file(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
+    descriptor = os.open(local, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        async with files.writer(destination, atomic=files.has("atomicWrites")) as file:
+            await _fill(file, lambda: os.read(descriptor, BLOCK_BYTES), meter)
+    finally:
+        os.close(descriptor)
+
+
+async def _download_file(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
+    async with files.reader(source) as file:
+        replacement = await asyncio.to_thread(Replacement, local, follow=True)
+        try:
+            async for piece in file:
+                await asyncio.to_thread(_write_all, replacement.descriptor, piece)
+                meter.add(len(piece))
+        except BaseException:
+            replacement.discard()
+            raise
+        await asyncio.to_thread(replacement.publish)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+async def _fill(file: RemoteWriter, read: Callable[[], bytes], meter: _Meter) -> None:
+    while piece := await asyncio.to_thread(read):
+        await file.write(piece)
+        meter.add(len(piece))
+
+
+# --- a directory as one archive ---------------------------------------------
+
+
+async def _upload_tree(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
+    tree = TreeReader(local)
+    try:
+        async with files.tree_writer(destination) as file:
+            await _fill(file, lambda: tree.read(BLOCK_BYTES), meter)
+    finally:
+        tree.close()
+
+
+async def _download_tree(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
+    async with files.tree_reader(source) as file:
+        tree = TreeWriter(local)
+        try:
+            async for piece in file:
+                await asyncio.to_thread(tree.write, piece)
+                meter.add(len(piece))
+        except BaseException:
+            await asyncio.to_thread(tree.discard)
+            raise
+        await asyncio.to_thread(tree.publish)
+
+
+# --- a directory file by file -----------------------------------------------
+
+
+async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
+    await files.create_directory(destination)
+    for entry in await asyncio.to_thread(_entries, local):
+        place = str(PurePosixPath(os.fspath(destination)) / os.fsdecode(entry.name))
+        if entry.is_symlink():
+            raise OperationFailed(
+                f"{os.fsdecode(entry.path)!r} is a symbolic link, which this server can't make; leave it out"
+            )
+        if entry.is_dir():
+            await _upload_each(files, entry.path, place, meter)
+        else:
+            await _upload_file(files, entry.path, place, meter)
+
+
+def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
+    with os.scandir(local) as found:
+        return sorted(found, key=lambda entry: entry.name)
+
+
+async def _download_each(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
+    await asyncio.to_thread(os.makedirs, local, exist_ok=True)
+    for entry in await files.read_directory(source):
+        place = str(PurePosixPath(os.fspath(source)) / entry.file_name)
+        found = await files.metadata(place)
+        if found.is_symlink:
+            raise OperationFailed(f"{place!r} is a symbolic link, which this server can't show; leave it out")
+        beneath = os.path.join(local, os.fsencode(entry.file_name))
+        if found.is_directory:
+            await _download_each(files, place, beneath, meter)
+        else:
+            await _download_file(files, place, beneath, meter)

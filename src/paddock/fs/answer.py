@@ -1,0 +1,108 @@
+"""What operations answer: values that can cross into another process and back.
+
+Paths and names are bytes, as the kernel has them; whether they are text is for others to
+decide. Nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag=True):
+    """What an operation found out."""
+
+
+class Done(Answer, frozen=True, kw_only=True):
+    """It has happened; there is nothing else to tell."""
+
+
+class Metadata(Answer, frozen=True, kw_only=True):
+    """What a path is. `is_link` is about the path itself, everything else about what it leads to."""
+
+    is_directory: bool
+    is_file: bool
+    is_link: bool
+    size_bytes: int
+    created_at_ms: int
+    """0 where the file system does not record it."""
+    modified_at_ms: int
+
+
+class DirectoryEntry(Struct, frozen=True, kw_only=True, array_like=True):
+    """One name in a directory; a link counts as what it leads to."""
+
+    name: bytes
+    is_directory: bool
+    is_file: bool
+
+
+class Listing(Answer, frozen=True, kw_only=True):
+    """The names in a directory, in no particular order."""
+
+    entries: list[DirectoryEntry]
+
+
+class CanonicalPath(Answer, frozen=True, kw_only=True):
+    """The absolute path without links and dots."""
+
+    path: bytes
+
+
+class WalkedDirectory(Struct, frozen=True, kw_only=True, array_like=True):
+    """One directory of a walk, and those of its entries that are listed, sorted by name."""
+
+    path: bytes
+    names: list[bytes]
+    are_directories: list[bool]
+
+
+class WalkError(Struct, frozen=True, kw_only=True, array_like=True):
+    """A path that could not be looked at."""
+
+    path: bytes
+    message: str
+
+
+class Walked(Answer, frozen=True, kw_only=True):
+    """A tree, directory by directory, nearest first."""
+
+    directories: list[WalkedDirectory]
+    errors: list[WalkError]
+    is_truncated: bool
+    """Whether a limit ended the walk."""
+
+
+class Opened(Answer, frozen=True, kw_only=True):
+    """An open file, and what was read of it."""
+
+    handle: int | None
+    """What later operations call it, never used twice; None if all of it was read, and it is closed."""
+    size_bytes: int
+    beginning: bytes
+
+
+class Block(Answer, frozen=True, kw_only=True):
+    """Part of a file; shorter than asked for at its end."""
+
+    data: bytes
+
+
+class FailureKind(StrEnum):
+    """What the caller can do about a failure."""
+
+    NOT_FOUND = "notFound"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+class Failure(Answer, frozen=True, kw_only=True):
+    """An operation that was not carried out; only between processes. Here it is an exception."""
+
+    kind: FailureKind
+    message: str
+
+
+AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Failure

@@ -1,0 +1,93 @@
+"""Replacing the content of files."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from paddock.errors import InvalidRequest
+from paddock.fs import resolve
+from paddock.fs.answer import Done
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import WriteFile
+from paddock.fs.replacement import Replacement
+
+# Without O_NONBLOCK the kernel would wait for the other end of a fifo; without O_NOCTTY a
+# terminal could become that of the server.
+_PATIENTLESS = os.O_NONBLOCK | os.O_NOCTTY
+
+
+def write_file(operation: WriteFile) -> Done:
+    """Replace the content of a regular file, in place or as a whole."""
+    path = operation.path
+    try:
+        if operation.is_atomic:
+            _write_beside(operation)
+        else:
+            descriptor = open_to_replace(path, follow=operation.follow)
+            try:
+                write_all(descriptor, operation.data)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise map_os_error(error, "write", path) from error
+    return Done()
+
+
+def _write_beside(operation: WriteFile) -> None:
+    replacement = Replacement(operation.path, follow=operation.follow)
+    try:
+        write_all(replacement.descriptor, operation.data)
+    except BaseException:
+        replacement.discard()
+        raise
+    replacement.publish()
+
+
+def open_to_read(path: bytes, *, follow: bool) -> int:
+    """Open a regular file for reading. Raises OSError, and InvalidRequest for anything else."""
+    descriptor = resolve.open_path(path, os.O_RDONLY | _PATIENTLESS, follow=follow)
+    return _regular(descriptor, path)
+
+
+def open_to_replace(path: bytes, *, follow: bool) -> int:
+    """Create a regular file, or empty it. Raises OSError, and InvalidRequest for anything else."""
+    # Not O_TRUNC: what is not a regular file shall not be touched.
+    descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _PATIENTLESS, follow=follow)
+    _regular(descriptor, path)
+    try:
+        os.ftruncate(descriptor, 0)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _regular(descriptor: int, path: bytes) -> int:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a file")
+    return descriptor
+
+
+def write_all(descriptor: int, data: bytes, offset: int = 0) -> None:
+    """Write everything at this offset. Raises OSError; part of it may be written then."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def read_fully(descriptor: int, length: int, offset: int) -> bytes:
+    """Read; fewer bytes than asked for only at the end of the file. Raises OSError."""
+    data = os.pread(descriptor, length, offset)
+    if not data or len(data) == length:
+        return data
+    # Files of /proc give less at a time than there is.
+    pieces = [data]
+    got = len(data)
+    while got < length and (data := os.pread(descriptor, length - got, offset + got)):
+        pieces.append(data)
+        got += len(data)
+    return b"".join(pieces) if len(pieces) > 1 else pieces[0]

@@ -1,0 +1,68 @@
+"""Making and listing directories."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from paddock.errors import OperationFailed
+from paddock.fs import resolve
+from paddock.fs.answer import DirectoryEntry, Done, Listing
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import CreateDirectory, ReadDirectory
+
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def create_directory(operation: CreateDirectory) -> Done:
+    """Make a directory. Parents that were made stay when a later step fails."""
+    path = operation.path
+    try:
+        if operation.follow:
+            os.makedirs(path, exist_ok=True) if operation.recursive else os.mkdir(path)
+        elif operation.recursive:
+            _make_by_steps(path)
+        else:
+            with resolve.parent_of(path) as place:
+                os.mkdir(place.name, dir_fd=place.directory)
+    except OSError as error:
+        raise map_os_error(error, "make directory", path) from error
+    return Done()
+
+
+def _make_by_steps(path: bytes) -> None:
+    """Go down name by name, and make what is missing; each step is from an open directory, past no link."""
+    directory = os.open(b"/", _STEP)
+    try:
+        for name in path.split(b"/"):
+            if name in (b"", b"."):
+                continue
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
+            deeper = os.open(name, _STEP, dir_fd=directory)
+            os.close(directory)
+            directory = deeper
+    finally:
+        os.close(directory)
+
+
+def read_directory(operation: ReadDirectory) -> Listing:
+    """List a directory; a link counts as what it leads to, and is left out if it leads nowhere."""
+    path = operation.path
+    entries: list[DirectoryEntry] = []
+    try:
+        with os.scandir(path) as found:
+            for entry in found:
+                is_directory, is_file = entry.is_dir(), entry.is_file()
+                # A link that leads nowhere is neither, and is the only thing that does not exist.
+                if not (is_directory or is_file) and entry.is_symlink() and not os.path.exists(entry.path):
+                    continue
+                entries.append(DirectoryEntry(name=entry.name, is_directory=is_directory, is_file=is_file))
+                if len(entries) > operation.max_entries:
+                    raise OperationFailed(
+                        f"directory {os.fsdecode(path)!r} has more than {operation.max_entries} entries, "
+                        "which is the limit"
+                    )
+    except OSError as error:
+        raise map_os_error(error, "list", path) from error
+    return Listing(entries=entries)

@@ -1,0 +1,49 @@
+"""Errors of the operating system -> exceptions of Paddock: the one translation point of this engine.
+
+And exceptions <-> values, for those that come up in another process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from paddock.errors import InvalidRequest, NotFound, OperationFailed, RequestError
+from paddock.fs.answer import Failure, FailureKind
+
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL})
+"""What the caller can mend: it is not allowed, or makes no sense."""
+
+
+def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
+    """The exception for an error that came up when `action` was done to `path`."""
+    number = error.errno or errno.EIO
+    text = f"can't {action} {os.fsdecode(path)!r}: {os.strerror(number)} (os error {number})"
+    if number == errno.ENOENT:
+        return NotFound(text)
+    return InvalidRequest(text) if number in _REFUSED else OperationFailed(text)
+
+
+_KINDS: dict[FailureKind, type[RequestError]] = {
+    FailureKind.NOT_FOUND: NotFound,
+    FailureKind.REFUSED: InvalidRequest,
+    FailureKind.FAILED: OperationFailed,
+}
+
+
+def to_failure(error: RequestError) -> Failure:
+    """The value of an exception."""
+    for kind, exception in _KINDS.items():
+        if isinstance(error, exception):
+            return Failure(kind=kind, message=_encodable(str(error)))
+    return Failure(kind=FailureKind.FAILED, message=_encodable(str(error)))
+
+
+def to_error(failure: Failure) -> RequestError:
+    """The exception of a value."""
+    return _KINDS[failure.kind](failure.message)
+
+
+def _encodable(text: str) -> str:
+    # The undecodable bytes of a name are surrogates, which no encoding of text can hold.
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

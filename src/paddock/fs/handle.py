@@ -1,0 +1,119 @@
+"""Open files and trees, by number."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paddock.errors import NotFound, OperationFailed, RequestError
+from paddock.fs.answer import Block, Done, Opened
+from paddock.fs.failure import map_os_error
+from paddock.fs.open_file import OpenFile, open_any
+from paddock.fs.operation import MAX_BLOCK_BYTES, Close, Open, ReadBlock, WriteBlock
+
+
+class HandleTable:
+    """The open files of one client. After `end` nothing more can be opened, and `close_all` must follow."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, OpenFile] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._is_ended = False
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def add(self, file: OpenFile) -> int:
+        """Keep a file and give its number. After the end it is closed, and OperationFailed is raised."""
+        with self._lock:
+            if not self._is_ended:
+                number = next(self._numbers)
+                self._files[number] = file
+                return number
+        file.close(discard=True)
+        raise OperationFailed("the connection has ended, and its files with it")
+
+    def get(self, number: int) -> OpenFile:
+        """The file of a number. Raises NotFound."""
+        file = self._files.get(number)
+        if file is None:
+            raise NotFound(f"file {number} is not open (any more)")
+        return file
+
+    def take(self, number: int) -> OpenFile | None:
+        """Remove a file from the table, for whoever closes it."""
+        with self._lock:
+            return self._files.pop(number, None)
+
+    def end(self) -> bool:
+        """Refuse further files; whether there are any to close. Never waits for a file."""
+        with self._lock:
+            self._is_ended = True
+            return bool(self._files)
+
+    def close_all(self) -> None:
+        """Close every file, and discard what was to be published."""
+        while self._files:
+            _, file = self._files.popitem()
+            file.close(discard=True)
+
+
+def open_file(operation: Open, handles: HandleTable) -> Opened:
+    """Open a regular file or a tree; anything else is refused without waiting for it."""
+    path = operation.path
+    try:
+        file = open_any(operation)
+        try:
+            size_bytes = file.size_bytes
+            wanted = operation.prefetch_bytes
+            beginning = file.read(wanted, 0) if wanted else b""
+        except BaseException:
+            file.close(discard=True)
+            raise
+    except OSError as error:
+        raise map_os_error(error, "open", path) from error
+    if wanted and len(beginning) < wanted:
+        file.close(discard=True)
+        return Opened(handle=None, size_bytes=len(beginning), beginning=beginning)
+    return Opened(handle=handles.add(file), size_bytes=size_bytes, beginning=beginning)
+
+
+def read_block(operation: ReadBlock, handles: HandleTable) -> Block:
+    """Read. An error closes the file."""
+    length = min(operation.length, MAX_BLOCK_BYTES)
+    with _transfer(operation.handle, handles, "read") as file:
+        return Block(data=file.read(length, operation.offset))
+
+
+def write_block(operation: WriteBlock, handles: HandleTable) -> Done:
+    """Write. An error closes the file, and discards it if it was to be published."""
+    with _transfer(operation.handle, handles, "write") as file:
+        file.write(operation.data, operation.offset)
+    return Done()
+
+
+@contextmanager
+def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[OpenFile]:
+    file = handles.get(number)
+    try:
+        yield file
+    except (OSError, RequestError) as error:
+        handles.take(number)
+        file.close(discard=True)
+        if isinstance(error, RequestError):
+            raise
+        raise map_os_error(error, action, file.path) from error
+
+
+def close(operation: Close, handles: HandleTable) -> Done:
+    """Close a file; one that is not open is no error."""
+    file = handles.take(operation.handle)
+    if file is not None:
+        try:
+            file.close(discard=operation.discard)
+        except OSError as error:
+            raise map_os_error(error, "publish", file.path) from error
+    return Done()

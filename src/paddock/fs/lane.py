@@ -1,0 +1,134 @@
+"""Threads for work that blocks, driven from one event loop.
+
+Jobs begin in the order in which they were submitted. A lane has one thread as long as
+that thread gets on: short jobs are done one after the other and reported together, which
+costs far less than to wake a thread for each. When a job takes long, the next ones
+get a thread of their own, up to the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE_S = 0.005
+"""How long a queue may stand still before it gets another thread, and a result wait for its neighbours."""
+
+REPORTED_TOGETHER = 16
+"""Results after which the loop is woken, though more jobs wait."""
+
+CLOSE_TIMEOUT_S = 2.0
+"""A thread that is stuck in the kernel, on a dead network file system, is left behind after this."""
+
+_Job = tuple[Callable[[], Any], asyncio.Future[Any]]
+_Outcome = tuple[asyncio.Future[Any], Any, BaseException | None]
+
+
+class Lane:
+    """A queue of jobs and its threads. All methods belong to the loop's thread. `aclose` must follow."""
+
+    def __init__(self, name: str, max_threads: int) -> None:
+        self._name = name
+        self._max_threads = max_threads
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._outcomes: deque[_Outcome] = deque()
+        self._threads = 0
+        self._unfinished = 0
+        self._finished = 0
+        self._finished_at_last_look = 0
+        self._is_waking = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._all_ended = asyncio.Event()
+        self._all_ended.set()
+
+    def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Have a job done. It is done even if the future is cancelled, unless it has not begun then."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._unfinished += 1
+        self._jobs.put((job, future))
+        if not self._threads:
+            self._add_thread()
+        if self._timer is None:
+            self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
+        return future
+
+    async def aclose(self) -> None:
+        """Finish what was submitted and end the threads. Bounded."""
+        for _ in range(self._threads):
+            self._jobs.put(None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._all_ended.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- on the loop --------------------------------------------------------
+
+    def _add_thread(self) -> None:
+        self._threads += 1
+        self._all_ended.clear()
+        # A daemon: one that hangs in the kernel must not keep the server from ending.
+        threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+
+    def _look_after(self) -> None:
+        self._timer = None
+        self._deliver()
+        if not self._unfinished:
+            return
+        stands_still = self._finished == self._finished_at_last_look
+        if stands_still and not self._jobs.empty() and self._threads < self._max_threads:
+            self._add_thread()
+        self._finished_at_last_look = self._finished
+        self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
+
+    def _deliver(self) -> None:
+        # First, so that a thread which adds an outcome from now on wakes the loop again.
+        self._is_waking = False
+        while self._outcomes:
+            future, result, error = self._outcomes.popleft()
+            self._unfinished -= 1
+            self._finished += 1
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+    def _thread_ended(self) -> None:
+        self._deliver()
+        self._threads -= 1
+        if not self._threads:
+            self._all_ended.set()
+
+    # --- in a thread --------------------------------------------------------
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, future = job
+            result, error = None, None
+            if not future.cancelled():
+                try:
+                    result = work()
+                except BaseException as problem:
+                    error = problem
+            self._outcomes.append((future, result, error))
+            # The next job may need as long as it likes: the loop looks by itself after its patience.
+            if not self._is_waking and (self._jobs.empty() or len(self._outcomes) >= REPORTED_TOGETHER):
+                self._is_waking = True
+                self._tell(self._deliver)
+            del job, work, future, result, error
+        self._tell(self._thread_ended)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
+        # A loop that has ended without waiting has nobody to tell.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)

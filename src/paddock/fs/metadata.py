@@ -1,0 +1,87 @@
+"""What a path is.
+
+Mostly the kernel has it in memory, and can be asked on the condition that it need not wait. That
+takes a tenth of the time in which a thread is woken, so it is tried first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from paddock.errors import InvalidRequest
+from paddock.fs.answer import CanonicalPath, Metadata
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import Canonicalize, GetMetadata
+from paddock.fs.resolve import parent_of
+from paddock.fs.syscall import (
+    AT_FDCWD,
+    AT_SYMLINK_NOFOLLOW,
+    Status,
+    locate_at_once,
+    statx,
+    statx_at_once,
+)
+
+
+def get_metadata(operation: GetMetadata) -> Metadata:
+    """Describe what a path leads to."""
+    path = operation.path
+    try:
+        if operation.follow:
+            status = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
+            is_link = stat.S_ISLNK(status.mode)
+            return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link=is_link)
+        with parent_of(path) as place:
+            status = statx(place.directory, place.name, AT_SYMLINK_NOFOLLOW)
+    except OSError as error:
+        raise map_os_error(error, "look at", path) from error
+    if stat.S_ISLNK(status.mode):
+        raise refuse_link(path)
+    return _metadata(status, is_link=False)
+
+
+_NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
+"""It would have to wait; or the kernel, or a seccomp filter, does not know how to ask so."""
+
+
+def get_metadata_at_once(operation: GetMetadata) -> Metadata | None:
+    """The same if it can be told without waiting for anything, else None. For the thread of an event loop."""
+    if not operation.follow:
+        return None
+    try:
+        descriptor = locate_at_once(operation.path)
+    except OSError as error:
+        if error.errno in _NOT_NOW:
+            return None
+        raise map_os_error(error, "look at", operation.path) from error
+    try:
+        status = statx_at_once(descriptor)
+    finally:
+        os.close(descriptor)
+    return None if stat.S_ISLNK(status.mode) else _metadata(status, is_link=False)
+
+
+def refuse_link(path: bytes) -> InvalidRequest:
+    """The error for a link that is not to be followed."""
+    return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which is not to be followed")
+
+
+def _metadata(status: Status, *, is_link: bool) -> Metadata:
+    return Metadata(
+        is_directory=stat.S_ISDIR(status.mode),
+        is_file=stat.S_ISREG(status.mode),
+        is_link=is_link,
+        size_bytes=status.size_bytes,
+        created_at_ms=status.born_at_ms,
+        modified_at_ms=status.modified_at_ms,
+    )
+
+
+def canonicalize(operation: Canonicalize) -> CanonicalPath:
+    """Find the path without links and dots."""
+    try:
+        return CanonicalPath(path=os.path.realpath(operation.path, strict=True))
+    except OSError as error:
+        raise map_os_error(error, "resolve", operation.path) from error

@@ -1,0 +1,187 @@
+"""What can be done with files: each operation a value, so that it can be carried out anywhere.
+
+An operation names the type of its answer. Paths are absolute, in bytes, and may hold `..`,
+which the kernel resolves. Adding one means: its value here and in `AnyOperation`, the code in
+a module of its noun, a row in `perform`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from paddock.fs.answer import (
+    Answer,
+    Block,
+    CanonicalPath,
+    Done,
+    Listing,
+    Metadata,
+    Opened,
+    Walked,
+)
+
+A = TypeVar("A", bound=Answer, covariant=True)
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_BLOCK_BYTES = 4 * MIB
+"""The largest piece of a file that is held at once on its way."""
+
+
+class Operation(Struct, Generic[A], frozen=True, kw_only=True, tag=True):
+    """Something to be done with files, which gives an `A`."""
+
+
+class OpenMode(StrEnum):
+    """What a file is opened for."""
+
+    READ = "read"
+    REPLACE = "replace"
+    """Created, or emptied at once."""
+    PUBLISH = "publish"
+    """Written beside its place, and moved there as a whole when it is closed."""
+    READ_TREE = "readTree"
+    """A directory as a tar archive, read from its beginning to its end."""
+    WRITE_TREE = "writeTree"
+    """A tar archive that is unpacked beside its place, and moved there as a whole when it is closed."""
+
+
+class GetMetadata(Operation[Metadata], frozen=True, kw_only=True):
+    """Describe what a path leads to. Without `follow`, no part of it may be a link."""
+
+    path: bytes
+    follow: bool = True
+
+
+class ReadDirectory(Operation[Listing], frozen=True, kw_only=True):
+    """List a directory."""
+
+    path: bytes
+    max_entries: int
+
+
+class CreateDirectory(Operation[Done], frozen=True, kw_only=True):
+    """Make a directory; if `recursive`, its parents too, and it may exist."""
+
+    path: bytes
+    recursive: bool = True
+    follow: bool = True
+
+
+class Canonicalize(Operation[CanonicalPath], frozen=True, kw_only=True):
+    """Find the path without links and dots. It must exist."""
+
+    path: bytes
+
+
+class Walk(Operation[Walked], frozen=True, kw_only=True):
+    """List a tree, nearest first. The limits are the caller's; a depth of 0 is the direct children."""
+
+    path: bytes
+    max_depth: int
+    max_directories: int
+    max_entries: int
+    max_bytes: int
+    """How much the paths of all entries may add up to."""
+    follow_directory_links: bool
+    prune_hidden: bool
+    """Whether directories whose name begins with a dot are listed, and not entered."""
+
+
+class Remove(Operation[Done], frozen=True, kw_only=True):
+    """Remove a file, a link or a directory. With `force`, one that does not exist is no error."""
+
+    path: bytes
+    recursive: bool
+    force: bool
+    follow: bool = True
+
+
+class Copy(Operation[Done], frozen=True, kw_only=True):
+    """Copy a file or a link; if `recursive`, a directory too."""
+
+    source: bytes
+    destination: bytes
+    recursive: bool
+
+
+class WriteFile(Operation[Done], frozen=True, kw_only=True):
+    """Replace the content of a file, or create it.
+
+    If `is_atomic`, the old content is there until the new is complete; nobody sees part of it.
+    """
+
+    path: bytes
+    data: bytes
+    follow: bool = True
+    is_atomic: bool = False
+
+
+class Open(Operation[Opened], frozen=True, kw_only=True):
+    """Open a regular file. `Close` must follow, unless the table of open files ends before."""
+
+    path: bytes
+    mode: OpenMode = OpenMode.READ
+    follow: bool = True
+    prefetch_bytes: int = 0
+    """How much is read at once; a file that ends within this is closed again."""
+
+
+class ReadBlock(Operation[Block], frozen=True, kw_only=True):
+    """Read part of an open file, `MAX_BLOCK_BYTES` at most."""
+
+    handle: int
+    offset: int
+    length: int
+
+
+class WriteBlock(Operation[Done], frozen=True, kw_only=True):
+    """Write part of an open file."""
+
+    handle: int
+    offset: int
+    data: bytes
+
+
+class Close(Operation[Done], frozen=True, kw_only=True):
+    """Close a file; what was opened to be published is published now, or discarded."""
+
+    handle: int
+    discard: bool = False
+
+
+SMALL_BYTES = 64 * KIB
+"""Data up to this moves in the time of a few system calls."""
+
+
+def is_bulky(operation: Operation[Any]) -> bool:
+    """Whether it may take long, by moving much data or by looking at many files."""
+    match operation:
+        case ReadBlock(length=length):
+            return length > SMALL_BYTES
+        case WriteFile(data=data, is_atomic=is_atomic):
+            # To be atomic it must reach the disk.
+            return is_atomic or len(data) > SMALL_BYTES
+        case WriteBlock(data=data):
+            return len(data) > SMALL_BYTES
+    return isinstance(operation, Walk | Copy | Remove | ReadDirectory | Close)
+
+
+AnyOperation = (
+    GetMetadata
+    | ReadDirectory
+    | CreateDirectory
+    | Canonicalize
+    | Walk
+    | Remove
+    | Copy
+    | WriteFile
+    | Open
+    | ReadBlock
+    | WriteBlock
+    | Close
+)

@@ -1,0 +1,24 @@
+"""Where operations are carried out: the seam between those who ask and the place where it happens."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from paddock.fs.operation import A, Operation
+
+
+class Operations(Protocol):
+    """A place for operations, with the files that are open there.
+
+    Several may be under way at once; they begin in the order in which `perform` was called,
+    and end in any order. A cancelled one may still take effect.
+    """
+
+    def at_once(self, operation: Operation[A]) -> A | None:
+        """Carry one out if that can't wait for anything; None if it could. Raises RequestError."""
+
+    async def perform(self, operation: Operation[A]) -> A:
+        """Carry one operation out. Raises RequestError."""
+
+    async def aclose(self) -> None:
+        """Close every open file; what was to be published is discarded."""

@@ -1,0 +1,63 @@
+"""Carries operations out, in whatever thread or process it is called.
+
+Everything blocks here, and nothing waits for anything but the kernel. `perform` may be
+called by several threads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from paddock.fs import content, copy, directory, handle, metadata, remove, walk
+from paddock.fs.answer import Answer
+from paddock.fs.handle import HandleTable
+from paddock.fs.operation import (
+    A,
+    Canonicalize,
+    Close,
+    Copy,
+    CreateDirectory,
+    GetMetadata,
+    Open,
+    Operation,
+    ReadBlock,
+    ReadDirectory,
+    Remove,
+    Walk,
+    WriteBlock,
+    WriteFile,
+)
+
+_ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {
+    GetMetadata: metadata.get_metadata,
+    Canonicalize: metadata.canonicalize,
+    ReadDirectory: directory.read_directory,
+    CreateDirectory: directory.create_directory,
+    Walk: walk.walk,
+    WriteFile: content.write_file,
+    Copy: copy.copy,
+    Remove: remove.remove,
+}
+
+_ON_HANDLES: dict[type[Operation[Any]], Callable[[Any, HandleTable], Answer]] = {
+    Open: handle.open_file,
+    ReadBlock: handle.read_block,
+    WriteBlock: handle.write_block,
+    Close: handle.close,
+}
+
+
+def perform(operation: Operation[A], handles: HandleTable) -> A:
+    """Carry one operation out; open files are kept in `handles`. Raises RequestError."""
+    on_path = _ON_PATHS.get(type(operation))
+    answer = on_path(operation) if on_path is not None else _ON_HANDLES[type(operation)](operation, handles)
+    # The tables pair each operation with a function that gives its answer.
+    return cast("A", answer)
+
+
+def perform_at_once(operation: Operation[A]) -> A | None:
+    """Carry one out if that can't wait for anything, else None. Raises RequestError."""
+    if type(operation) is GetMetadata:
+        return cast("A | None", metadata.get_metadata_at_once(operation))
+    return None

@@ -1,0 +1,104 @@
+"""Operations in a worker process, over the pipes of its standard input and output.
+
+How the worker was started, and what confines it, is its starter's business. Its end is the end
+of everything that is under way there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import Any, cast
+
+import msgspec
+
+from paddock.errors import OperationFailed
+from paddock.fs.answer import AnyAnswer, Failure
+from paddock.fs.failure import to_error, to_failure
+from paddock.fs.framing import (
+    HEADER,
+    MAX_IN_FLIGHT,
+    Request,
+    read_length,
+    read_reply,
+    write_frame,
+)
+from paddock.fs.operation import A, Operation
+
+CLOSE_TIMEOUT_S = 2.0
+"""A worker that has not ended by then, with its input at the end, is left to its starter."""
+
+
+class WorkerOperations:
+    """Drives one worker. Made by `attach`; `aclose` must follow."""
+
+    def __init__(self, answers: asyncio.StreamReader, requests: asyncio.StreamWriter) -> None:
+        self._answers = answers
+        self._requests = requests
+        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._under_way: dict[int, asyncio.Future[AnyAnswer]] = {}
+        self._last_number = 0
+        self._failure: str | None = None
+        self._receiving = asyncio.get_running_loop().create_task(self._receive())
+
+    @classmethod
+    async def attach(cls, requests: int, answers: int) -> WorkerOperations:
+        """Take the pipes to a worker's input and from its output; they are closed in the end."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answers, "rb", 0)
+        )
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(requests, "wb", 0)
+        )
+        return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+    def at_once(self, operation: Operation[A]) -> A | None:
+        """See `Operations`. A worker has to be asked, and that is to wait."""
+        return None
+
+    async def perform(self, operation: Operation[A]) -> A:
+        """Carry one operation out. Raises RequestError, also when the worker ends before it answers."""
+        async with self._room:
+            if self._failure is not None:
+                raise OperationFailed(self._failure)
+            self._last_number += 1
+            number = self._last_number
+            answered = self._under_way[number] = asyncio.get_running_loop().create_future()
+            # A worker only ever gets operations of the closed set.
+            self._requests.write(write_frame(Request(number, cast(Any, operation))))
+            answer = await answered
+        if isinstance(answer, Failure):
+            raise to_error(answer)
+        return cast("A", answer)
+
+    async def aclose(self) -> None:
+        """End the worker's input, with which it closes its files and ends. Bounded."""
+        self._requests.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._receiving
+
+    async def _receive(self) -> None:
+        reason = "the file worker has ended"
+        try:
+            while True:
+                length = read_length(await self._answers.readexactly(HEADER.size))
+                reply = read_reply(await self._answers.readexactly(length))
+                answered = self._under_way.pop(reply.number, None)
+                if answered is not None and not answered.done():
+                    answered.set_result(reply.answer)
+        except asyncio.IncompleteReadError:
+            pass
+        except (ValueError, msgspec.DecodeError, OSError) as error:
+            reason = f"the file worker's answers can't be read: {error}"
+        finally:
+            self._failure = f"{reason}; what was under way may or may not have happened"
+            self._requests.close()
+            failed = to_failure(OperationFailed(self._failure))
+            for answered in self._under_way.values():
+                if not answered.done():
+                    answered.set_result(failed)
+            self._under_way.clear()

@@ -1,0 +1,121 @@
+"""Removing files and trees.
+
+A tree is taken apart from open directories, name by name, so that a directory which is swapped
+for a link while it happens is unlinked and never entered.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from paddock.errors import OperationFailed
+from paddock.fs.answer import Done
+from paddock.fs.failure import map_os_error
+from paddock.fs.metadata import refuse_link
+from paddock.fs.operation import Remove
+from paddock.fs.resolve import parent_of
+
+_ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove(operation: Remove) -> Done:
+    """Remove a file, a link itself, or a directory; what is gone stays gone when a later step fails."""
+    path = operation.path
+    if not operation.follow and operation.recursive:
+        raise OperationFailed("recursive no-follow removal is unsupported; give recursive: false")
+    try:
+        if operation.follow:
+            _remove(path, recursive=operation.recursive)
+        else:
+            with parent_of(path) as place:
+                status = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+                if stat.S_ISLNK(status.st_mode):
+                    raise refuse_link(path)
+                # What has become a link since is not followed: both calls act on the name itself.
+                take_away = os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink
+                take_away(place.name, dir_fd=place.directory)
+    except FileNotFoundError as error:
+        if not operation.force:
+            raise map_os_error(error, "remove", path) from error
+    except OSError as error:
+        raise map_os_error(error, "remove", path) from error
+    return Done()
+
+
+def _remove(path: bytes, *, recursive: bool) -> None:
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        os.unlink(path)
+    elif not recursive:
+        os.rmdir(path)
+    else:
+        remove_tree(path)
+
+
+def remove_tree(path: bytes) -> None:
+    """Remove a directory with everything in it. Raises OSError; part of it may be gone then."""
+    _empty(os.open(path, _ENTER))
+    os.rmdir(path)
+
+
+class _Level:
+    """A directory that is being emptied, and the names of its directories that are not empty yet."""
+
+    __slots__ = ("descriptor", "directories")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.directories: list[bytes] = []
+        with os.scandir(descriptor) as found:
+            entries = [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in found]
+        for name, is_directory in entries:
+            if is_directory:
+                self.directories.append(name)
+            else:
+                _unlink(name, descriptor)
+
+
+def _empty(top: int) -> None:
+    """Remove everything below an open directory, and close it. Trees may be deeper than Python's stack."""
+    descriptors = [top]
+    try:
+        levels = [_Level(top)]
+        while levels:
+            level = levels[-1]
+            if not level.directories:
+                levels.pop()
+                os.close(descriptors.pop())
+                if levels:
+                    with suppress(FileNotFoundError):
+                        os.rmdir(levels[-1].directories.pop(), dir_fd=levels[-1].descriptor)
+                continue
+            descriptor = _enter(level.directories[-1], level.descriptor)
+            if descriptor is None:
+                level.directories.pop()
+            else:
+                descriptors.append(descriptor)
+                levels.append(_Level(descriptor))
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _enter(name: bytes, directory: int) -> int | None:
+    """Open a directory in an open one; None if it has gone, or become something else, which is unlinked."""
+    try:
+        return os.open(name, _ENTER, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+    _unlink(name, directory)
+    return None
+
+
+def _unlink(name: bytes, directory: int) -> None:
+    # Somebody else may be removing the same tree.
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

@@ -1,0 +1,144 @@
+"""A new version of a file, written beside it and put in its place as a whole.
+
+Until it is published nobody sees any of it; afterwards nobody sees anything else, also after
+a crash. Where the file system can (O_TMPFILE), the unpublished file has no name, so that
+nothing is left behind even if this process is killed. Mode, owner, ACL and user attributes of
+the old file are kept; other hard links to it keep the old content.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from paddock.errors import InvalidRequest, OperationFailed
+from paddock.fs import resolve
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
+
+
+class Replacement:
+    """A file under way to `path`. Exactly one of `publish` and `discard` must follow.
+
+    Raises OSError when there can be no file in that place, and InvalidRequest when what is there is none.
+    """
+
+    def __init__(self, path: bytes, *, follow: bool) -> None:
+        # Through a link it is the target that is replaced, not the link.
+        target = os.path.realpath(path) if follow else path
+        self._directory, self._name = resolve.open_parent(target, follow=follow)
+        self._temporary: bytes | None = None
+        try:
+            self._old = self._look_at_old(path)
+            self.descriptor = self._open()
+        except BaseException:
+            os.close(self._directory)
+            raise
+
+    def publish(self) -> None:
+        """Put the file in its place; when it fails the old one is untouched. The descriptor is closed.
+
+        Raises OSError, and OperationFailed when the owner of the old file can't be kept.
+        """
+        try:
+            if self._old is not None:
+                self._take_after(self._old)
+            os.fsync(self.descriptor)
+            if self._temporary is None:
+                self._temporary = _temporary_name()
+                os.link(
+                    f"/proc/self/fd/{self.descriptor}".encode(), self._temporary, dst_dir_fd=self._directory
+                )
+            os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            self._temporary = None
+            self._sync_directory()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Leave everything as it was. The descriptor is closed."""
+        os.close(self.descriptor)
+        if self._temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self._temporary, dir_fd=self._directory)
+        os.close(self._directory)
+
+    def _look_at_old(self, path: bytes) -> os.stat_result | None:
+        try:
+            old = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        for is_kind, number in ((stat.S_ISDIR, errno.EISDIR), (stat.S_ISLNK, errno.ELOOP)):
+            if is_kind(old.st_mode):
+                raise OSError(number, os.strerror(number))
+        if not stat.S_ISREG(old.st_mode):
+            raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a regular file")
+        # To rename needs a right to the directory only; who may not write the file may not replace it.
+        if not os.access(self._name, os.W_OK, dir_fd=self._directory, effective_ids=True):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return old
+
+    def _open(self) -> int:
+        # Nobody else may look into what will only later get the mode of the old file.
+        mode = 0o666 if self._old is None else 0o600
+        if os.path.exists("/proc/self/fd"):
+            # EISDIR and EOPNOTSUPP are the answers of kernels and file systems without O_TMPFILE (open(2)).
+            with suppress(IsADirectoryError, _NotSupported):
+                return _open_unnamed(self._directory, mode)
+        self._temporary = _temporary_name()
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._temporary, flags, mode, dir_fd=self._directory)
+
+    def _take_after(self, old: os.stat_result) -> None:
+        new = os.fstat(self.descriptor)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            try:
+                os.fchown(self.descriptor, old.st_uid, old.st_gid)
+            except PermissionError as error:
+                raise OperationFailed(
+                    f"can't keep the owner {old.st_uid}:{old.st_gid} of {os.fsdecode(self._name)!r} in an "
+                    "atomic write; write it without atomic"
+                ) from error
+        # After the owner: to change that clears the set-id bits.
+        os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode))
+        self._keep_attributes()
+
+    def _keep_attributes(self) -> None:
+        # A file that can't be read, or a file system without attributes: there is nothing to keep.
+        with suppress(OSError):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            old = os.open(self._name, flags, dir_fd=self._directory)
+            try:
+                for name in os.listxattr(old):
+                    if name.startswith(_KEPT_ATTRIBUTES):
+                        os.setxattr(self.descriptor, name, os.getxattr(old, name))
+            finally:
+                os.close(old)
+
+    def _sync_directory(self) -> None:
+        # A directory that may be written and not read can't be synced; the rename has happened all the same.
+        with suppress(PermissionError):
+            directory = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+
+
+class _NotSupported(OSError):
+    """The file system has no files without a name."""
+
+
+def _open_unnamed(directory: int, mode: int) -> int:
+    try:
+        return os.open(b".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            raise _NotSupported from error
+        raise
+
+
+def _temporary_name() -> bytes:
+    return b".paddock-" + os.urandom(8).hex().encode()

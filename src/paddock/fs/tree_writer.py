@@ -1,0 +1,173 @@
+"""A directory tree unpacked from one stream.
+
+The stream is a tar archive of directories, regular files and symbolic links. Whatever it
+holds, nothing outside the new tree is touched: names that lead upwards, links on the way and
+devices are refused. The tree lies beside its place until it is complete, so that nobody ever
+finds half of it there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tarfile
+import threading
+from contextlib import suppress
+from typing import IO
+
+from paddock.errors import InvalidRequest, PaddockError
+from paddock.fs import resolve
+from paddock.fs.remove import remove_tree
+from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TreeWriter:
+    """Unpacks an archive into a new directory. Exactly one of `publish` and `discard` must follow.
+
+    There must be nothing at `path`, or an empty directory. Raises OSError, and InvalidRequest.
+    """
+
+    def __init__(self, path: bytes) -> None:
+        self._path = os.path.realpath(path)
+        with suppress(FileNotFoundError):
+            if os.listdir(self._path):
+                raise InvalidRequest(
+                    f"directory {os.fsdecode(path)!r} is there and not empty; name a new one"
+                )
+        self._beside = os.path.join(os.path.dirname(self._path), b".paddock-" + secrets.token_hex(8).encode())
+        os.mkdir(self._beside, 0o700)
+        self._root = os.open(self._beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._problem: Exception | None = None
+        self._modes: list[tuple[bytes, int, int]] = []
+        self._tail = b""
+        self.offset = 0
+        """How much was written."""
+        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
+        # tarfile takes its bytes when it wants them, and they come when the client likes.
+        self._thread = threading.Thread(
+            target=self._unpack, args=(reading,), name="paddock-fs-unpack", daemon=True
+        )
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the archive. Raises what kept the earlier ones from being unpacked."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._pipe, view) :]
+        except BrokenPipeError:
+            self._thread.join()
+            raise self._fault() from self._problem
+        self._tail = (self._tail + data)[-len(END) :]
+        self.offset += len(data)
+
+    def publish(self) -> None:
+        """Put the tree in its place, if all of it has come. Otherwise nothing is left of it."""
+        try:
+            self._finish()
+            if self._problem is not None or self._tail != END:
+                raise self._fault() from self._problem
+            # Replaces nothing but an empty directory (rename(2)).
+            os.rename(self._beside, self._path)
+        except BaseException:
+            self._remove()
+            raise
+        try:
+            self._set_modes()
+        finally:
+            os.close(self._root)
+
+    def discard(self) -> None:
+        """Remove what was unpacked."""
+        self._finish()
+        self._remove()
+
+    # --- inside -------------------------------------------------------------
+
+    def _set_modes(self) -> None:
+        """Last of all: a tree with a read-only directory could not be removed again."""
+        for path, mode, modified_at_s in reversed(self._modes):
+            directory = resolve.open_beneath(self._root, path)
+            try:
+                os.utime(directory, (modified_at_s, modified_at_s))
+                os.fchmod(directory, mode)
+            finally:
+                os.close(directory)
+
+    def _finish(self) -> None:
+        os.close(self._pipe)
+        self._thread.join()
+
+    def _remove(self) -> None:
+        os.close(self._root)
+        with suppress(FileNotFoundError):
+            remove_tree(self._beside)
+
+    def _fault(self) -> Exception:
+        problem = self._problem
+        if isinstance(problem, PaddockError | OSError):
+            return problem
+        detail = "it ends too early" if problem is None else str(problem)
+        return InvalidRequest(f"the archive for {os.fsdecode(self._path)!r} can't be unpacked: {detail}")
+
+    def _unpack(self, reading: int) -> None:
+        with open(reading, "rb", buffering=0) as stream:
+            try:
+                with tarfile.open(
+                    fileobj=stream, mode="r|", bufsize=PIECE_BYTES, encoding="utf-8", errors="surrogateescape"
+                ) as archive:
+                    for entry in archive:
+                        self._unpack_entry(archive, entry)
+                while stream.read(PIECE_BYTES):
+                    pass
+            except Exception as error:
+                self._problem = error
+
+    def _unpack_entry(self, archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
+        path = os.fsencode(entry.name)
+        mode = entry.mode & MODE_BITS
+        modified_at_s = int(entry.mtime)
+        if path == b"." and entry.isdir():
+            self._modes.append((path, mode, modified_at_s))
+            return
+        names = path.split(b"/")
+        if not path or any(name in (b"", b".", b"..") for name in names):
+            raise InvalidRequest(f"the archive holds the unsafe path {entry.name!r}")
+        # No part of it is a link, also if the archive has made one there.
+        directory = resolve.open_beneath(self._root, b"/".join(names[:-1]) or b".")
+        try:
+            if entry.isdir():
+                os.mkdir(names[-1], 0o700, dir_fd=directory)
+                self._modes.append((path, mode, modified_at_s))
+            elif entry.issym():
+                os.symlink(os.fsencode(entry.linkname), names[-1], dir_fd=directory)
+            elif entry.isreg():
+                content = archive.extractfile(entry)
+                assert content is not None
+                _write_file(content, entry, names[-1], directory)
+            else:
+                raise InvalidRequest(
+                    f"the archive holds {entry.name!r}, which is neither a file, a directory nor a link"
+                )
+        finally:
+            os.close(directory)
+
+
+def _write_file(content: IO[bytes], entry: tarfile.TarInfo, name: bytes, directory: int) -> None:
+    descriptor = os.open(name, _CREATE, 0o600, dir_fd=directory)
+    try:
+        missing = entry.size
+        while missing:
+            piece = content.read(min(missing, PIECE_BYTES))
+            if not piece:
+                raise InvalidRequest(f"the archive ends in the middle of {entry.name!r}")
+            missing -= len(piece)
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, entry.mode & MODE_BITS)
+        os.utime(descriptor, (int(entry.mtime), int(entry.mtime)))
+    finally:
+        os.close(descriptor)

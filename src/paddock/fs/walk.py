@@ -1,0 +1,132 @@
+"""Listing a tree, nearest first.
+
+Unless links are to be followed, every directory is reached from the root of the walk without
+one. Where they are, no directory is entered twice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+
+from paddock.fs.answer import Walked, WalkedDirectory, WalkError
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import Walk
+from paddock.fs.resolve import open_beneath
+
+_ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+ENTRY_BYTES = 48
+"""What an entry counts for beside its path: about the rest of its JSON, `{"path":"file://","kind":"directory"},`."""
+
+
+def walk(operation: Walk) -> Walked:
+    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing."""
+    path = operation.path
+    follow = operation.follow_directory_links
+    try:
+        if not stat.S_ISDIR(os.stat(path, follow_symlinks=follow).st_mode):
+            return Walked(directories=[], errors=[], is_truncated=False)
+        root = os.open(path, _ENTER | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        raise map_os_error(error, "walk", path) from error
+    try:
+        return _Walker(operation, root).run()
+    finally:
+        os.close(root)
+
+
+class _Walker:
+    """One walk, with what it has found so far."""
+
+    def __init__(self, limits: Walk, root: int) -> None:
+        self._limits = limits
+        self._root = root
+        self._root_path = limits.path.rstrip(b"/")
+        self._waiting: deque[tuple[bytes, int]] = deque([(b"", 0)])
+        """Directories to be entered, relative to the root, and their depth."""
+        self._entered: set[tuple[int, int]] = set()
+        self._scanned = 0
+        self._bytes = 0
+        self._directories: list[WalkedDirectory] = []
+        self._errors: list[WalkError] = []
+
+    def run(self) -> Walked:
+        is_complete = True
+        entered = 0
+        while self._waiting and is_complete:
+            if entered == self._limits.max_directories:
+                is_complete = False
+                break
+            path, depth = self._waiting.popleft()
+            try:
+                descriptor = self._open(path)
+            except OSError as error:
+                self._fail(path, error)
+                continue
+            try:
+                if self._is_new(descriptor):
+                    entered += 1
+                    is_complete = self._list(descriptor, path, depth)
+            except OSError as error:
+                self._fail(path, error)
+            finally:
+                os.close(descriptor)
+        return Walked(directories=self._directories, errors=self._errors, is_truncated=not is_complete)
+
+    def _open(self, path: bytes) -> int:
+        if not path:
+            return os.dup(self._root)
+        if self._limits.follow_directory_links:
+            return os.open(path, _ENTER, dir_fd=self._root)
+        return open_beneath(self._root, path)
+
+    def _is_new(self, descriptor: int) -> bool:
+        if not self._limits.follow_directory_links:
+            return True
+        status = os.fstat(descriptor)
+        identity = (status.st_dev, status.st_ino)
+        is_new = identity not in self._entered
+        self._entered.add(identity)
+        return is_new
+
+    def _list(self, descriptor: int, path: bytes, depth: int) -> bool:
+        """List one directory; whether everything was within the limits."""
+        limits = self._limits
+        follow = limits.follow_directory_links
+        here = self._absolute(path)
+        names: list[bytes] = []
+        are_directories: list[bool] = []
+        listed = WalkedDirectory(path=here, names=names, are_directories=are_directories)
+        self._directories.append(listed)
+        with os.scandir(descriptor) as found:
+            entries = [(os.fsencode(entry.name), entry) for entry in found]
+        entries.sort(key=_name)
+        for name, entry in entries:
+            if self._scanned == limits.max_entries:
+                return False
+            self._scanned += 1
+            is_directory = entry.is_dir(follow_symlinks=follow)
+            if not is_directory and not entry.is_file(follow_symlinks=False):
+                continue
+            self._bytes += len(here) + len(name) + ENTRY_BYTES
+            if self._bytes > limits.max_bytes:
+                return False
+            names.append(name)
+            are_directories.append(is_directory)
+            is_pruned = limits.prune_hidden and name.startswith(b".")
+            if is_directory and depth < limits.max_depth and not is_pruned:
+                self._waiting.append((path + b"/" + name if path else name, depth + 1))
+        return True
+
+    def _absolute(self, path: bytes) -> bytes:
+        return self._root_path + b"/" + path if path else self._root_path
+
+    def _fail(self, path: bytes, error: OSError) -> None:
+        absolute = self._absolute(path)
+        self._errors.append(WalkError(path=absolute, message=str(map_os_error(error, "list", absolute))))
+
+
+def _name(entry: tuple[bytes, os.DirEntry[str]]) -> bytes:
+    return entry[0]

@@ -1,0 +1,80 @@
+"""`python -m paddock.fs.worker`: carries operations out in a process of its own.
+
+Operations come on standard input and answers go to standard output (see `framing`). Whoever
+starts it can confine it: it opens files with its own rights, and keeps them open itself. It
+ends when its input does; what was to be published is discarded then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from queue import SimpleQueue
+from typing import cast
+
+from paddock.errors import OperationFailed, RequestError
+from paddock.fs.answer import Answer, AnyAnswer
+from paddock.fs.failure import to_failure
+from paddock.fs.framing import HEADER, MAX_IN_FLIGHT, Reply, Request, read_length, read_request, write_frame
+from paddock.fs.handle import HandleTable
+from paddock.fs.operation import is_bulky
+from paddock.fs.perform import perform
+
+QUICK_THREADS = 2
+BULK_THREADS = 4
+
+ANSWERS = 1
+"""Standard output, which nothing else writes to."""
+
+
+class Worker:
+    """Threads that take requests from two queues, so that what is over at once waits for nothing bulky."""
+
+    def __init__(self) -> None:
+        self._handles = HandleTable()
+        self._quick: SimpleQueue[Request | None] = SimpleQueue()
+        self._bulk: SimpleQueue[Request | None] = SimpleQueue()
+        self._room = threading.Semaphore(MAX_IN_FLIGHT)
+        self._writing = threading.Lock()
+        queues = [self._quick] * QUICK_THREADS + [self._bulk] * BULK_THREADS
+        self._threads = [threading.Thread(target=self._work, args=(queue,), daemon=True) for queue in queues]
+
+    def run(self) -> None:
+        """Serve until the input ends."""
+        for thread in self._threads:
+            thread.start()
+        source = sys.stdin.buffer
+        while len(header := source.read(HEADER.size)) == HEADER.size:
+            body = source.read(read_length(header))
+            request = read_request(body)
+            self._room.acquire()
+            (self._bulk if is_bulky(request.operation) else self._quick).put(request)
+        self._handles.end()
+        for queue, count in ((self._quick, QUICK_THREADS), (self._bulk, BULK_THREADS)):
+            for _ in range(count):
+                queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._handles.close_all()
+
+    def _work(self, queue: SimpleQueue[Request | None]) -> None:
+        while (request := queue.get()) is not None:
+            self._answer(request)
+            self._room.release()
+
+    def _answer(self, request: Request) -> None:
+        try:
+            answer: Answer = perform(request.operation, self._handles)
+        except RequestError as error:
+            answer = to_failure(error)
+        except Exception as error:
+            answer = to_failure(OperationFailed(f"the file worker failed: {error!r}"))
+        frame = memoryview(write_frame(Reply(request.number, cast(AnyAnswer, answer))))
+        with self._writing:
+            while frame:
+                frame = frame[os.write(ANSWERS, frame) :]
+
+
+if __name__ == "__main__":
+    Worker().run()

@@ -1,0 +1,87 @@
+"""The file handles of one connection: which of its ids stands for which open file, and since when.
+
+Requests that use one file are carried out one after the other, in the order in which they
+came, beginning with the one that opens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from paddock.errors import InvalidRequest, NotFound
+from paddock.fs.operation import Close, Open
+from paddock.fs.operations import Operations
+
+MAX_HANDLES = 128
+MAX_HANDLE_ID_BYTES = 32
+
+
+class ClientFile:
+    """A file under the id that the client chose. `turn` is held while a request uses it."""
+
+    __slots__ = ("_handle", "handle_id", "operations", "turn")
+
+    def __init__(self, handle_id: str, operations: Operations) -> None:
+        self.handle_id = handle_id
+        self.operations = operations
+        self.turn = asyncio.Lock()
+        self._handle: int | None = None
+
+    @property
+    def handle(self) -> int:
+        """What the engine calls it. Raises NotFound when it is not open, or was closed by an error."""
+        if self._handle is None:
+            raise NotFound(f"unknown file handle {self.handle_id!r}: it is closed, or was never open")
+        return self._handle
+
+    async def open(self, operation: Open) -> None:
+        """Open it; within its turn. Raises RequestError."""
+        self._handle = (await self.operations.perform(operation)).handle
+
+    async def close(self, *, discard: bool) -> None:
+        """Close it; within its turn. Idempotent. Raises RequestError when it can't be published."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            await self.operations.perform(Close(handle=handle, discard=discard))
+
+    def lose(self) -> None:
+        """An error has closed it."""
+        self._handle = None
+
+
+class ClientFiles:
+    """The files of one connection by their ids."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, ClientFile] = {}
+
+    def reserve(self, handle_id: str, operations: Operations) -> ClientFile:
+        """Take an id for a file that is to be opened. Raises InvalidRequest."""
+        if len(handle_id.encode("utf-8", "surrogatepass")) > MAX_HANDLE_ID_BYTES:
+            raise InvalidRequest(f"file handle ID must not exceed {MAX_HANDLE_ID_BYTES} bytes")
+        if handle_id in self._files:
+            raise InvalidRequest(
+                f"file handle {handle_id!r} already exists; close it or choose another handleId"
+            )
+        if len(self._files) >= MAX_HANDLES:
+            raise InvalidRequest(
+                f"at most {MAX_HANDLES} file handles may be open per connection; close one first"
+            )
+        file = self._files[handle_id] = ClientFile(handle_id, operations)
+        return file
+
+    def get(self, handle_id: str) -> ClientFile:
+        """The file of an id, though it may not be open yet. Raises NotFound."""
+        file = self._files.get(handle_id)
+        if file is None:
+            raise NotFound(f"unknown file handle {handle_id!r}: it is closed, or was never open")
+        return file
+
+    def forget(self, file: ClientFile) -> None:
+        """Free its id."""
+        if self._files.get(file.handle_id) is file:
+            del self._files[file.handle_id]
+
+    def take(self, handle_id: str) -> ClientFile | None:
+        """Free an id, for whoever closes its file."""
+        return self._files.pop(handle_id, None)

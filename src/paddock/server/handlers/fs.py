@@ -1,0 +1,288 @@
+"""`fs/*`, except open files (see `fs_handle`): parameters to an operation, and its answer to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from paddock.errors import InvalidRequest
+from paddock.fs import operation as engine
+from paddock.fs.answer import Metadata, Opened, Walked
+from paddock.fs.operations import Operations
+from paddock.protocol.bulk import Splicing
+from paddock.protocol.envelope import RequestId, begin_file, write_result
+from paddock.protocol.fs import (
+    CanonicalizeResult,
+    CopyParams,
+    CreateDirectoryParams,
+    DirectoryEntry,
+    FollowablePathParams,
+    MetadataResult,
+    PathParams,
+    ReadDirectoryResult,
+    RemoveParams,
+    WalkEntry,
+    WalkError,
+    WalkParams,
+    WalkResult,
+    WriteFileParams,
+)
+from paddock.protocol.path import HostPath
+from paddock.protocol.structure import Empty
+from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Encoded
+from paddock.server.handlers.place import local_path, operations_for
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_READ_FILE_BYTES = 512 * MIB
+MAX_DIRECTORY_ENTRIES = 50_000
+MAX_WALK_DEPTH = 64
+MAX_WALK_DIRECTORIES = 10_000
+MAX_WALK_ENTRIES = 50_000
+MAX_WALK_BYTES = 4 * MIB
+"""The limits of the reference protocol."""
+
+FIRST_PIECE_BYTES = 48 * KIB
+"""What a file is read with when it is opened; one that is shorter is done with that."""
+PIECE_BYTES = 3 * MIB
+"""What is read of a larger file at once. Both are multiples of three, as base64 wants it."""
+
+EMPTY = Empty()
+
+
+# --- content ----------------------------------------------------------------
+
+
+def read_file(connection: ClientConnection, params: FollowablePathParams) -> Coroutine[Any, Any, Encoded]:
+    """The whole content of a file. A large one is read piece by piece, when there is memory for it."""
+    return _read_file(connection, params, begin_file(connection.call.id))
+
+
+async def _read_file(connection: ClientConnection, params: FollowablePathParams, answer: Splicing) -> Encoded:
+    operations = operations_for(connection, params.sandbox)
+    follow = params.follow_symlinks is not False
+    opened = await operations.perform(
+        engine.Open(path=local_path(params.path), follow=follow, prefetch_bytes=FIRST_PIECE_BYTES)
+    )
+    answer.add(opened.beginning)
+    if opened.handle is None:
+        return Encoded(answer.finish())
+    try:
+        return await _read_rest(connection, operations, opened, opened.handle, answer)
+    finally:
+        await operations.perform(engine.Close(handle=opened.handle))
+
+
+async def _read_rest(
+    connection: ClientConnection, operations: Operations, opened: Opened, handle: int, answer: Splicing
+) -> Encoded:
+    _refuse_too_large(opened.size_bytes)
+    grant = await connection.room_for(opened.size_bytes * 4 // 3)
+    try:
+        offset = len(opened.beginning)
+        while True:
+            block = await operations.perform(
+                engine.ReadBlock(handle=handle, offset=offset, length=PIECE_BYTES)
+            )
+            await connection.services.lanes.run(partial(answer.add, block.data))
+            offset += len(block.data)
+            _refuse_too_large(offset)
+            if len(block.data) < PIECE_BYTES:
+                return Encoded(answer.finish(), grant)
+    except BaseException:
+        grant.release()
+        raise
+
+
+def _refuse_too_large(size_bytes: int) -> None:
+    if size_bytes > MAX_READ_FILE_BYTES:
+        raise InvalidRequest(
+            f"file is too large to read: limit is {MAX_READ_FILE_BYTES} bytes; use fs/open and fs/readBlock"
+        )
+
+
+async def write_file(connection: ClientConnection, params: WriteFileParams) -> Empty:
+    """Replace the content of a file."""
+    operations = operations_for(connection, params.sandbox)
+    try:
+        data = params.data_base64.decode()
+    except ValueError as error:
+        raise InvalidRequest(f"fs/writeFile requires valid base64 dataBase64: {error}") from error
+    operation = engine.WriteFile(
+        path=local_path(params.path),
+        data=data,
+        follow=params.follow_symlinks is not False,
+        is_atomic=params.atomic is True,
+    )
+    await operations.perform(operation)
+    return EMPTY
+
+
+# --- what is there ----------------------------------------------------------
+
+
+def get_metadata(
+    connection: ClientConnection, params: FollowablePathParams
+) -> MetadataResult | Coroutine[Any, Any, MetadataResult]:
+    """What a path is; told at once if the kernel has it in memory."""
+    operations = operations_for(connection, params.sandbox)
+    operation = engine.GetMetadata(path=local_path(params.path), follow=params.follow_symlinks is not False)
+    found = operations.at_once(operation)
+    return _get_metadata(operations, operation) if found is None else _metadata_result(found)
+
+
+async def _get_metadata(operations: Operations, operation: engine.GetMetadata) -> MetadataResult:
+    return _metadata_result(await operations.perform(operation))
+
+
+def _metadata_result(found: Metadata) -> MetadataResult:
+    return MetadataResult(
+        is_directory=found.is_directory,
+        is_file=found.is_file,
+        is_symlink=found.is_link,
+        size=found.size_bytes,
+        created_at_ms=found.created_at_ms,
+        modified_at_ms=found.modified_at_ms,
+    )
+
+
+async def canonicalize(connection: ClientConnection, params: PathParams) -> CanonicalizeResult:
+    """The path without links and dots."""
+    operation = engine.Canonicalize(path=local_path(params.path))
+    found = await operations_for(connection, params.sandbox).perform(operation)
+    return CanonicalizeResult(path=params.path.like(found.path))
+
+
+def read_directory(connection: ClientConnection, params: PathParams) -> Coroutine[Any, Any, Encoded]:
+    """The names in a directory; those that are not UTF-8 are shown with replacement characters."""
+    return _read_directory(connection, params, connection.call.id)
+
+
+async def _read_directory(connection: ClientConnection, params: PathParams, request_id: RequestId) -> Encoded:
+    operation = engine.ReadDirectory(path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES)
+    listing = await operations_for(connection, params.sandbox).perform(operation)
+
+    def encode() -> bytes:
+        entries = [
+            DirectoryEntry(
+                file_name=entry.name.decode("utf-8", "replace"),
+                is_directory=entry.is_directory,
+                is_file=entry.is_file,
+            )
+            for entry in listing.entries
+        ]
+        return write_result(request_id, ReadDirectoryResult(entries=entries))
+
+    return await _encoded(connection, len(listing.entries), encode)
+
+
+def walk(connection: ClientConnection, params: WalkParams) -> Coroutine[Any, Any, Encoded]:
+    """A tree, within the limits that the caller and the protocol set."""
+    options = params.options
+    if not options.max_directories or not options.max_entries:
+        raise InvalidRequest("filesystem walk limits must be greater than zero")
+    if (
+        options.max_depth > MAX_WALK_DEPTH
+        or options.max_directories > MAX_WALK_DIRECTORIES
+        or options.max_entries > MAX_WALK_ENTRIES
+    ):
+        raise InvalidRequest(
+            f"filesystem walk limits exceed maximums: depth={MAX_WALK_DEPTH}, "
+            f"directories={MAX_WALK_DIRECTORIES}, entries={MAX_WALK_ENTRIES}"
+        )
+    operation = engine.Walk(
+        path=local_path(params.path),
+        max_depth=options.max_depth,
+        max_directories=options.max_directories,
+        max_entries=options.max_entries,
+        max_bytes=MAX_WALK_BYTES,
+        follow_directory_links=options.follow_directory_symlinks,
+        prune_hidden=options.prune_hidden_directories,
+    )
+    return _walk(connection, params, operation, connection.call.id)
+
+
+async def _walk(
+    connection: ClientConnection, params: WalkParams, operation: engine.Walk, request_id: RequestId
+) -> Encoded:
+    walked = await operations_for(connection, params.sandbox).perform(operation)
+    entries = sum(len(directory.names) for directory in walked.directories)
+    return await _encoded(
+        connection, entries, lambda: write_result(request_id, _walk_result(params.path, walked))
+    )
+
+
+def _walk_result(root: HostPath, walked: Walked) -> WalkResult:
+    return WalkResult(
+        entries=[
+            WalkEntry(path=path, kind="directory" if is_directory else "file")
+            for directory in walked.directories
+            for path, is_directory in zip(
+                root.all_like(directory.path, directory.names), directory.are_directories, strict=True
+            )
+        ],
+        errors=[WalkError(path=root.like(error.path), message=error.message) for error in walked.errors],
+        truncated=walked.is_truncated,
+    )
+
+
+ENCODED_HERE = 100
+"""Entries that are encoded in less time than it takes to have a thread do it."""
+
+
+async def _encoded(connection: ClientConnection, entries: int, encode: Callable[[], bytes]) -> Encoded:
+    """Make the message of a result, in a thread if it is long."""
+    return Encoded(encode() if entries <= ENCODED_HERE else await connection.services.lanes.run(encode))
+
+
+# --- changes ----------------------------------------------------------------
+
+
+async def create_directory(connection: ClientConnection, params: CreateDirectoryParams) -> Empty:
+    """Make a directory."""
+    operation = engine.CreateDirectory(
+        path=local_path(params.path),
+        recursive=params.recursive is not False,
+        follow=params.follow_symlinks is not False,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+async def remove(connection: ClientConnection, params: RemoveParams) -> Empty:
+    """Remove a file or a tree."""
+    operation = engine.Remove(
+        path=local_path(params.path),
+        recursive=params.recursive is not False,
+        force=params.force is not False,
+        follow=params.follow_symlinks is not False,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+async def copy(connection: ClientConnection, params: CopyParams) -> Empty:
+    """Copy a file, a link or a tree."""
+    operation = engine.Copy(
+        source=local_path(params.source_path),
+        destination=local_path(params.destination_path),
+        recursive=params.recursive,
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+HANDLERS: HandlerTable = {
+    "fs/readFile": read_file,
+    "fs/writeFile": write_file,
+    "fs/getMetadata": get_metadata,
+    "fs/readDirectory": read_directory,
+    "fs/canonicalize": canonicalize,
+    "fs/walk": walk,
+    "fs/createDirectory": create_directory,
+    "fs/remove": remove,
+    "fs/copy": copy,
+}

@@ -1,0 +1,121 @@
+"""`fs/open`, `fs/readBlock`, `fs/writeBlock` and `fs/close`: files that stay open between requests."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from paddock.errors import InvalidRequest, RequestError
+from paddock.fs.operation import SMALL_BYTES, Open, OpenMode, ReadBlock, WriteBlock
+from paddock.protocol.envelope import RequestId, write_result
+from paddock.protocol.fs import (
+    CloseParams,
+    OpenParams,
+    OpenResult,
+    ReadBlockParams,
+    ReadBlockResult,
+    WriteBlockParams,
+)
+from paddock.protocol.structure import Empty
+from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Encoded
+from paddock.server.files import ClientFile
+from paddock.server.handlers.place import local_path, operations_for
+
+MAX_BLOCK_BYTES = 1024 * 1024
+"""The limit of the reference protocol."""
+
+EMPTY = Empty()
+
+
+def open_file(connection: ClientConnection, params: OpenParams) -> Coroutine[Any, Any, OpenResult]:
+    """Open a file. The id is taken before this returns, so that requests which follow find it."""
+    mode = OpenMode(params.mode)
+    if params.atomic:
+        if mode is not OpenMode.REPLACE:
+            raise InvalidRequest(f"atomic is for mode replace; mode {mode.value} does not have it")
+        mode = OpenMode.PUBLISH
+    operation = Open(path=local_path(params.path), mode=mode)
+    file = connection.files.reserve(params.handle_id, operations_for(connection, params.sandbox))
+    return _open(connection, file, operation)
+
+
+async def _open(connection: ClientConnection, file: ClientFile, operation: Open) -> OpenResult:
+    async with file.turn:
+        try:
+            await file.open(operation)
+        except BaseException:
+            connection.files.forget(file)
+            raise
+    return OpenResult(handle_id=file.handle_id)
+
+
+def read_block(connection: ClientConnection, params: ReadBlockParams) -> Coroutine[Any, Any, Encoded]:
+    """Part of a file, in the order of the requests for it."""
+    if not 1 <= params.len <= MAX_BLOCK_BYTES:
+        raise InvalidRequest(f"file read block length must be between 1 and {MAX_BLOCK_BYTES}")
+    return _read(connection, connection.files.get(params.handle_id), params, connection.call.id)
+
+
+async def _read(
+    connection: ClientConnection, file: ClientFile, params: ReadBlockParams, request_id: RequestId
+) -> Encoded:
+    grant = await connection.room_for(params.len) if params.len > SMALL_BYTES else None
+    try:
+        async with file.turn:
+            operation = ReadBlock(handle=file.handle, offset=params.offset, length=params.len)
+            try:
+                data = (await file.operations.perform(operation)).data
+            except RequestError:
+                _lose(connection, file)
+                raise
+    except BaseException:
+        if grant is not None:
+            grant.release()
+        raise
+    result = ReadBlockResult(chunk=data, eof=len(data) < params.len)
+    return Encoded(write_result(request_id, result), grant)
+
+
+def write_block(connection: ClientConnection, params: WriteBlockParams) -> Coroutine[Any, Any, Empty]:
+    """Write part of a file, in the order of the requests."""
+    if not 1 <= len(params.chunk) <= MAX_BLOCK_BYTES:
+        raise InvalidRequest(f"file write block length must be between 1 and {MAX_BLOCK_BYTES}")
+    return _write(connection, connection.files.get(params.handle_id), params)
+
+
+async def _write(connection: ClientConnection, file: ClientFile, params: WriteBlockParams) -> Empty:
+    async with file.turn:
+        operation = WriteBlock(handle=file.handle, offset=params.offset, data=params.chunk)
+        try:
+            await file.operations.perform(operation)
+        except RequestError:
+            _lose(connection, file)
+            raise
+    return EMPTY
+
+
+def _lose(connection: ClientConnection, file: ClientFile) -> None:
+    """A failed transfer has closed the file, as in the reference protocol."""
+    file.lose()
+    connection.files.forget(file)
+
+
+def close(connection: ClientConnection, params: CloseParams) -> Empty | Coroutine[Any, Any, Empty]:
+    """Close a file after everything that was asked of it before; its id is free at once."""
+    file = connection.files.take(params.handle_id)
+    return EMPTY if file is None else _close(file, discard=params.discard is True)
+
+
+async def _close(file: ClientFile, *, discard: bool) -> Empty:
+    async with file.turn:
+        await file.close(discard=discard)
+    return EMPTY
+
+
+HANDLERS: HandlerTable = {
+    "fs/open": open_file,
+    "fs/readBlock": read_block,
+    "fs/writeBlock": write_block,
+    "fs/close": close,
+}

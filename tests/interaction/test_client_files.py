@@ -1,0 +1,308 @@
+"""The client's files against a real server over a real websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import paddock
+from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from tests.interaction.cutting_proxy import CuttingProxy
+from tests.serving import serving
+
+MIB = 1024 * 1024
+AT_ONCE = paddock.ReconnectPolicy(min_delay_s=0, max_delay_s=0, attached_delay_s=0.001, new_session=False)
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[paddock.Box]:
+    async with paddock.serve() as server, paddock.connect(server.url) as box:
+        yield box
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
+# --- paths ------------------------------------------------------------------
+
+
+async def test_text_and_bytes_are_written_and_read(box: paddock.Box, tmp_path: Path) -> None:
+    path = box.path(tmp_path) / "näme"
+    assert await path.write_text("grüß\r\n") == 8
+    assert await path.read_text() == "grüß\r\n"
+    await path.write_bytes(b"\xff\0", atomic=True)
+    assert await path.read_bytes() == b"\xff\0" == (tmp_path / "näme").read_bytes()
+
+
+async def test_a_file_larger_than_a_message_goes_in_blocks(box: paddock.Box, tmp_path: Path) -> None:
+    data = os.urandom(20 * MIB + 1)
+    path = box.path(tmp_path / "big")
+    for atomic in (False, True):
+        assert await path.write_bytes(data, atomic=atomic) == len(data)
+        assert await path.read_bytes() == data
+
+
+@pytest.mark.parametrize("size", [0, 1, MIB - 1, MIB, MIB + 1, 4 * MIB, 9 * MIB])
+async def test_files_of_every_size_come_back_whole(box: paddock.Box, tmp_path: Path, size: int) -> None:
+    data = os.urandom(size)
+    (tmp_path / "file").write_bytes(data)
+    async with box.path(tmp_path / "file").reader() as file:
+        assert file.size_bytes == size
+        assert b"".join([piece async for piece in file]) == data
+        assert await file.read_block(size // 2, 10) == data[size // 2 : size // 2 + 10]
+
+
+async def test_a_path_tells_what_it_is(box: paddock.Box, tmp_path: Path) -> None:
+    root = box.path(tmp_path)
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    file, link, missing = root / "file", root / "link", root / "missing"
+    assert (await file.stat()).size == 5
+    assert [await file.exists(), await file.is_file(), await file.is_dir(), await file.is_symlink()] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [await link.is_file(), await link.is_symlink()] == [True, True]
+    assert [await missing.exists(), await (root / "dangling").exists()] == [False, False]
+    assert await root.is_dir()
+    assert await root.iterdir() == [file, link]
+    assert await link.resolve() == await file.resolve()
+
+
+async def test_directories_are_made_listed_copied_and_removed(box: paddock.Box, tmp_path: Path) -> None:
+    root = box.path(tmp_path)
+    await (root / "a" / "b").mkdir(parents=True)
+    await (root / "a" / "b" / "f").write_text("x")
+    with pytest.raises(OperationFailed, match="exists"):
+        await (root / "a").mkdir()
+    with pytest.raises(OperationFailed, match="exists"):
+        await (root / "a").mkdir(parents=True)
+    await (root / "a").mkdir(exist_ok=True)
+    await (root / "a").mkdir(parents=True, exist_ok=True)
+    with pytest.raises(NotFound):
+        await (root / "x" / "y").mkdir()
+    copied = await (root / "a").copy(root / "c", recursive=True)
+    tree = await root.walk()
+    assert tree.files == [f"{tmp_path}/a/b/f", f"{tmp_path}/c/b/f"]
+    assert tree.directories == [f"{tmp_path}/{name}" for name in ("a", "c", "a/b", "c/b")]
+    assert (tree.errors, tree.is_truncated) == ([], False)
+    await (copied / "b" / "f").unlink()
+    await (copied / "b" / "f").unlink(missing_ok=True)
+    with pytest.raises(NotFound):
+        await (copied / "b" / "f").unlink()
+    await root.joinpath("a").rmtree()
+    await root.joinpath("a").rmtree(missing_ok=True)
+    assert [path.name for path in await root.iterdir()] == ["c"]
+
+
+async def test_names_that_are_not_text_can_be_worked_with(box: paddock.Box, tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff\xfe")
+    await box.path(tmp_path / name).write_text("here")
+    assert (tmp_path / name).read_text() == "here"
+    assert (await box.fs.walk(tmp_path)).files == [str(tmp_path / name)]
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda path: path.mkdir(), InvalidRequest),
+        (os.mkfifo, InvalidRequest),
+        (lambda path: path.symlink_to(path.name), OperationFailed),
+        (lambda path: None, NotFound),
+    ],
+    ids=["directory", "fifo", "loop", "missing"],
+)
+async def test_what_is_no_file_can_not_be_read(
+    box: paddock.Box, tmp_path: Path, make: object, error: type[Exception]
+) -> None:
+    assert callable(make)
+    make(tmp_path / "it")
+    with pytest.raises(error, match="it"):
+        await box.path(tmp_path / "it").read_bytes()
+
+
+# --- open files -------------------------------------------------------------
+
+
+async def test_an_atomic_file_appears_at_the_end_of_its_block(box: paddock.Box, tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("old")
+    async with box.path(place).writer(atomic=True) as file:
+        await file.write(bytes(3 * MIB))
+        assert place.read_text() == "old"
+    assert place.stat().st_size == 3 * MIB
+
+
+async def test_an_atomic_file_whose_block_fails_leaves_the_old_one(box: paddock.Box, tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("old")
+
+    async def fail() -> None:
+        async with box.path(place).writer(atomic=True) as file:
+            await file.write(b"new")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    assert place.read_text() == "old"
+    assert names_in(tmp_path) == ["file"]
+
+
+async def test_a_write_that_fails_is_told_and_not_lost(tmp_path: Path) -> None:
+    with serving() as server:
+        # A file that may not grow any more fails as a full disk does.
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (2 * MIB, 2 * MIB))
+        async with paddock.connect(server.url) as box:
+            with pytest.raises(OperationFailed, match="File too large"):
+                await box.path(tmp_path / "file").write_bytes(bytes(9 * MIB), atomic=True)
+    assert names_in(tmp_path) == []
+
+
+# --- transfers --------------------------------------------------------------
+
+
+def plant(root: Path) -> None:
+    (root / "deep" / "er").mkdir(parents=True)
+    (root / "deep" / "big").write_bytes(os.urandom(5 * MIB + 3))
+    (root / "deep" / "er" / "tool").write_text("#!/bin/sh\n")
+    (root / "deep" / "er" / "tool").chmod(0o755)
+    (root / "link").symlink_to("deep/big")
+    (root / os.fsdecode(b"\xff")).write_text("name")
+
+
+def describe(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(root)): (
+            stat.S_IMODE(path.lstat().st_mode),
+            os.fsencode(os.readlink(path))
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else b"",
+        )
+        for path in root.rglob("*")
+    }
+
+
+async def test_a_tree_goes_there_and_back(box: paddock.Box, tmp_path: Path) -> None:
+    plant(tmp_path / "here")
+    told: list[tuple[int, int | None]] = []
+    await box.fs.upload(tmp_path / "here", tmp_path / "there", progress=lambda *state: told.append(state))
+    await box.fs.download(tmp_path / "there", tmp_path / "back")
+    assert describe(tmp_path / "back") == describe(tmp_path / "there") == describe(tmp_path / "here")
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1][0] > 5 * MIB
+
+
+async def test_a_file_goes_there_and_back_and_tells_how_far_it_is(box: paddock.Box, tmp_path: Path) -> None:
+    (tmp_path / "here").write_bytes(os.urandom(3 * MIB + 1))
+    told: list[tuple[int, int | None]] = []
+    await box.fs.upload(tmp_path / "here", tmp_path / "there", progress=lambda *state: told.append(state))
+    await box.fs.download(tmp_path / "there", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "here").read_bytes()
+    assert told[-1] == (3 * MIB + 1, 3 * MIB + 1)
+
+
+async def test_what_goes_wrong_on_this_side_is_told_apart(box: paddock.Box, tmp_path: Path) -> None:
+    with pytest.raises(paddock.LocalFileError, match="missing' of this host: No such file"):
+        await box.fs.upload(tmp_path / "missing", tmp_path / "x")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(paddock.LocalFileError, match="No such file"):
+        await box.fs.download(tmp_path / "file", tmp_path / "missing" / "x")
+    with pytest.raises(NotFound):
+        await box.fs.upload(tmp_path / "file", tmp_path / "missing" / "x")
+    assert names_in(tmp_path) == ["file"]
+
+
+async def test_a_failed_transfer_of_a_tree_leaves_nothing(box: paddock.Box, tmp_path: Path) -> None:
+    plant(tmp_path / "here")
+    os.mkfifo(tmp_path / "here" / "zz")
+    with pytest.raises(InvalidRequest, match="zz"):
+        await box.fs.upload(tmp_path / "here", tmp_path / "there")
+    with pytest.raises(InvalidRequest, match="zz"):
+        await box.fs.download(tmp_path / "here", tmp_path / "back")
+    assert names_in(tmp_path) == ["here"]
+
+
+async def test_a_cancelled_transfer_leaves_nothing(box: paddock.Box, tmp_path: Path) -> None:
+    plant(tmp_path / "here")
+    begun = asyncio.Event()
+    transfer = asyncio.create_task(
+        box.fs.upload(tmp_path / "here", tmp_path / "there", progress=lambda *_: begun.set())
+    )
+    await begun.wait()
+    transfer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await transfer
+    # The server answers in order: what was discarded is gone when this is answered.
+    assert not await box.path(tmp_path / "there").exists()
+    assert names_in(tmp_path) == ["here"]
+
+
+# --- lost connections -------------------------------------------------------
+
+
+async def test_reading_goes_on_behind_a_lost_connection(tmp_path: Path) -> None:
+    data = os.urandom(12 * MIB)
+    (tmp_path / "file").write_bytes(data)
+    async with (
+        paddock.serve() as server,
+        CuttingProxy(server.url) as proxy,
+        paddock.connect(proxy.url, reconnect=AT_ONCE) as box,
+    ):
+        got = bytearray()
+        async with box.path(tmp_path / "file").reader() as file:
+            async for piece in file:
+                got += piece
+                if len(got) in (2 * MIB, 5 * MIB):
+                    proxy.break_all()
+        assert got == data
+
+
+async def test_a_file_that_changed_meanwhile_is_not_mixed_up(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_bytes(bytes(12 * MIB))
+    async with (
+        paddock.serve() as server,
+        CuttingProxy(server.url) as proxy,
+        paddock.connect(proxy.url, reconnect=AT_ONCE) as box,
+    ):
+
+        async def read() -> None:
+            async with box.path(place).reader() as file:
+                async for _ in file:
+                    proxy.break_all()
+                    place.write_bytes(b"another one")
+
+        with pytest.raises(OperationFailed, match="changed while it was read"):
+            await read()
+
+
+async def test_writing_says_that_the_connection_was_lost(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("old")
+    async with (
+        paddock.serve() as server,
+        CuttingProxy(server.url) as proxy,
+        paddock.connect(proxy.url, reconnect=AT_ONCE) as box,
+    ):
+
+        async def write() -> None:
+            async with box.path(place).writer(atomic=True) as file:
+                for _ in range(20):
+                    await file.write(bytes(MIB))
+                    proxy.break_all()
+
+        with pytest.raises((paddock.ConnectionLost, NotFound)):
+            await write()
+        assert place.read_text() == "old"

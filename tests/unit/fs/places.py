@@ -1,0 +1,61 @@
+"""Where the tests have operations carried out: in threads, in a worker, in a worker of an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from paddock.fs.local import Lanes, LocalOperations
+from paddock.fs.remote import WorkerOperations
+
+NOBODY = 65534
+AS_NOBODY = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY});"
+"""Run after the imports: the interpreter may lie where only root can read."""
+
+
+@asynccontextmanager
+async def threads() -> AsyncIterator[LocalOperations]:
+    lanes = Lanes()
+    operations = LocalOperations(lanes)
+    try:
+        yield operations
+    finally:
+        await operations.aclose()
+        await lanes.aclose()
+
+
+def start_worker(preparation: str = "") -> subprocess.Popen[bytes]:
+    """A worker process; `preparation` is run in it before it serves."""
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from paddock.fs.worker import Worker; {preparation} Worker().run()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+@asynccontextmanager
+async def worker(*, preparation: str = "") -> AsyncIterator[tuple[WorkerOperations, subprocess.Popen[bytes]]]:
+    """Operations in a worker process, and the process."""
+    with start_worker(preparation) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        operations = await WorkerOperations.attach(
+            os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno())
+        )
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            yield operations, process
+        finally:
+            await operations.aclose()
+            process.kill()
+
+
+@asynccontextmanager
+async def ordinary_user() -> AsyncIterator[WorkerOperations]:
+    """A worker without root's rights."""
+    async with worker(preparation=AS_NOBODY if os.geteuid() == 0 else "") as (operations, _):
+        yield operations

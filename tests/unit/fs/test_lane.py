@@ -1,0 +1,93 @@
+"""Threads for blocking work: order, growth, results and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+
+from paddock.fs.lane import Lane
+
+THREADS = 3
+
+
+@pytest.fixture
+async def lane() -> AsyncIterator[Lane]:
+    lane = Lane("test", THREADS)
+    yield lane
+    await lane.aclose()
+
+
+async def test_short_jobs_are_done_in_order_by_one_thread(lane: Lane) -> None:
+    done: list[tuple[int, str]] = []
+
+    def job(number: int) -> int:
+        done.append((number, threading.current_thread().name))
+        return number
+
+    results = await asyncio.gather(*(lane.submit(partial(job, number)) for number in range(100)))
+
+    assert results == list(range(100))
+    assert [number for number, _ in done] == results
+    assert threading.current_thread().name not in {name for _, name in done}
+
+
+async def test_a_job_that_hangs_delays_no_other(lane: Lane) -> None:
+    hanging = [threading.Event() for _ in range(THREADS - 1)]
+    stuck = [lane.submit(event.wait) for event in hanging]
+
+    assert await lane.submit(lambda: "done") == "done"
+
+    for event in hanging:
+        event.set()
+    assert await asyncio.gather(*stuck) == [True] * len(stuck)
+
+
+async def test_a_result_does_not_wait_for_the_next_job(lane: Lane) -> None:
+    gate = threading.Event()
+    first = lane.submit(lambda: "first")
+    second = lane.submit(gate.wait)
+
+    assert await first == "first"
+    assert not second.done()
+    gate.set()
+    await second
+
+
+async def test_an_error_is_the_caller_s(lane: Lane) -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await lane.submit(fail)
+    assert await lane.submit(lambda: 1) == 1
+
+
+async def test_what_was_cancelled_before_it_began_is_not_done(lane: Lane) -> None:
+    gates = [threading.Event() for _ in range(THREADS)]
+    stuck = [lane.submit(gate.wait) for gate in gates]
+    done: list[str] = []
+    cancelled = lane.submit(lambda: done.append("cancelled"))
+    kept = lane.submit(lambda: done.append("kept"))
+    cancelled.cancel()
+
+    for gate in gates:
+        gate.set()
+    await asyncio.gather(kept, *stuck)
+
+    assert done == ["kept"]
+
+
+async def test_the_end_finishes_what_was_submitted_and_ends_the_threads() -> None:
+    lane = Lane("ending", THREADS)
+    submitted = [lane.submit(lambda: 1) for _ in range(10)]
+
+    await lane.aclose()
+
+    assert [job.result() for job in submitted] == [1] * 10
+    for thread in threading.enumerate():
+        if thread.name.startswith("ending"):
+            thread.join()

@@ -1,0 +1,421 @@
+"""Directories, metadata, removal, copies and walks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from paddock.fs.answer import Walked
+from paddock.fs.operation import (
+    MIB,
+    Canonicalize,
+    Copy,
+    CreateDirectory,
+    GetMetadata,
+    ReadDirectory,
+    Remove,
+    Walk,
+)
+from paddock.fs.operations import Operations
+
+
+def walk(path: Path, **changes: int) -> Walk:
+    limits = {
+        "max_depth": 10,
+        "max_directories": 100,
+        "max_entries": 1000,
+        "max_bytes": MIB,
+        "follow_directory_links": False,
+        "prune_hidden": False,
+    } | changes
+    return Walk(path=bytes(path), **limits)  # type: ignore[arg-type]
+
+
+def shown(walked: Walked, root: Path) -> list[str]:
+    return [
+        os.path.relpath(os.fsdecode(directory.path + b"/" + name), root) + ("/" if is_directory else "")
+        for directory in walked.directories
+        for name, is_directory in zip(directory.names, directory.are_directories, strict=True)
+    ]
+
+
+# --- metadata ---------------------------------------------------------------
+
+
+async def test_metadata_tells_what_a_path_leads_to(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "link").symlink_to("file")
+
+    found = await files.perform(GetMetadata(path=bytes(tmp_path / "link")))
+    itself = await files.perform(GetMetadata(path=bytes(tmp_path / "file"), follow=False))
+    directory = await files.perform(GetMetadata(path=bytes(tmp_path)))
+
+    status = (tmp_path / "file").stat()
+    assert (found.is_file, found.is_directory, found.is_link, found.size_bytes) == (True, False, True, 5)
+    assert found.modified_at_ms == status.st_mtime_ns // 1_000_000
+    assert itself.is_file
+    assert not itself.is_link
+    assert (directory.is_directory, directory.is_file) == (True, False)
+
+
+async def test_a_file_keeps_the_time_of_its_birth_when_it_is_changed(
+    files: Operations, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    born = (await files.perform(GetMetadata(path=bytes(path)))).created_at_ms
+    os.utime(path, (1, 1))
+
+    found = await files.perform(GetMetadata(path=bytes(path)))
+
+    assert found.modified_at_ms == 1000
+    assert found.created_at_ms == born > 1_500_000_000_000
+
+
+async def test_metadata_told_at_once_is_the_same_as_that_of_a_thread(
+    files: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "link").symlink_to("file")
+    for name in ("", "file", "link"):
+        operation = GetMetadata(path=bytes(tmp_path / name))
+        at_once = files.at_once(operation)
+        assert at_once in (None, await files.perform(operation))
+
+
+async def test_metadata_without_following_refuses_links(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "dl").symlink_to("d")
+
+    with pytest.raises(InvalidRequest, match="symbolic link"):
+        await files.perform(GetMetadata(path=bytes(tmp_path / "dangling"), follow=False))
+    with pytest.raises(OperationFailed, match="os error 20"):
+        await files.perform(GetMetadata(path=bytes(tmp_path / "dl" / "x"), follow=False))
+    with pytest.raises(NotFound):
+        await files.perform(GetMetadata(path=bytes(tmp_path / "dangling")))
+
+
+async def test_canonical_paths_have_no_links_and_no_dots(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "dl").symlink_to("d")
+
+    found = await files.perform(Canonicalize(path=bytes(tmp_path) + b"/dl/../d/./"))
+
+    assert found.path.endswith(b"/d")
+    assert (await files.perform(Canonicalize(path=found.path))).path == found.path
+    with pytest.raises(NotFound):
+        await files.perform(Canonicalize(path=bytes(tmp_path / "no")))
+
+
+# --- directories ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_directories_are_made_with_their_parents(
+    files: Operations, tmp_path: Path, follow: bool
+) -> None:
+    for _ in range(2):
+        await files.perform(CreateDirectory(path=bytes(tmp_path / "a" / "b" / "c"), follow=follow))
+
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    with pytest.raises(OperationFailed, match="os error 17"):
+        await files.perform(CreateDirectory(path=bytes(tmp_path / "a"), recursive=False, follow=follow))
+    with pytest.raises(NotFound):
+        await files.perform(CreateDirectory(path=bytes(tmp_path / "x" / "y"), recursive=False, follow=follow))
+
+
+async def test_no_directory_is_made_behind_a_link_that_must_not_be_followed(
+    files: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "dl").symlink_to("d")
+
+    for name in ("dl", "dl/new"):
+        with pytest.raises(OperationFailed, match="os error 20"):
+            await files.perform(CreateDirectory(path=bytes(tmp_path / name), follow=False))
+
+    assert os.listdir(tmp_path / "d") == []
+
+
+async def test_a_directory_is_listed_up_to_its_limit(files: Operations, tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+
+    listing = await files.perform(ReadDirectory(path=bytes(tmp_path), max_entries=3))
+
+    assert sorted(entry.name for entry in listing.entries) == [b"a", b"b", b"c"]
+    with pytest.raises(OperationFailed, match="more than 2 entries"):
+        await files.perform(ReadDirectory(path=bytes(tmp_path), max_entries=2))
+
+
+async def test_a_directory_that_may_not_be_read_is_refused(
+    ordinary_files: Operations, open_place: Path
+) -> None:
+    (open_place / "closed").mkdir()
+    os.chmod(open_place / "closed", 0)
+
+    with pytest.raises(InvalidRequest, match="os error 13"):
+        await ordinary_files.perform(ReadDirectory(path=bytes(open_place / "closed"), max_entries=9))
+    with pytest.raises(InvalidRequest, match="os error 13"):
+        await ordinary_files.perform(GetMetadata(path=bytes(open_place / "closed" / "x")))
+
+
+# --- removal ----------------------------------------------------------------
+
+
+async def remove(files: Operations, path: Path, *, force: bool = False, **options: bool) -> None:
+    choices = {"recursive": True, "follow": True} | options
+    await files.perform(Remove(path=bytes(path), force=force, **choices))
+
+
+async def test_a_tree_is_removed_and_what_its_links_lead_to_is_not(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    (tmp_path / "tree" / "deep" / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "tree" / "file").touch()
+    os.mkfifo(tmp_path / "tree" / "fifo")
+    (tmp_path / "link").symlink_to("kept")
+
+    await remove(files, tmp_path / "tree")
+    await remove(files, tmp_path / "link")
+
+    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(tmp_path / "kept") == ["file"]
+
+
+async def test_a_deep_tree_is_removed(files: Operations, tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(600):
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+
+    await remove(files, tmp_path / "d")
+
+    assert os.listdir(tmp_path) == []
+
+
+async def test_what_is_missing_is_an_error_unless_forced(files: Operations, tmp_path: Path) -> None:
+    await remove(files, tmp_path / "no", force=True)
+    await remove(files, tmp_path / "no", force=True, recursive=False, follow=False)
+    with pytest.raises(NotFound):
+        await remove(files, tmp_path / "no")
+    (tmp_path / "file").touch()
+    with pytest.raises(OperationFailed, match="os error 20"):
+        await remove(files, tmp_path / "file" / "x", force=True)
+
+
+async def test_a_full_directory_is_removed_only_recursively(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+
+    with pytest.raises(OperationFailed, match="os error 39"):
+        await remove(files, tmp_path / "d", recursive=False)
+    await remove(files, tmp_path / "d" / "e", recursive=False, follow=False)
+    with pytest.raises(OperationFailed, match="unsupported"):
+        await remove(files, tmp_path / "d", follow=False)
+
+    assert os.listdir(tmp_path / "d") == []
+
+
+async def test_a_tree_that_may_not_be_changed_is_told(ordinary_files: Operations, open_place: Path) -> None:
+    (open_place / "d" / "closed").mkdir(parents=True)
+    (open_place / "d" / "closed" / "file").touch()
+    os.chmod(open_place / "d" / "closed", 0o555)
+
+    with pytest.raises(InvalidRequest, match="os error 13"):
+        await remove(ordinary_files, open_place / "d", force=True)
+
+    assert (open_place / "d" / "closed" / "file").exists()
+
+
+# --- copies -----------------------------------------------------------------
+
+
+async def copy(files: Operations, source: Path, destination: Path, *, recursive: bool = False) -> None:
+    await files.perform(Copy(source=bytes(source), destination=bytes(destination), recursive=recursive))
+
+
+@pytest.mark.parametrize("name", ["file", "link", "hard"])
+async def test_a_file_copied_onto_itself_keeps_its_content(
+    files: Operations, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "link").symlink_to("file")
+    os.link(tmp_path / "file", tmp_path / "hard")
+
+    await copy(files, tmp_path / "file", tmp_path / name)
+
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+async def test_a_copy_replaces_content_and_permissions(files: Operations, tmp_path: Path) -> None:
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    source.write_bytes(os.urandom(3_000_000))
+    source.chmod(0o6751)
+    destination.write_bytes(bytes(5_000_000))
+
+    await copy(files, source, destination)
+
+    assert destination.read_bytes() == source.read_bytes()
+    assert destination.stat().st_mode & 0o7777 == 0o751
+
+
+async def test_a_file_of_proc_is_copied(files: Operations, tmp_path: Path) -> None:
+    await copy(files, Path("/proc/version"), tmp_path / "version")
+
+    assert (tmp_path / "version").read_text().startswith("Linux version")
+
+
+async def test_directories_keep_their_permissions_in_a_copy(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "d" / "private").mkdir(parents=True)
+    (tmp_path / "d" / "private" / "file").write_text("x")
+    (tmp_path / "d" / "private").chmod(0o500)
+    os.mkfifo(tmp_path / "d" / "fifo")
+
+    await copy(files, tmp_path / "d", tmp_path / "new" / "e", recursive=True)
+
+    assert (tmp_path / "new" / "e" / "private" / "file").read_text() == "x"
+    assert (tmp_path / "new" / "e" / "private").stat().st_mode & 0o777 == 0o500
+    assert not (tmp_path / "new" / "e" / "fifo").exists()
+
+
+@pytest.mark.parametrize("destination", ["d", "d/inside", "dl/inside", "d/../d/a/b", "dl"])
+async def test_a_directory_is_not_copied_into_itself(
+    files: Operations, tmp_path: Path, destination: str
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "dl").symlink_to("d")
+
+    with pytest.raises(InvalidRequest, match="itself"):
+        await copy(files, tmp_path / "d", Path(f"{tmp_path}/{destination}"), recursive=True)
+
+    assert os.listdir(tmp_path / "d") == []
+
+
+async def test_a_copy_that_makes_no_sense_is_refused(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+
+    with pytest.raises(InvalidRequest, match="recursive: true"):
+        await copy(files, tmp_path / "d", tmp_path / "e")
+    with pytest.raises(InvalidRequest, match="neither a file"):
+        await copy(files, tmp_path / "fifo", tmp_path / "e")
+    with pytest.raises(OperationFailed, match="os error 6"):
+        await copy(files, tmp_path / "file", tmp_path / "fifo")
+    with pytest.raises(OperationFailed, match="os error 21"):
+        await copy(files, tmp_path / "file", tmp_path / "d")
+    with pytest.raises(NotFound):
+        await copy(files, tmp_path / "file", tmp_path / "no" / "e")
+    with pytest.raises(InvalidRequest, match="not a regular file"):
+        await copy(files, tmp_path / "file", Path("/dev/null"))
+
+    assert sorted(os.listdir(tmp_path)) == ["d", "fifo", "file"]
+
+
+async def test_a_tree_is_not_written_through_links_in_its_destination(
+    files: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "source" / "d").mkdir(parents=True)
+    (tmp_path / "source" / "d" / "file").write_text("new")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "destination").mkdir()
+    (tmp_path / "destination" / "d").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OperationFailed, match=r"os error (20|40)"):
+        await copy(files, tmp_path / "source", tmp_path / "destination", recursive=True)
+
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+# --- walks ------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "b" / "deep").mkdir(parents=True)
+    (tmp_path / "b" / "file").touch()
+    (tmp_path / ".hidden" / "in").mkdir(parents=True)
+    (tmp_path / "a").touch()
+    (tmp_path / "c").symlink_to("b")
+    (tmp_path / "d").symlink_to("a")
+    (tmp_path / "b" / "up").symlink_to("..")
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path
+
+
+async def test_a_walk_lists_nearest_first_and_by_name(files: Operations, tree: Path) -> None:
+    walked = await files.perform(walk(tree))
+
+    assert shown(walked, tree) == [".hidden/", "a", "b/", ".hidden/in/", "b/deep/", "b/file"]
+    assert not walked.is_truncated
+
+
+async def test_a_walk_enters_no_directory_twice(files: Operations, tree: Path) -> None:
+    walked = await files.perform(walk(tree, follow_directory_links=True))
+
+    assert shown(walked, tree) == [
+        *(".hidden/", "a", "b/", "c/"),
+        *(".hidden/in/", "b/deep/", "b/file", "b/up/"),
+    ]
+
+
+async def test_a_walk_lists_hidden_directories_and_need_not_enter_them(files: Operations, tree: Path) -> None:
+    walked = await files.perform(walk(tree, prune_hidden=True))
+
+    assert shown(walked, tree) == [".hidden/", "a", "b/", "b/deep/", "b/file"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "is_truncated"),
+    [
+        ({"max_depth": 0}, 3, False),
+        ({"max_depth": 1}, 6, False),
+        # Links and fifos are looked at too: six names at the top, then one more in each.
+        ({"max_entries": 6}, 3, True),
+        ({"max_entries": 7}, 4, True),
+        ({"max_entries": 10}, 6, False),
+        ({"max_directories": 1}, 3, True),
+        ({"max_directories": 2}, 4, True),
+        ({"max_directories": 5}, 6, False),
+        ({"max_bytes": 1}, 0, True),
+    ],
+)
+async def test_a_walk_ends_at_its_limits_and_says_so(
+    files: Operations, tree: Path, limits: dict[str, int], count: int, is_truncated: bool
+) -> None:
+    walked = await files.perform(walk(tree, **limits))
+
+    assert (len(shown(walked, tree)), walked.is_truncated) == (count, is_truncated)
+
+
+async def test_a_walk_from_something_else_finds_nothing(files: Operations, tree: Path) -> None:
+    for name in ("a", "c", "fifo"):
+        assert (await files.perform(walk(tree / name))).directories == []
+    assert shown(await files.perform(walk(tree / "c", follow_directory_links=True)), tree / "c") == [
+        *("deep/", "file", "up/"),
+        *("up/.hidden/", "up/a", "up/b/", "up/c/", "up/.hidden/in/"),
+    ]
+    with pytest.raises(NotFound):
+        await files.perform(walk(tree / "no"))
+
+
+async def test_a_walk_tells_what_it_could_not_list(ordinary_files: Operations, open_place: Path) -> None:
+    (open_place / "closed").mkdir()
+    (open_place / "open").mkdir()
+    (open_place / "open" / "file").touch()
+    os.chmod(open_place / "closed", 0)
+
+    walked = await ordinary_files.perform(walk(open_place))
+
+    assert shown(walked, open_place) == ["closed/", "open/", "open/file"]
+    assert [error.path for error in walked.errors] == [bytes(open_place / "closed")]
+    assert "os error 13" in walked.errors[0].message

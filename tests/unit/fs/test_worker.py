@@ -1,0 +1,90 @@
+"""The worker process and its driver: many operations at once, large ones, and the end of either side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import OperationFailed
+from paddock.fs.framing import HEADER, MAX_FRAME_BYTES
+from paddock.fs.operation import (
+    MAX_BLOCK_BYTES,
+    Close,
+    GetMetadata,
+    Open,
+    OpenMode,
+    ReadBlock,
+    WriteBlock,
+    WriteFile,
+)
+from tests.unit.fs.places import start_worker, worker
+
+
+async def test_many_operations_are_under_way_at_once(tmp_path: Path) -> None:
+    for number in range(200):
+        (tmp_path / str(number)).write_bytes(bytes(number))
+
+    async with worker() as (files, _):
+        found = await asyncio.gather(
+            *(files.perform(GetMetadata(path=bytes(tmp_path / str(number)))) for number in range(200))
+        )
+
+    assert [metadata.size_bytes for metadata in found] == list(range(200))
+
+
+async def test_large_data_crosses_both_ways(tmp_path: Path) -> None:
+    data = os.urandom(20_000_000)
+    path = bytes(tmp_path / "file")
+
+    async with worker() as (files, _):
+        await files.perform(WriteFile(path=path, data=data))
+        handle = (await files.perform(Open(path=path))).handle
+        assert handle is not None
+        pieces = [
+            (await files.perform(ReadBlock(handle=handle, offset=at, length=MAX_BLOCK_BYTES))).data
+            for at in range(0, len(data), MAX_BLOCK_BYTES)
+        ]
+
+    assert b"".join(pieces) == data
+
+
+async def test_a_cancelled_operation_harms_no_other(tmp_path: Path) -> None:
+    async with worker() as (files, _):
+        cancelled = asyncio.create_task(files.perform(GetMetadata(path=bytes(tmp_path))))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+
+        assert (await files.perform(GetMetadata(path=bytes(tmp_path)))).is_directory
+
+
+async def test_a_worker_ends_with_its_driver_and_discards_what_was_to_be_published(tmp_path: Path) -> None:
+    async with worker() as (files, process):
+        handle = (await files.perform(Open(path=bytes(tmp_path / "new"), mode=OpenMode.PUBLISH))).handle
+        assert handle is not None
+        await files.perform(WriteBlock(handle=handle, offset=0, data=b"half"))
+        await files.aclose()
+
+        assert process.wait() == 0
+        with pytest.raises(OperationFailed, match="ended"):
+            await files.perform(Close(handle=handle))
+
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_worker_that_dies_fails_what_is_under_way() -> None:
+    async with worker() as (files, process):
+        process.kill()
+
+        with pytest.raises(OperationFailed, match="may or may not have happened"):
+            await files.perform(GetMetadata(path=b"/"))
+
+
+def test_a_frame_that_is_too_large_or_makes_no_sense_ends_the_worker() -> None:
+    for frame in (HEADER.pack(MAX_FRAME_BYTES + 1), HEADER.pack(4) + b"junk"):
+        with start_worker("import sys; sys.stderr = None;") as process:
+            answers, _ = process.communicate(frame)
+            assert answers == b""
+            assert process.returncode != 0

@@ -31,7 +31,10 @@ REFERENCE_CAPABILITIES = (
     "linuxRootWritePreservesDevices",
     "linuxApprovedRootWritePreservesRestrictions",
 )
-"""Capabilities of the reference protocol. This version has none of them."""
+"""Capabilities of the reference protocol."""
+
+OFFERED_CAPABILITIES = frozenset({"httpHeaderEnvVars"})
+"""Those that this version has."""
 
 EXTENSION_CAPABILITIES = (
     "processCloseStdin",
@@ -86,7 +89,7 @@ def user_shell() -> str:
 
 
 def _capabilities(settings: Settings, *, with_extensions: bool) -> dict[str, bool]:
-    capabilities = dict.fromkeys(REFERENCE_CAPABILITIES, False)
+    capabilities = {name: name in OFFERED_CAPABILITIES for name in REFERENCE_CAPABILITIES}
     if with_extensions:
         capabilities |= dict.fromkeys(EXTENSION_CAPABILITIES, True)
         capabilities["directExec"] = settings.allow_direct_exec

@@ -33,7 +33,9 @@ REFERENCE_CAPABILITIES = (
 )
 """Capabilities of the reference protocol."""
 
-OFFERED_CAPABILITIES = frozenset({"capabilityDiscoveryV2", "environmentConfigRead", "httpHeaderEnvVars"})
+OFFERED_CAPABILITIES = frozenset(
+    {"capabilityDiscoveryV2", "environmentConfigRead", "fsWatchMissing", "httpHeaderEnvVars"}
+)
 """Those that this version has."""
 
 EXTENSION_CAPABILITIES = (

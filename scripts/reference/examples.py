@@ -307,6 +307,99 @@ CONVERSATION = (
     ),
     *_FILES,
     Example(
+        "fs/watch",
+        "Be told of changes in a directory",
+        {"path": "/", "recursive": False},
+        {"watchId": 1},
+    ),
+    Example("fs/unwatch", "Be told no more", {"watchId": 1}, {}),
+    Example(
+        "fs/watchMissing",
+        "Be told when a file appears",
+        {"watchId": 7, "missing": ["/nonexistent"]},
+        {"watching": True},
+    ),
+    Example(
+        "http/request",
+        "Ask for something that cannot be had from this host",
+        {
+            "method": "GET",
+            "url": "http://127.0.0.1:1/",
+            "requestId": "r1",
+            "headers": [{"name": "Accept", "value": "application/json"}],
+            "timeoutMs": 5000,
+        },
+        error={
+            "code": -32603,
+            "message": "http/request failed: error sending request for url (http://127.0.0.1:1/): "
+            "Connection refused",
+        },
+    ),
+    Example(
+        "environmentConfig/read",
+        "Ask what Codex's configuration on the host says about one key",
+        {"cwd": "/", "configPaths": [["model"]], "requirementsPaths": []},
+        Varies(
+            {
+                "userHomeDir": "file:///home/me",
+                "codexHomeDir": "file:///home/me/.codex",
+                "hostname": "box",
+                "config": {
+                    "layers": [
+                        {
+                            "source": "user (/home/me/.codex/config.toml)",
+                            "baseDir": "file:///home/me/.codex",
+                            "toml": 'model = "large"\n',
+                        }
+                    ],
+                    "cloudInsertionIndex": 0,
+                },
+                "requirements": {"layers": [], "cloudInsertionIndex": 0},
+            }
+        ),
+    ),
+    Example(
+        "capabilityRoots/discoverV1",
+        "Look for plugins and skills in a directory that is not there",
+        {"roots": [{"id": "mine", "path": "/nonexistent"}]},
+        {
+            "roots": [
+                {
+                    "id": "mine",
+                    "path": "/nonexistent",
+                    "plugin": None,
+                    "skills": [],
+                    "namespaceManifests": [],
+                    "warnings": [],
+                    "error": "failed to inspect capability root /nonexistent: "
+                    "No such file or directory (os error 2)",
+                }
+            ]
+        },
+    ),
+    Example(
+        "capabilities/discoverV2",
+        "Look for what the user of the host has installed",
+        {"cwd": "/"},
+        Varies(
+            {
+                "plugins": [],
+                "skills": [
+                    {
+                        "name": "review",
+                        "description": "Reviews a change",
+                        "shortDescription": None,
+                        "path": "/home/me/.agents/skills/review/SKILL.md",
+                        "discoveryRoot": {"id": "user-agent-skills", "path": "/home/me/.agents/skills"},
+                        "dependencies": None,
+                        "policy": None,
+                    }
+                ],
+                "warnings": [],
+            }
+        ),
+    ),
+    Example(
         "control/status",
         "See every session, as an operator",
         None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, executor, fs, process, session
+from paddock.protocol import control, discovery, fetch, fs, process, session, watch
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -94,11 +94,28 @@ _ALL = (
     Method("fs/readBlock", fs.ReadBlockParams, fs.ReadBlockResult, Family.FILESYSTEM),
     Method("fs/writeBlock", fs.WriteBlockParams, Empty, Family.FILESYSTEM),
     Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
-    Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
-    Method("http/request", executor.HttpRequestParams, None, Family.HTTP),
-    Method("environmentConfig/read", executor.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),
-    Method("capabilityRoots/discoverV1", executor.CapabilityRootsParams, None, Family.CAPABILITY_DISCOVERY),
-    Method("capabilities/discoverV2", executor.CapabilitiesParams, None, Family.CAPABILITY_DISCOVERY),
+    Method("fs/watchMissing", watch.WatchMissingParams, watch.WatchMissingResult, Family.FILESYSTEM),
+    Method("fs/watch", watch.WatchParams, watch.WatchResult, Family.FILESYSTEM, is_extension=True),
+    Method("fs/unwatch", watch.UnwatchParams, Empty, Family.FILESYSTEM, is_extension=True),
+    Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
+    Method(
+        "environmentConfig/read",
+        discovery.EnvironmentConfigParams,
+        discovery.EnvironmentConfigResult,
+        Family.ENVIRONMENT_CONFIG,
+    ),
+    Method(
+        "capabilityRoots/discoverV1",
+        discovery.CapabilityRootsParams,
+        discovery.CapabilityRootsResult,
+        Family.CAPABILITY_DISCOVERY,
+    ),
+    Method(
+        "capabilities/discoverV2",
+        discovery.CapabilitiesParams,
+        discovery.CapabilitiesResult,
+        Family.CAPABILITY_DISCOVERY,
+    ),
 )
 
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
@@ -107,6 +124,9 @@ NOTIFICATIONS: dict[str, type[Result]] = {
     "process/output": process.OutputEvent,
     "process/exited": process.ExitedEvent,
     "process/closed": process.ClosedEvent,
+    "http/request/bodyDelta": fetch.BodyDelta,
+    "fs/missingChanged": watch.MissingChangedEvent,
+    "fs/changed": watch.ChangedEvent,
 }
 """What the server sends to every client."""
 

@@ -34,8 +34,16 @@ REFERENCE_CAPABILITIES = (
 )
 """Capabilities of the reference protocol."""
 
-OFFERED_CAPABILITIES = ("fileWriteStreaming",)
-"""Those of them that this version has."""
+OFFERED_CAPABILITIES = frozenset(
+    {
+        "capabilityDiscoveryV2",
+        "environmentConfigRead",
+        "fileWriteStreaming",
+        "fsWatchMissing",
+        "httpHeaderEnvVars",
+    }
+)
+"""Those that this version has."""
 
 EXTENSION_CAPABILITIES = (
     "processCloseStdin",
@@ -63,9 +71,8 @@ FALLBACK_SHELL = "/bin/sh"
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
     """The host as a client sees it now. What can't be found out has a plain default."""
     shell = user_shell()
-    environment = utf8_environment()
-    home = environment.get("HOME") or _passwd_home()
-    temporary = environment.get("TMPDIR")
+    home = user_home()
+    temporary = utf8_environment().get("TMPDIR")
     return EnvironmentInfo(
         shell=Shell(name=os.path.basename(shell), path=shell),
         executor_version=__version__,
@@ -78,6 +85,12 @@ def describe_environment(settings: Settings, *, with_extensions: bool) -> Enviro
         temp_dir=file_uri(temporary if temporary and temporary.startswith("/") else "/tmp"),
         capabilities=_capabilities(settings, with_extensions=with_extensions),
     )
+
+
+def user_home() -> str:
+    """The absolute path of the user's home."""
+    home = utf8_environment().get("HOME", "")
+    return home if home.startswith("/") else _passwd_home()
 
 
 def user_shell() -> str:

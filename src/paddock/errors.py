@@ -22,6 +22,7 @@
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
+    │       ├── AuditUnwritable     a start can't be recorded, and so was not carried out
     │       ├── SpawnError          the program could not be started
     │       └── SpawnerLost         the helper that starts programs is gone
     ├── CommandError                a command that a client ran, not the request for it
@@ -30,6 +31,7 @@
     │   ├── OutputOverrun           its output was dropped, because too much of it was left unread
     │   ├── OutputGap               the server dropped some of its output while the client was away
     │   └── ProcessLost             what became of it will never be known
+    ├── AuditLogError               an audit log can't be opened or read
     ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
@@ -226,6 +228,20 @@ class OperationFailed(RequestError):
     """The operating system, or the server itself, failed to carry the request out."""
 
 
+class AuditUnwritable(OperationFailed):
+    """The audit log can't be written, and what it could not tell was not done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the audit log can't be written: {self.reason}; nothing is started until it can be, unless the "
+            "server's setting audit_failure is 'continue'"
+        )
+
+
 class SpawnError(OperationFailed):
     """The program could not be started. Nothing of it is left."""
 
@@ -298,6 +314,18 @@ class OutputOverrun(CommandError):
             f"the output of process {self.process_id!r} was dropped: {self.limit_bytes} bytes were unread on "
             "its connection while somebody waited for an answer; read the output sooner"
         )
+
+
+class AuditLogError(PaddockError):
+    """An audit log can't be opened or read. Nothing was started."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"audit log {self.path}: {self.problem}"
 
 
 class SelectionError(PaddockError):

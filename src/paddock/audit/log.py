@@ -68,6 +68,7 @@ class AuditLog:
 
         The directory is made if it is missing.
         """
+        directory = directory.absolute()
         try:
             _make_directory(directory)
             tip_fd = _open_tip(directory)

@@ -12,6 +12,7 @@ from paddock.protocol.session import (
 from paddock.protocol.structure import NoParams
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.environment import describe_environment
+from paddock.server.record import Client
 
 READY = EnvironmentStatus(status="ready")
 
@@ -28,10 +29,11 @@ def initialize(connection: ClientConnection, params: InitializeParams) -> Initia
     else:
         session = sessions.resume(params.resume_session_id, connection, client_name=name)
     connection.greet(session, capabilities)
+    client = Client(connection.number, name, connection.peer, connection.is_operator)
     if params.resume_session_id is None:
-        session.record.opened(connection.number, name)
+        session.record.opened(client)
     else:
-        session.record.resumed(connection.number, name)
+        session.record.resumed(client)
     return InitializeResult(session_id=session.id, environment_info=info)
 
 

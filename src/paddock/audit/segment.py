@@ -1,4 +1,4 @@
-"""The files of a log: numbered segments and the tip, in a directory of their own. Reading only.
+"""The files of a log: numbered segments and the tip, in a directory of their own. Only reads.
 
 Segments are never renamed, so their names sort as they were written and a reader of a log that
 is being written loses nothing. A copy, and a directory that can only be read, will do.
@@ -58,30 +58,54 @@ def read_tip(directory: Path) -> Tip | None:
         return None
 
 
-def read_lines(segment: Path, *, offset: int = 0, number: int = 1) -> Iterator[Line]:
-    """The lines of a segment from an offset on, where line `number` begins. Raises AuditLogError.
+class Reader:
+    """Reads a log from its beginning to where it ends at the moment, and later on from there.
 
     What is longer than any record comes in pieces.
     """
-    try:
-        with segment.open("rb") as file:
-            file.seek(offset)
-            while data := file.readline(LINE_LIMIT_BYTES):
-                yield Line(Place(segment.name, number), data)
-                number += 1
-    except OSError as error:
-        raise AuditLogError(str(segment), f"can't be read: {error.strerror}") from error
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._segment: Path | None = None
+        self._offset = 0
+        self._line = 1
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that have not been read, without an unfinished one at the end. Raises AuditLogError."""
+        for line in self.pieces():
+            if line.data.endswith(b"\n"):
+                yield line
+
+    def pieces(self) -> Iterator[Line]:
+        """The same, with the unfinished line, which comes again in the next call."""
+        for segment in segments_in(self._directory):
+            if self._segment is not None and segment < self._segment:
+                continue
+            if segment != self._segment:
+                self._segment, self._offset, self._line = segment, 0, 1
+            yield from self._rest_of(segment)
+
+    def _rest_of(self, segment: Path) -> Iterator[Line]:
+        try:
+            with segment.open("rb") as file:
+                file.seek(self._offset)
+                while data := file.readline(LINE_LIMIT_BYTES):
+                    line = Line(Place(segment.name, self._line), data)
+                    if data.endswith(b"\n") or len(data) == LINE_LIMIT_BYTES:
+                        self._offset += len(data)
+                        self._line += 1
+                    yield line
+        except OSError as error:
+            raise AuditLogError(str(segment), f"can't be read: {error.strerror}") from error
 
 
 def verify(directory: Path, expected: Sequence[Anchor] = (), *, is_pruned: bool = False) -> Report:
     """Read a whole log and judge it; it may be written at the same time. Raises AuditLogError."""
     # The tip first: what it names is in the segments by then.
     tip = read_tip(directory)
-    segments = segments_in(directory)
-    if not segments and tip is None:
+    if tip is None and not segments_in(directory):
         raise AuditLogError(str(directory), "there is no audit log")
     verifier = Verifier(tip, expected, is_pruned=is_pruned)
-    for segment in segments:
-        for line in read_lines(segment):
-            verifier.feed(line.place, line.data)
+    for line in Reader(directory).pieces():
+        verifier.feed(line.place, line.data)
     return verifier.finish()

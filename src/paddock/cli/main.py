@@ -75,7 +75,7 @@ def _silence_stdout() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. The reference and the completion scripts are made from it."""
-    from paddock.cli import attach, completion, doctor, kill, logs, ps, run, serve, version
+    from paddock.cli import attach, audit, completion, doctor, kill, logs, ps, run, serve, version
 
     parser = argparse.ArgumentParser(
         prog="paddock",
@@ -85,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, doctor, completion, version):
+    for verb in (serve, run, ps, attach, logs, kill, audit, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

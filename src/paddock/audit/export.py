@@ -14,7 +14,7 @@ COLUMNS = (
 """What has a column of its own; whatever else a record tells is in `details`, as JSON."""
 
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
-"""A cell that begins with one of these is a formula to a spreadsheet, and clients choose what stands there."""
+"""A cell that begins with one of these is a formula to a spreadsheet, and clients choose what is there."""
 
 
 def row_of(record: Record) -> list[str]:

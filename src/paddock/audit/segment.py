@@ -70,6 +70,13 @@ class Reader:
         self._offset = 0
         self._line = 1
 
+    @classmethod
+    def of(cls, directory: Path) -> Reader:
+        """A reader of a log that must be there. Raises AuditLogError."""
+        if not segments_in(directory) and not (directory / TIP_NAME).exists():
+            raise AuditLogError(str(directory), "there is no audit log")
+        return cls(directory)
+
     def lines(self) -> Iterator[Line]:
         """The lines that have not been read, without an unfinished one at the end. Raises AuditLogError."""
         for line in self.pieces():
@@ -101,11 +108,9 @@ class Reader:
 
 def verify(directory: Path, expected: Sequence[Anchor] = (), *, is_pruned: bool = False) -> Report:
     """Read a whole log and judge it; it may be written at the same time. Raises AuditLogError."""
+    reader = Reader.of(directory)
     # The tip first: what it names is in the segments by then.
-    tip = read_tip(directory)
-    if tip is None and not segments_in(directory):
-        raise AuditLogError(str(directory), "there is no audit log")
-    verifier = Verifier(tip, expected, is_pruned=is_pruned)
-    for line in Reader(directory).pieces():
+    verifier = Verifier(read_tip(directory), expected, is_pruned=is_pruned)
+    for line in reader.pieces():
         verifier.feed(line.place, line.data)
     return verifier.finish()

@@ -162,7 +162,6 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         "--since",
         metavar="TIME",
         type=_since,
-        default="",
         help="only from then on: 30m, 2h, 7d, or a time such as 2026-03-04T05:06 (UTC)",
     )
 
@@ -215,7 +214,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     from paddock.cli.audit_table import AuditTable
 
     query = _query(arguments)
-    reader = Reader(arguments.directory)
+    reader = Reader.of(arguments.directory)
     table = AuditTable(sys.stdout)
     with ExitStack() as stack:
         watch = stack.enter_context(Watch(arguments.directory)) if arguments.follow else None
@@ -250,7 +249,7 @@ def _wanted(reader: Reader, query: Query) -> Iterator[tuple[str, Record]]:
 def _query(arguments: argparse.Namespace) -> Query:
     from paddock.audit.query import Query
 
-    return Query(frozenset(arguments.kind), arguments.session, arguments.process, arguments.since)
+    return Query(frozenset(arguments.kind), arguments.session, arguments.process, arguments.since or "")
 
 
 # --- verify -----------------------------------------------------------------
@@ -322,12 +321,13 @@ def run_export(arguments: argparse.Namespace) -> int:
     from paddock.audit.verification import Verifier
 
     query = _query(arguments)
+    reader = Reader.of(arguments.directory)
     verifier = Verifier(read_tip(arguments.directory), is_pruned=arguments.pruned)
     rows = csv.writer(sys.stdout, lineterminator="\n")
     is_csv = arguments.format == "csv"
     if is_csv:
         rows.writerow(COLUMNS)
-    for line in Reader(arguments.directory).pieces():
+    for line in reader.pieces():
         verifier.feed(line.place, line.data)
         record = record_of(line.data) if line.data.endswith(b"\n") else None
         if record is None or not query.takes(record):

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 import os.path
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,6 +26,8 @@ from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.protocol.envelope import RequestId
 from paddock.server.metrics import Ending, Metrics
+
+T = TypeVar("T")
 
 SHOWN_ID_CHARS = 8
 """How much of a session id is logged: 32 of its 122 random bits tell sessions apart and open none."""
@@ -227,13 +231,16 @@ class SessionRecord:
         if self._audit is not None:
             self._audit.record(event)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether the audit log keeps up with what it is told."""
-        return self._audit is None or self._audit.has_room
+    def paced(self, result: T) -> T | Coroutine[Any, Any, T]:
+        """An answer, at once or when `room` is there: a client may ask faster than a disk can write."""
+        return result if self._audit is None or self._audit.has_room else self._later(result)
+
+    async def _later(self, result: T) -> T:
+        await self.room()
+        return result
 
     async def room(self) -> None:
-        """Wait until it has caught up."""
+        """Wait until the audit log keeps up with what it is told."""
         if self._audit is not None:
             await self._audit.room()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from paddock.protocol.session import (
     ClientCapabilities,
     EnvironmentInfo,
@@ -17,7 +20,9 @@ from paddock.server.record import Client
 READY = EnvironmentStatus(status="ready")
 
 
-def initialize(connection: ClientConnection, params: InitializeParams) -> InitializeResult:
+def initialize(
+    connection: ClientConnection, params: InitializeParams
+) -> InitializeResult | Coroutine[Any, Any, InitializeResult]:
     """Open a session, or attach to a detached one."""
     capabilities = params.capabilities or ClientCapabilities()
     sessions = connection.services.sessions
@@ -34,7 +39,7 @@ def initialize(connection: ClientConnection, params: InitializeParams) -> Initia
         session.record.opened(client)
     else:
         session.record.resumed(client)
-    return InitializeResult(session_id=session.id, environment_info=info)
+    return session.record.paced(InitializeResult(session_id=session.id, environment_info=info))
 
 
 def info(connection: ClientConnection, _: NoParams) -> EnvironmentInfo:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from signal import Signals
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -42,8 +42,6 @@ from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.handlers.start import start
 from paddock.server.record import SessionRecord
 from paddock.server.session import SessionProcess
-
-T = TypeVar("T")
 
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 """Longer waits end after a day; the caller asks again."""
@@ -232,7 +230,7 @@ def signal(connection: ClientConnection, params: SignalParams) -> Empty | Corout
     if entry.is_starting:
         return _signal_later(entry, params, sender)
     _signal_now(entry, params, sender)
-    return EMPTY if sender.record.has_room else sender.when_recorded(EMPTY)
+    return sender.record.paced(EMPTY)
 
 
 def _signal_now(entry: SessionProcess, params: SignalParams, sender: Sender) -> None:
@@ -248,7 +246,8 @@ async def _signal_later(entry: SessionProcess, params: SignalParams, sender: Sen
     except UnknownProcess:
         return EMPTY
     _signal_now(entry, params, sender)
-    return await sender.when_recorded(EMPTY)
+    await sender.record.room()
+    return EMPTY
 
 
 def terminate(
@@ -262,8 +261,7 @@ def terminate(
     sender = Sender(session.record, connection.number, connection.call.id)
     if entry.is_starting:
         return _terminate_later(entry, params, sender)
-    result = _terminate_now(entry, params, sender)
-    return result if sender.record.has_room else sender.when_recorded(result)
+    return sender.record.paced(_terminate_now(entry, params, sender))
 
 
 def _terminate_now(entry: SessionProcess, params: TerminateParams, sender: Sender) -> TerminateResult:
@@ -281,7 +279,9 @@ async def _terminate_later(entry: SessionProcess, params: TerminateParams, sende
         await entry.started()
     except UnknownProcess:
         return TerminateResult(running=False)
-    return await sender.when_recorded(_terminate_now(entry, params, sender))
+    result = _terminate_now(entry, params, sender)
+    await sender.record.room()
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,11 +295,6 @@ class Sender:
     def signalled(self, entry: SessionProcess, number: Signals) -> None:
         """Write down that the signal goes out."""
         self.record.signalled(entry.managed, number.name, self.connection, self.request)
-
-    async def when_recorded(self, result: T) -> T:
-        """The answer, once the record keeps up: a client could send signals faster than a disk takes them."""
-        await self.record.room()
-        return result
 
 
 HANDLERS: HandlerTable = {

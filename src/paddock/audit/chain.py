@@ -46,7 +46,10 @@ class Link(Struct, frozen=True):
 
     seq: Annotated[int, Meta(ge=1)]
     prev: Hash
+    segment: int | None = None
+    """The number of the segment that the line begins."""
     torn: Torn | None = None
+    """What stands before the line and could not be finished."""
     expected: Anchor | None = None
     tip_lost: bool = False
 
@@ -56,15 +59,22 @@ def hash_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def seal(previous: Anchor, time_ns: int, body: bytes) -> tuple[bytes, Anchor]:
-    """The line that follows `previous` and tells `body`, a JSON object with at least one member."""
+def seal(
+    previous: Anchor, time_ns: int, body: bytes, *, segment: int | None = None, torn: Torn | None = None
+) -> tuple[bytes, Anchor]:
+    """The line that follows `previous` and tells `body`, a JSON object with at least one member.
+
+    The first line of a segment has its number; what a line stands behind that was not finished
+    is `torn`.
+    """
     seq = previous.seq + 1
-    line = b'{"seq":%d,"time":"%s",%s,"prev":"%s"}\n' % (
-        seq,
-        time_text(time_ns).encode(),
-        body[1:-1],
-        previous.sha256.encode(),
-    )
+    members = body[1:-1]
+    if segment is not None:
+        members += b',"segment":%d' % segment
+    if torn is not None:
+        members += b',"torn":' + msgspec.json.encode(torn)
+    moment = time_text(time_ns).encode()
+    line = b'{"seq":%d,"time":"%s",%s,"prev":"%s"}\n' % (seq, moment, members, previous.sha256.encode())
     return line, Anchor(seq, hash_of(line))
 
 

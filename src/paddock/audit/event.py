@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import Struct
 
-from paddock.audit.chain import Anchor, Torn
+from paddock.audit.chain import Anchor
 
 Verdict = Literal["allow", "prompt", "forbidden"]
 
@@ -40,8 +40,6 @@ class Opened(Event, frozen=True, kw_only=True, tag="opened"):
 
     version: str
     pid: int
-    torn: Torn | None = None
-    """The line that the server before could not finish; it stands in front of this one."""
     expected: Anchor | None = None
     """The record at the tip, if the log did not end as the tip says."""
     tip_lost: bool = False
@@ -54,7 +52,6 @@ class Resumed(Event, frozen=True, kw_only=True, tag="resumed"):
     reason: str
     lost: int
     """How many records could not be written in the meantime."""
-    torn: Torn | None = None
 
 
 class Closed(Event, frozen=True, kw_only=True, tag="closed"):

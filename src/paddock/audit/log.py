@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.audit.chain import ORIGIN, Torn, seal
+from paddock.audit.chain import ORIGIN, Anchor, Torn, seal
 from paddock.audit.event import Closed, Event, Opened, encode
 from paddock.audit.recovery import find_end
-from paddock.audit.segment import TIP_NAME, segment_name, segment_number, segments_in
+from paddock.audit.segment import TIP_NAME, segment_number, segments_in
 from paddock.audit.tip import TIP_BYTES, Tip, decode_tip, encode_tip
+from paddock.audit.verification import segment_name
 from paddock.errors import AuditLogError
 
 DIRECTORY_MODE = 0o700
@@ -60,7 +61,10 @@ class AuditLog:
         self._fd = -1
         self._number = 0
         self._size_bytes = 0
+        self._has_head = False
+        """Whether the segment has its first record, which has its number."""
         self._remainder = b""
+        """What stands after the last record and is none; the next record tells its size and hash."""
 
     @classmethod
     def open(cls, directory: Path, *, segment_limit_bytes: int, is_synced: bool, version: str) -> AuditLog:
@@ -84,38 +88,21 @@ class AuditLog:
             raise
         return log
 
-    @property
-    def torn(self) -> Torn | None:
-        """What stands after the last record, for the next one to tell."""
-        if not self._remainder:
-            return None
-        return Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
-
     def append(self, stamped: Sequence[Stamped]) -> Appended:
-        """Write events. Those that are counted are in the log; of the others at most a beginning is.
-
-        After a failure `torn` may be set; the next event must tell it.
-        """
-        # An unfinished line is ended first.
-        data = bytearray(b"\n" if self._remainder else b"")
-        anchors, ends = [self.last], [len(data)]
-        for each in stamped:
-            line, anchor = seal(anchors[-1], each.time_ns, encode(each.event))
-            data += line
-            anchors.append(anchor)
-            ends.append(len(data))
-        written = 0
+        """Write events. Those that are counted are in the log; of the others at most a beginning is."""
         try:
             self._check_segment()
-            self._rotate_if_full(len(data))
+            self._rotate_if_full()
+            data, anchors, ends = self._seal(stamped)
             written, error = _write(self._fd, data)
             self._size_bytes += written
             count = bisect_right(ends, written) - 1
             if count < 1:
                 self._remainder += data[:written]
                 return Appended(0, error)
-            self._remainder = bytes(data[ends[count] : written])
+            self._remainder = data[ends[count] : written]
             self.last = anchors[count]
+            self._has_head = True
             if self._is_synced:
                 os.fdatasync(self._fd)
             self._write_tip(is_closed=False)
@@ -133,15 +120,32 @@ class AuditLog:
         finally:
             self._release()
 
+    def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
+        """The events as lines, and for each, after what is there already, its anchor and where it ends."""
+        torn = None
+        if self._remainder:
+            torn = Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
+        segment = None if self._has_head else self._number
+        # An unfinished line is ended first.
+        lines = [b"\n" if self._remainder else b""]
+        anchors, ends = [self.last], [len(lines[0])]
+        for each in stamped:
+            line, anchor = seal(anchors[-1], each.time_ns, encode(each.event), segment=segment, torn=torn)
+            segment = torn = None
+            lines.append(line)
+            anchors.append(anchor)
+            ends.append(ends[-1] + len(line))
+        return b"".join(lines), anchors, ends
+
     # --- segments -----------------------------------------------------------
 
     def _check_segment(self) -> None:
         if os.fstat(self._fd).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "its segment was removed while it was written")
 
-    def _rotate_if_full(self, more_bytes: int) -> None:
-        is_full = self._size_bytes and self._size_bytes + more_bytes > self._segment_limit_bytes
-        if not is_full or self._remainder:
+    def _rotate_if_full(self) -> None:
+        # What is unfinished is told by the record behind it, in the same segment.
+        if self._size_bytes < self._segment_limit_bytes or self._remainder:
             return
         try:
             fd = self._create(self._number + 1)
@@ -152,6 +156,7 @@ class AuditLog:
         self._fd = fd
         self._number += 1
         self._size_bytes = 0
+        self._has_head = False
 
     def _create(self, number: int) -> int:
         path = self._directory / segment_name(number)
@@ -188,12 +193,12 @@ class AuditLog:
         if end.owes_line_end:
             self._size_bytes += os.write(self._fd, b"\n")
         self.last = end.last
+        self._has_head = end.has_head
         self._remainder = end.remainder
         is_as_told = tip is None or tip.fits(end.last, end.hashes)
         opened = Opened(
             version=version,
             pid=os.getpid(),
-            torn=self.torn,
             expected=None if tip is None or is_as_told else tip.anchor,
             tip_lost=tip is None,
         )
@@ -201,7 +206,7 @@ class AuditLog:
             raise error
 
 
-def _write(fd: int, data: bytes | bytearray) -> tuple[int, OSError | None]:
+def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
     """How much was written, and why not all."""
     written = 0
     view = memoryview(data)

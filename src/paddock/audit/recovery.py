@@ -24,6 +24,8 @@ class End:
     """What stands after the last record and is none."""
     owes_line_end: bool
     """Whether nothing but the line end of the last record is missing."""
+    has_head: bool
+    """Whether the last segment has a record."""
     hashes: Mapping[int, str]
     """Of the records that were looked at, by their numbers."""
 
@@ -39,12 +41,12 @@ def find_end(segments: Sequence[Path], needed_seq: int) -> End:
 
     Raises AuditLogError or OSError.
     """
-    last, remainder = ORIGIN, b""
+    last, remainder, has_head = ORIGIN, b"", False
     hashes: dict[int, str] = {}
     for segment in reversed(segments):
         tail = _tail_of(segment)
         if segment is segments[-1]:
-            remainder = tail.remainder
+            remainder, has_head = tail.remainder, bool(tail.records)
         if tail.records and not hashes:
             last = tail.records[-1]
         hashes |= {record.seq: record.sha256 for record in tail.records}
@@ -53,9 +55,9 @@ def find_end(segments: Sequence[Path], needed_seq: int) -> End:
             break
     link = link_of(remainder)
     if link is None or (link.seq, link.prev) != (last.seq + 1, last.sha256):
-        return End(last, remainder, False, hashes)
+        return End(last, remainder, False, has_head, hashes)
     whole = Anchor(link.seq, hash_of(remainder + b"\n"))
-    return End(whole, b"", True, hashes | {whole.seq: whole.sha256})
+    return End(whole, b"", True, True, hashes | {whole.seq: whole.sha256})
 
 
 def _tail_of(segment: Path) -> _Tail:

@@ -55,7 +55,7 @@ class Scribe:
         redacted = [Stamped(each.time_ns, self._redactor.redact(each.event)) for each in stamped]
         notice: list[Stamped] = []
         if self._failure is not None:
-            resumed = Resumed(reason=self._failure, lost=self.lost, torn=self.log.torn)
+            resumed = Resumed(reason=self._failure, lost=self.lost)
             notice.append(Stamped(time.time_ns(), resumed))
         waiting = [*self._kept, *redacted]
         kept_before = len(self._kept)

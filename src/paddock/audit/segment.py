@@ -28,11 +28,6 @@ class Line:
     data: bytes
 
 
-def segment_name(number: int) -> str:
-    """The name of a segment; the first is number 1."""
-    return f"audit-{number:08d}.jsonl"
-
-
 def segment_number(segment: Path) -> int:
     """The number of a segment."""
     found = _SEGMENT_NAME.fullmatch(segment.name)
@@ -97,7 +92,7 @@ class Reader:
             with segment.open("rb") as file:
                 file.seek(self._offset)
                 while data := file.readline(LINE_LIMIT_BYTES):
-                    line = Line(Place(segment.name, self._line), data)
+                    line = Line(Place(segment_number(segment), self._line), data)
                     if data.endswith(b"\n") or len(data) == LINE_LIMIT_BYTES:
                         self._offset += len(data)
                         self._line += 1

@@ -23,15 +23,20 @@ SHOWN_PROBLEMS = 100
 """Problems that are told one by one; of more, only how many there are."""
 
 
+def segment_name(number: int) -> str:
+    """The name of a segment's file; the first is number 1."""
+    return f"audit-{number:08d}.jsonl"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a line stands."""
 
-    segment: str
+    segment: int
     line: int
 
     def __str__(self) -> str:
-        return f"{self.segment}:{self.line}"
+        return f"{segment_name(self.segment)}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class Verifier:
             return
         skipped = self._settle_debris(place, link)
         self._check_link(place, link, skipped)
+        self._check_segment(place, link)
         self._last = Anchor(link.seq, hash_of(line))
         self._last_place = place
         self._report.records += 1
@@ -144,6 +150,13 @@ class Verifier:
             self._problem(place, ending)
         if link.tip_lost:
             self._problem(place, "there was no tip when the log was opened: lines before this may be missing")
+
+    def _check_segment(self, place: Place, link: Link) -> None:
+        is_first = self._last_place is None or self._last_place.segment != place.segment
+        if is_first and link.segment != place.segment:
+            self._problem(place, "this is not the line that its segment began with")
+        elif not is_first and link.segment is not None:
+            self._problem(place, f"this line was the first of segment {link.segment}, and was moved")
 
     def _check_anchors(self, place: Place) -> None:
         for anchor, name in list(self._anchors.items()):

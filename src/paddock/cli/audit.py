@@ -286,10 +286,12 @@ def _print_report(report: Report) -> None:
 def _json(report: Report) -> str:
     import json
 
+    from paddock.audit.verification import segment_name
+
     def told(finding: Finding) -> dict[str, object]:
         place = finding.place
         return {
-            "segment": place.segment if place is not None else None,
+            "segment": segment_name(place.segment) if place is not None else None,
             "line": place.line if place is not None else None,
             "text": finding.text,
         }

@@ -18,7 +18,9 @@ HEADER = ("SEQ", "TIME", "KIND", "SESSION", "PROCESS", "WHAT")
 WIDTHS = (7, 24, 12, 8, 14)
 """Of all columns but the last: a log is printed as it is read, and may be long."""
 
-SHOWN_ELSEWHERE = frozenset({"seq", "time", "kind", "session", "process", "connection", "request", "prev"})
+SHOWN_ELSEWHERE = frozenset(
+    {"seq", "time", "kind", "session", "process", "connection", "request", "segment", "prev"}
+)
 
 
 class AuditTable:

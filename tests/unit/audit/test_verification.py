@@ -258,9 +258,8 @@ def test_a_removed_unfinished_line_is_missed(log_path: Path) -> None:
     segment, index = torn_line(log_path)
     rewrite(segment, lambda lines: lines.__delitem__(index))
 
-    assert problems(log_path) == [
-        f"{segment.name}:{index + 1}: the unfinished line that stood before this one is missing or was changed"
-    ]
+    (problem,) = problems(log_path)
+    assert problem.startswith(f"{segment.name}:{index + 1}: the unfinished line that stood before this one")
 
 
 def test_a_new_chain_is_only_found_with_an_anchor_that_was_kept_elsewhere(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def add_parser(verbs: Verbs) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    views = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    views = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, help="what to do with the log"
+    )
     _add_show(views)
     _add_verify(views)
     _add_export(views)

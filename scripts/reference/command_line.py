@@ -22,13 +22,14 @@ def page() -> str:
     verbs = dict(_verbs(parser))
     links = {name: f"[{code(f'paddock {name}')}]({anchor(f'paddock {name}')})" for name in verbs}
     contents = table(("command", "purpose"), ((links[name], verbs[name][1]) for name in verbs))
+    sections = [_section(each) for verb, _ in verbs.values() for each in (verb, *_nested(verb))]
     return document(
         "Command line",
         parser.description or "",
         contents,
         _options(parser),
         fence(parser.epilog or ""),
-        *(_section(verb) for verb, _ in verbs.values()),
+        *sections,
     )
 
 
@@ -38,6 +39,11 @@ def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[argpars
             purposes = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, verb in action.choices.items():
                 yield name, (verb, purposes.get(name, ""))
+
+
+def _nested(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The commands of a command, such as `paddock audit show`."""
+    return [verb for _, (verb, _) in _verbs(parser)]
 
 
 def _section(parser: argparse.ArgumentParser) -> str:

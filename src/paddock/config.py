@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from paddock.errors import ConfigError
+from paddock.model.audit_failure import AuditFailure
 from paddock.model.auth_mode import AuthMode
 
 KIB = 1024
@@ -146,6 +147,26 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime
     directory, or the absolute path of another socket. By default `paddock serve` has one, an embedded
     server has none."""
+
+    audit_log: str | None = None
+    """Directory of the audit log, which tells every start and exit; it is made if it is missing. By
+    default there is no audit log."""
+
+    audit_segment_bytes: Annotated[int, Meta(ge=64 * KIB)] = 64 * MIB
+    """Size from which on the audit log goes on in a new file."""
+
+    audit_sync: bool = False
+    """Whether a start waits until its record is on the disk. Without it a record survives the death of the
+    server, but not a power failure."""
+
+    audit_failure: AuditFailure = AuditFailure.STOP
+    """What gives way when the audit log can't be written, because the disk is full for example: with
+    `stop` nothing is started that can't be recorded, with `continue` the log tells later how many records
+    are missing."""
+
+    audit_secret_names: tuple[str, ...] = ()
+    """Patterns, such as `CORP_*`, of names besides the usual ones (`*TOKEN*`, `*SECRET*`, `*PASSWORD*`, …)
+    whose values stay out of the audit log: variables, flags, headers. Case does not count."""
 
     @property
     def shutdown_grace_s(self) -> float:

@@ -25,6 +25,7 @@
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
     │       ├── FetchFailed         an HTTP request that was made for a client did not get its answer
+    │       ├── AuditUnwritable     a start can't be recorded, and so was not carried out
     │       ├── SpawnError          the program could not be started
     │       └── SpawnerLost         the helper that starts programs is gone
     ├── CommandError                a command that a client ran, not the request for it
@@ -34,6 +35,7 @@
     │   ├── OutputGap               the server dropped some of its output while the client was away
     │   └── ProcessLost             what became of it will never be known
     ├── LocalFileError              a file of this host, and not of the server's
+    ├── AuditLogError               an audit log can't be opened or read
     ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
@@ -263,6 +265,20 @@ class FetchFailed(OperationFailed):
     """An HTTP request got no answer, or not all of it. Whether it took effect is not known."""
 
 
+class AuditUnwritable(OperationFailed):
+    """The audit log can't be written, and what it could not tell was not done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the audit log can't be written: {self.reason}; nothing is started until it can be, unless the "
+            "server's setting audit_failure is 'continue'"
+        )
+
+
 class SpawnError(OperationFailed):
     """The program could not be started. Nothing of it is left.
 
@@ -356,6 +372,18 @@ class LocalFileError(PaddockError):
             os.fsdecode(self.error.filename) if isinstance(self.error.filename, str | bytes) else self.path
         )
         return f"{where!r} of this host: {self.error.strerror}"
+
+
+class AuditLogError(PaddockError):
+    """An audit log can't be opened or read. Nothing was started."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"audit log {self.path}: {self.problem}"
 
 
 class SelectionError(PaddockError):

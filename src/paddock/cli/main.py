@@ -116,7 +116,21 @@ def _let_go_of_stdout() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. The reference and the completion scripts are made from it."""
-    from paddock.cli import attach, cat, completion, cp, doctor, kill, logs, ls, ps, run, serve, version
+    from paddock.cli import (
+        attach,
+        audit,
+        cat,
+        completion,
+        cp,
+        doctor,
+        kill,
+        logs,
+        ls,
+        ps,
+        run,
+        serve,
+        version,
+    )
 
     parser = argparse.ArgumentParser(
         prog="paddock",
@@ -126,7 +140,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, doctor, completion, version):
+    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, audit, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

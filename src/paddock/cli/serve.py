@@ -84,6 +84,9 @@ def add_parser(verbs: Verbs) -> None:
         default="text",
         help="what a line of the log is; one event, one line (default text)",
     )
+    parser.add_argument(
+        "--audit-log", metavar="DIR", help="directory of the audit log, which tells every start and exit"
+    )
     _add_door_flags(parser)
     parser.set_defaults(handler=run_server)
 
@@ -155,7 +158,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     overrides: dict[str, Any] = {
         name: value
-        for name in ("listen", "concurrent_requests", *_DOOR_FLAGS)
+        for name in ("listen", "concurrent_requests", "audit_log", *_DOOR_FLAGS)
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.config is not None:

@@ -23,6 +23,7 @@ from paddock.journal import Journal
 from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
 from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
+from paddock.server.audit import audited
 from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Services
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
@@ -176,26 +177,28 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     """Run a server inside this program, for the time of the `async with` block.
 
     Raises ConfigError when the settings do not fit together, ListenError when the address
-    can't be had or must not be, and SpawnerLost when no process could be started; nothing
-    is left running then.
+    can't be had or must not be, AuditLogError when the audit log can't be written, and
+    SpawnerLost when no process could be started; nothing is left running then.
     """
     settings = settings or Settings()
     # A door that is refused is so before anything is started. A thread is only worth its memory for files.
     door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)
-    sessions = SessionRegistry(settings, Metrics())
-    lost = asyncio.get_running_loop().create_future()
-    with DESCRIPTOR_LIMIT.raised() as former_limit:
-        spawner = await Spawner.start(lambda: lost.set_result(None))
-        server = Server(settings, spawner, sessions)
-        lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
-        try:
-            # Children have the limits of the spawner, which has inherited the raised one.
-            resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
-            await server.open(door)
-            yield server
-        finally:
-            lost.cancel()
-            await server.aclose()
+    # The audit log is closed last: it tells what becomes of the processes until the end.
+    async with audited(settings) as audit:
+        sessions = SessionRegistry(settings, Metrics(), audit)
+        lost = asyncio.get_running_loop().create_future()
+        with DESCRIPTOR_LIMIT.raised() as former_limit:
+            spawner = await Spawner.start(lambda: lost.set_result(None))
+            server = Server(settings, spawner, sessions)
+            lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
+            try:
+                # Children have the limits of the spawner, which has inherited the raised one.
+                resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
+                await server.open(door)
+                yield server
+            finally:
+                lost.cancel()
+                await server.aclose()
 
 
 def line_limits(settings: Settings) -> TransportLimits:

@@ -130,6 +130,11 @@ class ClientConnection:
     # --- what handlers use --------------------------------------------------
 
     @property
+    def peer(self) -> str:
+        """Who is at the other end, for people."""
+        return self._link.peer
+
+    @property
     def session(self) -> Session:
         """The session; every method but `initialize` has one."""
         assert self._session is not None

@@ -1,47 +1,82 @@
-"""What is written down of a session and its processes: the counters and the log, side by side.
+"""What is written down of a session and its processes: the counters, the log and the audit log, side by side.
 
 Whole session ids and arguments stay out of ordinary logs: the id lets its reader take the
 session over, and arguments hold secrets more often than they should. So an event has the
 beginning of the session id, the program's name and the number of its arguments; only the
-level `debug` shows them all. Environments, input and output are never logged.
+level `debug` shows them all. Environments, input and output are never logged. The audit log has
+arguments and environments, without what looks secret by its name.
 """
 
 from __future__ import annotations
 
 import logging
 import os.path
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from paddock.audit.event import Event, Exit, Lost, SessionOpened, Signal, Start, StartFailed
+from paddock.audit.writer import Audit
+from paddock.errors import AuditUnwritable
 from paddock.journal import Journal
+from paddock.process.launch import LaunchSpec
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.protocol.envelope import RequestId
 from paddock.server.metrics import Ending, Metrics
 
+T = TypeVar("T")
+
 SHOWN_ID_CHARS = 8
 """How much of a session id is logged: 32 of its 122 random bits tell sessions apart and open none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who holds a session: the number of the connection, and who is at its other end."""
+
+    connection: int
+    name: str
+    peer: str
+    is_operator: bool
+
+
 class SessionRecord:
-    """Tells the counters and the log what happens to one session."""
+    """Tells the counters, the log and the audit log, if there is one, what happens to one session."""
 
-    __slots__ = ("_journal", "_metrics", "_output_bytes")
+    __slots__ = ("_audit", "_journal", "_metrics", "_output_bytes", "_session")
 
-    def __init__(self, session_id: str, metrics: Metrics) -> None:
-        self._journal = Journal(logging.getLogger(__name__), session=shown_id(session_id))
+    def __init__(self, session_id: str, metrics: Metrics, audit: Audit | None = None) -> None:
+        self._session = shown_id(session_id)
+        self._audit = audit
+        self._journal = Journal(logging.getLogger(__name__), session=self._session)
         self._metrics = metrics
         self._output_bytes = metrics.output_bytes
 
     # --- the session --------------------------------------------------------
 
-    def opened(self, connection: int, client_name: str) -> None:
+    def opened(self, client: Client) -> None:
         """A client has begun it."""
         self._metrics.sessions_opened += 1
-        self._journal.info("session opened", connection=connection, client=client_name)
+        self._journal.info("session opened", connection=client.connection, client=client.name)
+        self._tell(self._attached(client))
 
-    def resumed(self, connection: int, client_name: str) -> None:
+    def resumed(self, client: Client) -> None:
         """A client has come back to it."""
         self._metrics.sessions_resumed += 1
-        self._journal.info("session resumed", connection=connection, client=client_name)
+        self._journal.info("session resumed", connection=client.connection, client=client.name)
+        self._tell(replace(self._attached(client), resumed=True))
+
+    def _attached(self, client: Client) -> SessionOpened:
+        return SessionOpened(
+            session=self._session,
+            connection=client.connection,
+            client=client.name,
+            peer=client.peer,
+            operator=client.is_operator,
+        )
 
     def detached(self, ttl_s: float, processes: int) -> None:
         """Its connection is gone."""
@@ -57,6 +92,24 @@ class SessionRecord:
         self._journal.info("session ended")
 
     # --- its processes ------------------------------------------------------
+
+    async def starting(
+        self, description: Description, spec: LaunchSpec, connection: int, request: RequestId
+    ) -> None:
+        """A program is about to be started; it may be when this has returned. Raises AuditUnwritable."""
+        if self._audit is None:
+            return
+        event = Start(
+            session=self._session,
+            connection=connection,
+            request=request,
+            process=description.process_id,
+            argv=tuple(description.argv),
+            cwd=spec.cwd,
+            env=spec.env,
+            terminal=description.is_terminal,
+        )
+        await self._audit.commit(event)
 
     def started(
         self, process: ManagedProcess, duration_s: float, connection: int, request: RequestId
@@ -80,8 +133,22 @@ class SessionRecord:
             argv = tuple(description.argv)
             self._journal.debug("process arguments", process=description.process_id, argv=argv)
 
-    def not_started(self, description: Description, reason: str, connection: int, request: RequestId) -> None:
+    def not_started(
+        self, description: Description, error: BaseException, connection: int, request: RequestId
+    ) -> None:
         """A start has failed."""
+        reason = str(error) or "the server ended"
+        # Of a start that could not be recorded the audit log tells nothing, or as many would wait to be
+        # recorded as a client cares to ask for.
+        if not isinstance(error, AuditUnwritable):
+            failed = StartFailed(
+                session=self._session,
+                connection=connection,
+                request=request,
+                process=description.process_id,
+                reason=reason,
+            )
+            self._tell(failed)
         self._metrics.start_failures += 1
         self._journal.info(
             "process failed",
@@ -90,6 +157,19 @@ class SessionRecord:
             process=description.process_id,
             program=_program(description),
             reason=reason,
+        )
+
+    def signalled(self, process: ManagedProcess, signal: str, connection: int, request: RequestId) -> None:
+        """A client has sent a signal. Whoever can be made to call this at will waits for `room` then."""
+        process_id = process.description.process_id
+        self._tell(
+            Signal(
+                session=self._session,
+                connection=connection,
+                request=request,
+                process=process_id,
+                signal=signal,
+            )
         )
 
     def output(self, chunk: Chunk) -> None:
@@ -105,6 +185,15 @@ class SessionRecord:
             self._metrics.endings[Ending.FAILURE if process.exit_code else Ending.SUCCESS] += 1
         process_id = process.description.process_id
         self._journal.info("process exited", process=process_id, exit_code=process.exit_code, signal=signal)
+        assert process.exit_code is not None
+        ended = Exit(
+            session=self._session,
+            process=process_id,
+            pid=process.pid,
+            exit_code=process.exit_code,
+            signal=signal,
+        )
+        self._tell(ended)
 
     def closed(self, process: ManagedProcess) -> None:
         """No further output can come."""
@@ -120,7 +209,9 @@ class SessionRecord:
         """What became of it will never be known."""
         self._metrics.endings[Ending.LOST] += 1
         self._metrics.dropped_bytes += process.log.dropped_bytes
-        self._journal.warning("process lost", process=process.description.process_id, reason=process.failure)
+        process_id = process.description.process_id
+        self._journal.warning("process lost", process=process_id, reason=process.failure)
+        self._tell(Lost(session=self._session, process=process_id, reason=process.failure or ""))
 
     def gap(self, process: ManagedProcess, gap: Gap) -> None:
         """A reader was told that output is missing."""
@@ -133,6 +224,25 @@ class SessionRecord:
             to_seq=gap.to_seq,
             dropped_bytes=gap.size_bytes,
         )
+
+    # --- the audit log ------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        if self._audit is not None:
+            self._audit.record(event)
+
+    def paced(self, result: T) -> T | Coroutine[Any, Any, T]:
+        """An answer, at once or when `room` is there: a client may ask faster than a disk can write."""
+        return result if self._audit is None or self._audit.has_room else self._later(result)
+
+    async def _later(self, result: T) -> T:
+        await self.room()
+        return result
+
+    async def room(self) -> None:
+        """Wait until the audit log keeps up with what it is told."""
+        if self._audit is not None:
+            await self._audit.room()
 
 
 def shown_id(session_id: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import uuid
 
+from paddock.audit.writer import Audit
 from paddock.config import Settings
 from paddock.errors import UnknownSession
 from paddock.process.managed import ManagedProcess
@@ -17,8 +18,9 @@ from paddock.server.session import REMEMBERED_CLOSED, Outbox, Session
 class SessionRegistry:
     """Opens and resumes sessions; forgets them when they end."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, audit: Audit | None = None) -> None:
         self.metrics = metrics
+        self._audit = audit
         self._settings = settings
         self._sessions: dict[str, Session] = {}
         self._memories: dict[str, Session] = {}
@@ -57,7 +59,7 @@ class SessionRegistry:
         """A new session, attached. It waits for its client as long as the settings say, or for `ttl_s`."""
         ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
         session_id = str(uuid.uuid4())
-        record = SessionRecord(session_id, self.metrics)
+        record = SessionRecord(session_id, self.metrics, self._audit)
         session = Session(session_id, self._settings, self._forget, self._remember, ttl_s, record)
         session.client_name = client_name
         session.attach(outbox)

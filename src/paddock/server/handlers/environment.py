@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from paddock.protocol.session import (
     ClientCapabilities,
     EnvironmentInfo,
@@ -12,11 +15,14 @@ from paddock.protocol.session import (
 from paddock.protocol.structure import NoParams
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.environment import describe_environment
+from paddock.server.record import Client
 
 READY = EnvironmentStatus(status="ready")
 
 
-def initialize(connection: ClientConnection, params: InitializeParams) -> InitializeResult:
+def initialize(
+    connection: ClientConnection, params: InitializeParams
+) -> InitializeResult | Coroutine[Any, Any, InitializeResult]:
     """Open a session, or attach to a detached one."""
     capabilities = params.capabilities or ClientCapabilities()
     sessions = connection.services.sessions
@@ -28,11 +34,12 @@ def initialize(connection: ClientConnection, params: InitializeParams) -> Initia
     else:
         session = sessions.resume(params.resume_session_id, connection, client_name=name)
     connection.greet(session, capabilities)
+    client = Client(connection.number, name, connection.peer, connection.is_operator)
     if params.resume_session_id is None:
-        session.record.opened(connection.number, name)
+        session.record.opened(client)
     else:
-        session.record.resumed(connection.number, name)
-    return InitializeResult(session_id=session.id, environment_info=info)
+        session.record.resumed(client)
+    return session.record.paced(InitializeResult(session_id=session.id, environment_info=info))
 
 
 def info(connection: ClientConnection, _: NoParams) -> EnvironmentInfo:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from dataclasses import dataclass
+from signal import Signals
 from typing import Any, Literal
 
 from msgspec import structs
@@ -15,6 +17,7 @@ from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.managed import ManagedProcess, Status
 from paddock.process.output_log import Reading
+from paddock.protocol.envelope import RequestId
 from paddock.protocol.process import (
     GracefulMode,
     ListResult,
@@ -39,6 +42,7 @@ from paddock.protocol.structure import Empty, NoParams
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Parked
 from paddock.server.handlers.start import start
+from paddock.server.record import SessionRecord
 from paddock.server.session import Session, SessionProcess
 
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
@@ -246,21 +250,31 @@ async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
 
 def signal(connection: ClientConnection, params: SignalParams) -> Empty | Coroutine[Any, Any, Empty]:
     """A signal to the group. An unknown or ended process is not an error."""
-    entry = connection.session_of(params.session_id).find(params.process_id)
+    session = connection.session_of(params.session_id)
+    entry = session.find(params.process_id)
     if entry is None:
         return EMPTY
+    sender = Sender(session.record, connection.number, connection.call.id)
     if entry.is_starting:
-        return _signal_later(entry, params)
-    entry.managed.signal(parse_signal(params.signal))
-    return EMPTY
+        return _signal_later(entry, params, sender)
+    _signal_now(entry, params, sender)
+    return sender.record.paced(EMPTY)
 
 
-async def _signal_later(entry: SessionProcess, params: SignalParams) -> Empty:
+def _signal_now(entry: SessionProcess, params: SignalParams, sender: Sender) -> None:
+    number = parse_signal(params.signal)
+    if entry.managed.is_running:
+        sender.signalled(entry, number)
+    entry.managed.signal(number)
+
+
+async def _signal_later(entry: SessionProcess, params: SignalParams, sender: Sender) -> Empty:
     try:
         await entry.started()
     except UnknownProcess:
         return EMPTY
-    entry.managed.signal(parse_signal(params.signal))
+    _signal_now(entry, params, sender)
+    await sender.record.room()
     return EMPTY
 
 
@@ -268,27 +282,47 @@ def terminate(
     connection: ClientConnection, params: TerminateParams
 ) -> TerminateResult | Coroutine[Any, Any, TerminateResult]:
     """End the group, at once or after a grace. An unknown process was not running."""
-    entry = connection.session_of(params.session_id).find(params.process_id)
+    session = connection.session_of(params.session_id)
+    entry = session.find(params.process_id)
     if entry is None:
         return TerminateResult(running=False)
+    sender = Sender(session.record, connection.number, connection.call.id)
     if entry.is_starting:
-        return _terminate_later(entry, params)
-    return _terminate_now(entry, params)
+        return _terminate_later(entry, params, sender)
+    return sender.record.paced(_terminate_now(entry, params, sender))
 
 
-def _terminate_now(entry: SessionProcess, params: TerminateParams) -> TerminateResult:
+def _terminate_now(entry: SessionProcess, params: TerminateParams, sender: Sender) -> TerminateResult:
+    is_graceful = isinstance(params.mode, GracefulMode)
+    if entry.managed.is_running:
+        sender.signalled(entry, Signals.SIGTERM if is_graceful else Signals.SIGKILL)
     if isinstance(params.mode, GracefulMode):
         grace_s = min(params.mode.graceful.timeout_ms, LONGEST_WAIT_MS) / 1000
         return TerminateResult(running=entry.managed.terminate(grace_s))
     return TerminateResult(running=entry.managed.kill())
 
 
-async def _terminate_later(entry: SessionProcess, params: TerminateParams) -> TerminateResult:
+async def _terminate_later(entry: SessionProcess, params: TerminateParams, sender: Sender) -> TerminateResult:
     try:
         await entry.started()
     except UnknownProcess:
         return TerminateResult(running=False)
-    return _terminate_now(entry, params)
+    result = _terminate_now(entry, params, sender)
+    await sender.record.room()
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whose request a signal was, for the record."""
+
+    record: SessionRecord
+    connection: int
+    request: RequestId
+
+    def signalled(self, entry: SessionProcess, number: Signals) -> None:
+        """Write down that the signal goes out."""
+        self.record.signalled(entry.managed, number.name, self.connection, self.request)
 
 
 HANDLERS: HandlerTable = {

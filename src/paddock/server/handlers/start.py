@@ -99,10 +99,10 @@ async def _spawn(
     retained_bytes = services.settings.retained_output_bytes_per_process
     begun_at_s = perf_counter()
     try:
+        await session.record.starting(plan.description, plan.spec, connection.number, request)
         await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
     except BaseException as error:
-        reason = str(error) or "the server ended"
-        session.record.not_started(plan.description, reason, connection.number, request)
+        session.record.not_started(plan.description, error, connection.number, request)
         session.discard(entry)
         if isinstance(error, OSError):
             reason = f"{error.strerror} (os error {error.errno})"

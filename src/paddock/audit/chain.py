@@ -1,0 +1,106 @@
+"""The chain: every line of the log names the hash of the line before. Pure.
+
+A line is one JSON object and its line end. Its hash is SHA-256 over exactly these bytes,
+so that `sed -n 17p SEGMENT | sha256sum` gives what the next line names as `prev`. What a
+line tells is not known here; see `event`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+NO_HASH = "0" * 64
+"""What the first line of a log has as `prev`."""
+
+Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+class Anchor(Struct, frozen=True):
+    """A record by its number and hash: whoever knows one can tell whether anything up to it has changed."""
+
+    seq: Annotated[int, Meta(ge=0)]
+    sha256: Hash
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.sha256}"
+
+
+ORIGIN = Anchor(0, NO_HASH)
+"""What stands before the first record."""
+
+
+class Torn(Struct, frozen=True):
+    """Bytes of a line that was not written to its end. They stay where they are."""
+
+    size_bytes: Annotated[int, Meta(ge=1)]
+    sha256: Hash
+
+
+class Link(Struct, frozen=True):
+    """What of a line makes it part of the chain."""
+
+    seq: Annotated[int, Meta(ge=1)]
+    prev: Hash
+    segment: int | None = None
+    """The number of the segment that the line begins."""
+    torn: Torn | None = None
+    """What stands before the line and could not be finished."""
+    expected: Anchor | None = None
+    tip_lost: bool = False
+
+
+def hash_of(line: bytes) -> str:
+    """The hash of a line, its line end included."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def seal(
+    previous: Anchor, time_ns: int, body: bytes, *, segment: int | None = None, torn: Torn | None = None
+) -> tuple[bytes, Anchor]:
+    """The line that follows `previous` and tells `body`, a JSON object with at least one member.
+
+    The first line of a segment has its number; what a line stands behind that was not finished
+    is `torn`.
+    """
+    seq = previous.seq + 1
+    members = body[1:-1]
+    if segment is not None:
+        members += b',"segment":%d' % segment
+    if torn is not None:
+        members += b',"torn":' + msgspec.json.encode(torn)
+    moment = time_text(time_ns).encode()
+    line = b'{"seq":%d,"time":"%s",%s,"prev":"%s"}\n' % (seq, moment, members, previous.sha256.encode())
+    return line, Anchor(seq, hash_of(line))
+
+
+_links = msgspec.json.Decoder(Link)
+
+
+def link_of(line: bytes) -> Link | None:
+    """What chains a line, with or without its line end; None if it is not a record."""
+    try:
+        return _links.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def time_text(time_ns: int) -> str:
+    """A moment as records have it: UTC, in microseconds."""
+    moment = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ns // 1000 % 1_000_000:06d}Z"
+
+
+def parse_anchor(text: str) -> Anchor | None:
+    """An anchor as it is printed, `SEQ:HASH`; None if it is none."""
+    seq, _, sha256 = text.strip().partition(":")
+    if not (seq.isascii() and seq.isdigit()):
+        return None
+    try:
+        return msgspec.convert({"seq": int(seq), "sha256": sha256.lower()}, Anchor)
+    except (msgspec.ValidationError, ValueError):
+        return None

@@ -1,0 +1,34 @@
+"""Records as rows of a table, for spreadsheets and databases. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from paddock.audit.query import Record
+
+COLUMNS = (
+    *("seq", "time", "kind", "connection", "session", "process", "request", "pid"),
+    *("argv", "cwd", "env", "exit_code", "signal", "decision", "reason", "details", "prev"),
+)
+"""What has a column of its own; whatever else a record tells is in `details`, as JSON."""
+
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
+"""A cell that begins with one of these is a formula to a spreadsheet, and clients choose what is there."""
+
+
+def row_of(record: Record) -> list[str]:
+    """The cells of a record in the order of COLUMNS."""
+    details = {name: value for name, value in record.items() if name not in COLUMNS}
+    return [_cell(details or None if name == "details" else record.get(name)) for name in COLUMNS]
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return f"'{value}" if value.startswith(FORMULA_MARKS) else value
+        case bool() | list() | dict():
+            return json.dumps(value, ensure_ascii=False)
+    return str(value)

@@ -1,0 +1,248 @@
+"""The files of a log, for writing: append, rotate, and go on where another server was killed.
+
+One server at a time: the lock is on the tip. Everything here blocks and belongs into one thread
+(`writer`). Segments are only ever appended to, so they may have the append-only attribute
+(chattr(1)). What was written of a line that could not be finished stays where it is; the next
+record tells its size and its hash.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.audit.chain import ORIGIN, Anchor, Torn, seal
+from paddock.audit.event import Closed, Event, Opened, encode
+from paddock.audit.recovery import find_end
+from paddock.audit.segment import TIP_NAME, segment_number, segments_in
+from paddock.audit.tip import TIP_BYTES, Tip, decode_tip, encode_tip
+from paddock.audit.verification import segment_name
+from paddock.errors import AuditLogError
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """An event, and when it happened."""
+
+    time_ns: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """How many of the events were written, and why no more were."""
+
+    count: int
+    error: OSError | None = None
+
+
+class AuditLog:
+    """An open log. Made by `open`; `close` ends it in order."""
+
+    def __init__(self, directory: Path, tip_fd: int, *, segment_limit_bytes: int, is_synced: bool) -> None:
+        self.last = ORIGIN
+        """The last record that was written."""
+        self._directory = directory
+        self._tip_fd = tip_fd
+        self._segment_limit_bytes = segment_limit_bytes
+        self._is_synced = is_synced
+        self._fd = -1
+        self._number = 0
+        self._size_bytes = 0
+        self._has_head = False
+        """Whether the segment has its first record, which has its number."""
+        self._remainder = b""
+        """What stands after the last record and is none; the next record tells its size and hash."""
+
+    @classmethod
+    def open(cls, directory: Path, *, segment_limit_bytes: int, is_synced: bool, version: str) -> AuditLog:
+        """Take the log over, and write that it was opened. Raises AuditLogError.
+
+        The directory is made if it is missing.
+        """
+        directory = directory.absolute()
+        try:
+            _make_directory(directory)
+            tip_fd = _open_tip(directory)
+        except OSError as error:
+            raise AuditLogError(str(directory), f"can't be opened: {error.strerror}") from error
+        log = cls(directory, tip_fd, segment_limit_bytes=segment_limit_bytes, is_synced=is_synced)
+        try:
+            log._take_over(version)
+        except BaseException as error:
+            log._release()
+            if isinstance(error, OSError):
+                raise AuditLogError(str(directory), f"can't be written: {error.strerror}") from error
+            raise
+        return log
+
+    def append(self, stamped: Sequence[Stamped]) -> Appended:
+        """Write events. Those that are counted are in the log; of the others at most a beginning is."""
+        try:
+            self._check_segment()
+            self._rotate_if_full()
+            data, anchors, ends = self._seal(stamped)
+            written, error = _write(self._fd, data)
+            self._size_bytes += written
+            count = bisect_right(ends, written) - 1
+            if count < 1:
+                self._remainder += data[:written]
+                return Appended(0, error)
+            self._remainder = data[ends[count] : written]
+            self.last = anchors[count]
+            self._has_head = True
+            if self._is_synced:
+                os.fdatasync(self._fd)
+            self._write_tip(is_closed=False)
+        except OSError as failure:
+            # What the disk did not take for certain is not counted, though it may stand in the log.
+            return Appended(0, failure)
+        return Appended(count, error)
+
+    def close(self) -> None:
+        """Write that the log is closed, if it can be written, and give it back."""
+        try:
+            closed = Stamped(time.time_ns(), Closed())
+            if not self._remainder and self.append([closed]).error is None:
+                self._write_tip(is_closed=True)
+        finally:
+            self._release()
+
+    def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
+        """The events as lines, and for each, after what is there already, its anchor and where it ends."""
+        torn = None
+        if self._remainder:
+            torn = Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
+        segment = None if self._has_head else self._number
+        # An unfinished line is ended first.
+        lines = [b"\n" if self._remainder else b""]
+        anchors, ends = [self.last], [len(lines[0])]
+        for each in stamped:
+            line, anchor = seal(anchors[-1], each.time_ns, encode(each.event), segment=segment, torn=torn)
+            segment = torn = None
+            lines.append(line)
+            anchors.append(anchor)
+            ends.append(ends[-1] + len(line))
+        return b"".join(lines), anchors, ends
+
+    # --- segments -----------------------------------------------------------
+
+    def _check_segment(self) -> None:
+        if os.fstat(self._fd).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "its segment was removed while it was written")
+
+    def _rotate_if_full(self) -> None:
+        # What is unfinished is told by the record behind it, in the same segment.
+        if self._size_bytes < self._segment_limit_bytes or self._remainder:
+            return
+        try:
+            fd = self._create(self._number + 1)
+        except OSError:
+            # No descriptor left, or no room for a file: a segment over its size is better than a record less.
+            return
+        os.close(self._fd)
+        self._fd = fd
+        self._number += 1
+        self._size_bytes = 0
+        self._has_head = False
+
+    def _create(self, number: int) -> int:
+        path = self._directory / segment_name(number)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, FILE_MODE)
+        if self._is_synced:
+            _sync_directory(self._directory)
+        return fd
+
+    def _write_tip(self, *, is_closed: bool) -> None:
+        os.pwrite(self._tip_fd, encode_tip(Tip(self.last, is_closed)), 0)
+        if self._is_synced and is_closed:
+            os.fdatasync(self._tip_fd)
+
+    def _release(self) -> None:
+        for fd in (self._fd, self._tip_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._tip_fd = -1
+
+    # --- where another server has stopped -----------------------------------
+
+    def _take_over(self, version: str) -> None:
+        data = os.pread(self._tip_fd, TIP_BYTES + 1, 0)
+        segments = segments_in(self._directory)
+        tip = decode_tip(data) if data or segments else Tip()
+        end = find_end(segments, tip.anchor.seq if tip is not None else 0)
+        if segments:
+            self._fd = os.open(segments[-1], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+            self._number = segment_number(segments[-1])
+            self._size_bytes = os.fstat(self._fd).st_size
+        else:
+            self._number = 1
+            self._fd = self._create(self._number)
+        if end.owes_line_end:
+            self._size_bytes += os.write(self._fd, b"\n")
+        self.last = end.last
+        self._has_head = end.has_head
+        self._remainder = end.remainder
+        is_as_told = tip is None or tip.fits(end.last, end.hashes)
+        opened = Opened(
+            version=version,
+            pid=os.getpid(),
+            expected=None if tip is None or is_as_told else tip.anchor,
+            tip_lost=tip is None,
+        )
+        if (error := self.append([Stamped(time.time_ns(), opened)]).error) is not None:
+            raise error
+
+
+def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
+    """How much was written, and why not all."""
+    written = 0
+    view = memoryview(data)
+    try:
+        while written < len(data):
+            written += os.write(fd, view[written:])
+    except OSError as error:
+        return written, error
+    return written, None
+
+
+def _make_directory(directory: Path) -> None:
+    directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    found = directory.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & WRITABLE_BY_OTHERS:
+        raise AuditLogError(
+            str(directory), "others can write there; it must belong to the server's user and have mode 0700"
+        )
+
+
+def _open_tip(directory: Path) -> int:
+    """The tip, locked."""
+    fd = os.open(directory / TIP_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise AuditLogError(
+            str(directory), "another server writes it; give each server a log of its own"
+        ) from error
+    return fd
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

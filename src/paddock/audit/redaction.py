@@ -1,0 +1,193 @@
+"""Secrets out, and sizes bounded, before an event is written. Pure.
+
+What is secret is told by names: of variables, of flags, of headers, of parameters in URLs. A
+value whose name looks secret is replaced, wherever it stands: in the environment, as a word
+of argv, and inside a word, for a whole shell script is one. The value of a secret variable is
+taken out of every other place as well. A secret that has no such name is not recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from msgspec import structs
+
+from paddock.audit.event import Event
+
+REDACTED = "[redacted]"
+
+LIST_LIMIT_CHARS = 256 * 1024
+"""What argv, or the environment, may take of one record: twice MAX_ARG_STRLEN (execve(2)), the longest
+single argument there can be."""
+
+FIELD_LIMIT_CHARS = 4096
+"""What any other text of a record may take: a path of PATH_MAX."""
+
+PROPAGATED_CHARS = 8
+"""The shortest value of a secret variable that is searched for elsewhere: `1` or `yes` is everywhere."""
+
+ITEM_CHARS = 3
+"""What an item of a list takes besides its text, even if that is empty: quotes and a comma."""
+
+REMEMBERED_NAMES = 1024
+"""Names whose judgement is remembered: the same ones come with nearly every start."""
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|PASS(?:_|$)|_PWD$|KEY|CREDENTIAL|CREDS?$"
+    # Not GIT_AUTHOR_NAME, but AUTHORIZATION.
+    r"|AUTH(?!OR(?!I))|COOKIE|BEARER|JWT|SESSION_?ID|PRIVATE|SIGNATURE|CONNECTION_?STRING",
+    re.IGNORECASE,
+)
+
+# A name begins only where a word does, quantifiers are possessive, and a value is looked at only behind a
+# secret name: the time is linear in the text, which a client chooses.
+_NAME = r"(?<![\w.-])(?P<name>[-A-Za-z_][\w.-]*+)"
+_QUOTED = r"\"(?:[^\"\\]|\\.)*+\"?+|'[^']*+'?+"
+_USER_INFORMATION = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*+://)[^/?#\s\"']*@")
+_WHOLE_WORD = re.compile(rf"{_NAME}(?P<gap>=|:\s)(?P<value>.++)", re.DOTALL)
+_SCRIPT_FLAG = re.compile(r"-\w*[ce]|--eval|--command")
+_USER_FLAGS = ("-u", "--user", "-U", "--proxy-user")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a name and its value may be written: the mark that must be there, what introduces, the value."""
+
+    mark: str
+    introduction: re.Pattern[str]
+    value: re.Pattern[str]
+
+
+_FORMS = (
+    # TOKEN=… and --token=… in scripts, ?token=… in URLs
+    _Form("=", re.compile(rf"{_NAME}="), re.compile(rf"{_QUOTED}|[^\s;&|<>()]++", re.DOTALL)),
+    # Authorization: Bearer …, "password": "…", Cookie: a=…; b=…
+    _Form(
+        ":",
+        re.compile(rf"{_NAME}[\"']?+\s*+:(?!//)\s*+"),
+        re.compile(
+            rf"{_QUOTED}|(?:(?:Bearer|Basic|Token|Digest|Negotiate)\s++)?+[^\s\"';&|<>()]++"
+            r"(?:;\s*+[\w.-]++=[^\s\"';&|<>()]++)*+",
+            re.DOTALL | re.IGNORECASE,
+        ),
+    ),
+    # --token …
+    _Form(
+        "-",
+        re.compile(r"(?<![\w.-])(?P<name>--?[A-Za-z][\w.-]*+)\s++"),
+        re.compile(rf"{_QUOTED}|(?!--)[^\s;&|<>()]++", re.DOTALL),
+    ),
+)
+
+
+class Redactor:
+    """Redacts events.
+
+    `extra_names` are patterns of further names whose values are secret: `*` stands for anything.
+    """
+
+    def __init__(self, extra_names: Iterable[str] = ()) -> None:
+        globs = [re.escape(name).replace(r"\*", ".*").replace(r"\?", ".") for name in extra_names]
+        self._extra = re.compile("|".join(globs) or r"(?!)", re.IGNORECASE | re.DOTALL)
+        self._judge = lru_cache(REMEMBERED_NAMES)(self._is_secret)
+
+    def is_secret(self, name: str) -> bool:
+        """Whether the value of a variable, flag or header of this name is to be hidden."""
+        # A name that is longer than any sensible one is not worth remembering, and judged by its end.
+        return self._judge(name[-FIELD_LIMIT_CHARS:])
+
+    def _is_secret(self, name: str) -> bool:
+        plain = name.strip("-").replace("-", "_").replace(".", "_")
+        return _SECRET_NAME.search(plain) is not None or self._extra.fullmatch(name.lstrip("-")) is not None
+
+    def redact(self, event: Event) -> Event:
+        """The event as it may be written."""
+        changes: dict[str, Any] = {}
+        secrets = self._secrets_of(getattr(event, "env", {}))
+        for name in event.__struct_fields__:
+            value = getattr(event, name)
+            if name == "env":
+                changes[name] = self.environment(value, secrets)
+            elif isinstance(value, tuple):
+                changes[name] = self.arguments(value, secrets)
+            elif isinstance(value, str):
+                changes[name] = self.text(value, secrets)
+        return structs.replace(event, **changes)
+
+    def environment(self, env: Mapping[str, str], secrets: Sequence[str] = ()) -> dict[str, str]:
+        """Variables with their values, as far as those are no secrets. Names stay."""
+        kept: dict[str, str] = {}
+        room = LIST_LIMIT_CHARS
+        for name, value in env.items():
+            if room <= 0:
+                kept["…"] = f"(+{len(env) - len(kept)} more)"
+                break
+            kept[cut(name, FIELD_LIMIT_CHARS)] = (
+                REDACTED if self.is_secret(name) else self.text(value, secrets, room)
+            )
+            room -= len(name) + len(value) + ITEM_CHARS
+        return kept
+
+    def arguments(self, argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
+        """Words of a command line, as far as they are no secrets."""
+        kept: list[str] = []
+        room = LIST_LIMIT_CHARS
+        previous = ""
+        for word in argv:
+            if room <= 0:
+                kept.append(f"… (+{len(argv) - len(kept)} more)")
+                break
+            kept.append(self._word(word, previous, secrets, room))
+            room -= len(word) + ITEM_CHARS
+            previous = word
+        return tuple(kept)
+
+    def _word(self, word: str, previous: str, secrets: Sequence[str], limit_chars: int) -> str:
+        is_value = previous.startswith("-") and "=" not in previous and not word.startswith("--")
+        if is_value and self.is_secret(previous):
+            return REDACTED
+        if previous in _USER_FLAGS and ":" in word:
+            return f"{cut(word.partition(':')[0], FIELD_LIMIT_CHARS)}:{REDACTED}"
+        # A word may hold blanks, and all of it is the value; a script may begin in this way and go on.
+        whole = None if _SCRIPT_FLAG.fullmatch(previous) else _WHOLE_WORD.match(word)
+        if whole is not None and self.is_secret(whole["name"]):
+            return f"{cut(whole['name'], FIELD_LIMIT_CHARS)}{whole['gap']}{REDACTED}"
+        return self.text(word, secrets, limit_chars)
+
+    def text(self, text: str, secrets: Sequence[str] = (), limit_chars: int = FIELD_LIMIT_CHARS) -> str:
+        """Any text, cut: assignments, flags, headers and URLs lose their secrets; `secrets` are hidden."""
+        for secret in secrets:
+            text = text.replace(secret, REDACTED)
+        text = cut(text, limit_chars)
+        if "://" in text:
+            text = _USER_INFORMATION.sub(rf"\g<1>{REDACTED}@", text)
+        for form in _FORMS:
+            if form.mark in text:
+                text = self._hide(text, form)
+        return text
+
+    def _hide(self, text: str, form: _Form) -> str:
+        kept: list[str] = []
+        copied_to = at = 0
+        while found := form.introduction.search(text, at):
+            at = found.end()
+            if self.is_secret(found["name"]) and (value := form.value.match(text, at)):
+                kept += text[copied_to:at], REDACTED
+                copied_to = at = value.end()
+        return "".join((*kept, text[copied_to:])) if kept else text
+
+    def _secrets_of(self, env: Mapping[str, str]) -> list[str]:
+        secrets = {
+            value for name, value in env.items() if len(value) >= PROPAGATED_CHARS and self.is_secret(name)
+        }
+        # The longest first: one may be the beginning of another.
+        return sorted(secrets, key=len, reverse=True)
+
+
+def cut(text: str, limit_chars: int) -> str:
+    """The text within the limit; what was cut off is said."""
+    return text if len(text) <= limit_chars else f"{text[:limit_chars]}… (+{len(text) - limit_chars})"

@@ -1,0 +1,48 @@
+"""The tip: a small file beside the segments that names the last record. Pure.
+
+It is written after the records that it names, so that a record at or before the tip which is
+not in the log was taken out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paddock.audit.chain import ORIGIN, Anchor, parse_anchor
+
+TIP_BYTES = 128
+"""The file always has this size, so that it is overwritten in one piece and needs no room on a full disk:
+20 digits, 64 of the hash, the state, and blanks."""
+
+_STATES = {"open": False, "closed": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """The last record, and whether its server has ended in order."""
+
+    anchor: Anchor = ORIGIN
+    is_closed: bool = False
+
+    def fits(self, last: Anchor, hashes: Mapping[int, str]) -> bool:
+        """Whether a log may end with `last`; `hashes` are those of its last records by their numbers."""
+        if self.is_closed:
+            return self.anchor == last
+        return self.anchor == ORIGIN or hashes.get(self.anchor.seq) == self.anchor.sha256
+
+
+def encode_tip(tip: Tip) -> bytes:
+    """The content of the file."""
+    state = "closed" if tip.is_closed else "open"
+    return f"{tip.anchor} {state}".encode().ljust(TIP_BYTES - 1) + b"\n"
+
+
+def decode_tip(data: bytes) -> Tip | None:
+    """The tip that a file holds; None if it was not written by `encode_tip`."""
+    anchor_text, _, state = data.decode("ascii", "replace").rstrip().partition(" ")
+    anchor = parse_anchor(anchor_text)
+    if anchor is None or state not in _STATES:
+        return None
+    tip = Tip(anchor, _STATES[state])
+    return tip if encode_tip(tip) == data else None

@@ -1,0 +1,211 @@
+"""Is a log what was written? Pure: lines in, findings out.
+
+Found and named are lines that were changed, removed, put in or moved, at the beginning and at the
+end too: the tip, which the writer keeps beside the segments, names the last record. Whoever can
+write all of these files can also make a new chain, and a new tip; only an anchor that was
+kept elsewhere, or a tip in somebody else's log, shows that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paddock.audit.chain import ORIGIN, Anchor, Link, Torn, hash_of, link_of
+from paddock.audit.tip import Tip
+
+LINE_LIMIT_BYTES = 4 * 1024 * 1024
+"""No record is longer: its lists have 2 x 256 Ki characters, of which JSON makes 6 bytes at most, and no
+more than ten other texts have 4 Ki each."""
+
+SHOWN_PROBLEMS = 100
+"""Problems that are told one by one; of more, only how many there are."""
+
+
+def segment_name(number: int) -> str:
+    """The name of a segment's file; the first is number 1."""
+    return f"audit-{number:08d}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line stands."""
+
+    segment: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"{segment_name(self.segment)}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a line, or about the whole log."""
+
+    place: Place | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text if self.place is None else f"{self.place}: {self.text}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found. `problems` are signs of tampering or damage, `notes` are not."""
+
+    records: int = 0
+    first_seq: int = 0
+    last: Anchor = ORIGIN
+    problems: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    untold: int = 0
+    """How many more problems there are than are told."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the log is as it was written, up to `last`."""
+        return not self.problems
+
+
+@dataclass(slots=True)
+class _Debris:
+    """Lines in a row that are no records: an unfinished line, or damage."""
+
+    places: list[Place] = field(default_factory=list)
+    data: bytearray = field(default_factory=bytearray)
+
+    def add(self, place: Place, line: bytes) -> None:
+        self.places.append(place)
+        self.data += line
+
+    def is_what_was_torn(self, torn: Torn | None) -> bool:
+        region = self.data.removesuffix(b"\n")
+        return torn is not None and torn == Torn(len(region), hashlib.sha256(region).hexdigest())
+
+
+class Verifier:
+    """Takes the lines of all segments in order, then `finish`. The tip must have been read before them.
+
+    `expected` are anchors that were kept elsewhere. With `is_pruned` the first segments may
+    have been taken away.
+    """
+
+    def __init__(self, tip: Tip | None, expected: Iterable[Anchor] = (), *, is_pruned: bool = False) -> None:
+        self._tip = tip
+        self._anchors = dict.fromkeys(expected, "the expected record")
+        self._report = Report()
+        if tip is not None:
+            self._anchors.setdefault(tip.anchor, "the record at the tip")
+        elif not self._anchors:
+            self._problem(None, "there is no tip, or it can't be read: lines may be missing at the end")
+        self._anchors.pop(ORIGIN, None)
+        self._is_pruned = is_pruned
+        self._last = ORIGIN
+        self._last_place: Place | None = None
+        self._debris = _Debris()
+
+    def feed(self, place: Place, line: bytes) -> None:
+        """The next line, with its line end if it has one."""
+        link = link_of(line) if line.endswith(b"\n") else None
+        if link is None:
+            self._debris.add(place, line)
+            if len(self._debris.data) > LINE_LIMIT_BYTES:
+                self._condemn_debris()
+            return
+        skipped = self._settle_debris(place, link)
+        self._check_link(place, link, skipped)
+        self._check_segment(place, link)
+        self._last = Anchor(link.seq, hash_of(line))
+        self._last_place = place
+        self._report.records += 1
+        self._check_anchors(place)
+
+    def finish(self) -> Report:
+        """What was found. The last call."""
+        report = self._report
+        report.last = self._last
+        for anchor, name in self._anchors.items():
+            missing = "it and what came after it" if anchor.seq > self._last.seq else "it"
+            self._problem(None, f"{name}, {anchor}, is not in the log: {missing} is missing")
+        self._check_end()
+        return report
+
+    # --- a line -------------------------------------------------------------
+
+    def _check_link(self, place: Place, link: Link, skipped: int) -> None:
+        last = self._last
+        self._report.first_seq = self._report.first_seq or link.seq
+        if self._last_place is None and not skipped:
+            if (link.seq != 1 or link.prev != last.sha256) and not self._is_pruned:
+                self._problem(place, f"the log begins with record {link.seq}: what came before is missing")
+        elif link.seq > last.seq + 1 + skipped:
+            self._problem(place, f"records {last.seq + 1} to {link.seq - 1} are missing before this line")
+        elif link.seq <= last.seq:
+            self._problem(place, f"record {link.seq} follows record {last.seq}: repeated, or moved")
+        elif link.prev != last.sha256 and not skipped:
+            self._problem(self._last_place, f"this line was changed, or the line after it, {place}")
+        if link.expected is not None:
+            ending = f"the log did not end as its tip said, with record {link.expected}, when it was opened"
+            self._problem(place, ending)
+        if link.tip_lost:
+            self._problem(place, "there was no tip when the log was opened: lines before this may be missing")
+
+    def _check_segment(self, place: Place, link: Link) -> None:
+        is_first = self._last_place is None or self._last_place.segment != place.segment
+        if is_first and link.segment != place.segment:
+            self._problem(place, "this is not the line that its segment began with")
+        elif not is_first and link.segment is not None:
+            self._problem(place, f"this line was the first of segment {link.segment}, and was moved")
+
+    def _check_anchors(self, place: Place) -> None:
+        for anchor, name in list(self._anchors.items()):
+            if anchor.seq == self._last.seq:
+                if anchor != self._last:
+                    self._problem(place, f"this line is not {name}, {anchor}: it was changed")
+                del self._anchors[anchor]
+
+    # --- what is no record --------------------------------------------------
+
+    def _settle_debris(self, place: Place, link: Link) -> int:
+        """Judge what stands before a record; how many records it may have been."""
+        places = self._debris.places
+        if self._debris.is_what_was_torn(link.torn):
+            text = (
+                f"{link.torn.size_bytes if link.torn else 0} bytes of a line that was not written to its end"
+            )
+            self._report.notes.append(Finding(places[0], text))
+            self._debris = _Debris()
+            return 0
+        if link.torn is not None:
+            self._problem(place, "the unfinished line that stood before this one is missing or was changed")
+        self._condemn_debris()
+        return len(places)
+
+    def _condemn_debris(self) -> None:
+        for place in self._debris.places:
+            self._problem(place, "this line is not a record: it was changed or put in")
+        self._debris = _Debris()
+
+    # --- the end ------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        is_closed = self._tip is not None and self._tip.is_closed
+        places = self._debris.places
+        if len(places) == 1 and not self._debris.data.endswith(b"\n") and not is_closed:
+            unfinished = "the last line is unfinished: its server was killed, or is writing now"
+            self._report.notes.append(Finding(places[0], unfinished))
+        else:
+            self._condemn_debris()
+        beyond = self._last.seq - self._tip.anchor.seq if self._tip is not None else 0
+        if beyond > 0 and is_closed:
+            self._problem(self._last_place, f"{beyond} records come after the log was closed")
+        elif beyond > 0:
+            text = f"{beyond} records come after the tip: their server was killed, or is writing now"
+            self._report.notes.append(Finding(self._last_place, text))
+
+    def _problem(self, place: Place | None, text: str) -> None:
+        if len(self._report.problems) < SHOWN_PROBLEMS:
+            self._report.problems.append(Finding(place, text))
+        else:
+            self._report.untold += 1

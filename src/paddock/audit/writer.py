@@ -1,0 +1,196 @@
+"""The audit log as a server uses it: events in, from the event loop, and never a wait for the disk there.
+
+A thread writes whatever has gathered in one piece (group commit). Whoever must not go on before
+an event is written awaits `commit`; whoever only tells calls `record`. The queue is bounded by
+its callers: a start waits for its record, an exit comes once for each start, and whoever can be
+made to tell things at will waits for `room`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.audit.event import Event
+from paddock.audit.log import AuditLog, Stamped
+from paddock.audit.redaction import Redactor
+from paddock.audit.scribe import Scribe
+from paddock.errors import AuditUnwritable
+from paddock.journal import Journal
+from paddock.model.audit_failure import AuditFailure
+
+journal = Journal(logging.getLogger(__name__))
+
+QUEUE_LIMIT = 1024
+"""Events in the queue from which on `room` waits: a few MiB with ordinary command lines."""
+
+BATCH_LIMIT = 256
+"""Events that are written in one piece."""
+
+RETRY_S = 1.0
+"""How often a log that can't be written is tried again when nobody asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """Where and how a log is written."""
+
+    directory: Path
+    segment_limit_bytes: int
+    is_synced: bool
+    failure: AuditFailure
+    secret_names: Sequence[str]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    stamped: Stamped
+    waiter: asyncio.Future[None] | None
+
+
+class Audit:
+    """An open audit log. Made by `open`; `aclose` writes what is queued and closes it."""
+
+    def __init__(self, scribe: Scribe, policy: AuditFailure) -> None:
+        self._scribe = scribe
+        self._policy = policy
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._queued = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._failure: str | None = None
+        self._broken: str | None = None
+        self._ended = self._loop.create_future()
+        # A daemon: a program that forgets to close its server must be able to end.
+        self._thread = threading.Thread(target=self._work, name="paddock-audit", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    async def open(cls, options: AuditOptions) -> Audit:
+        """Open the log and begin to write. Raises AuditLogError."""
+        log = await asyncio.to_thread(
+            AuditLog.open,
+            options.directory,
+            segment_limit_bytes=options.segment_limit_bytes,
+            is_synced=options.is_synced,
+            version=options.version,
+        )
+        journal.info("audit log opened", path=str(options.directory), last=str(log.last))
+        return cls(Scribe(log, Redactor(options.secret_names), options.failure), options.failure)
+
+    # --- telling ------------------------------------------------------------
+
+    def record(self, event: Event) -> None:
+        """Tell what has happened. Never waits; events are written in the order of the calls."""
+        self._put(event, None)
+
+    async def commit(self, event: Event) -> None:
+        """Tell what is about to happen; returns once it is written. Raises AuditUnwritable.
+
+        Under `AuditFailure.CONTINUE` it returns when the event could not be written, too. To
+        cancel the call does not take the event back.
+        """
+        if self._broken is not None:
+            raise AuditUnwritable(self._broken)
+        waiter = self._loop.create_future()
+        self._waiters.add(waiter)
+        self._put(event, waiter)
+        await waiter
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk keeps up with what is told."""
+        return self._room.is_set()
+
+    async def room(self) -> None:
+        """Wait until the disk has caught up, or can't be written at all."""
+        await self._room.wait()
+
+    async def aclose(self) -> None:
+        """Write what is queued, and that the log is closed. The last call."""
+        self._queue.put(None)
+        await asyncio.shield(self._ended)
+
+    def _put(self, event: Event, waiter: asyncio.Future[None] | None) -> None:
+        if self._broken is not None:
+            return
+        self._queued += 1
+        if self._queued >= QUEUE_LIMIT:
+            self._room.clear()
+        self._queue.put(_Entry(Stamped(time.time_ns(), event), waiter))
+
+    # --- in the thread ------------------------------------------------------
+
+    def _work(self) -> None:
+        broken = "it was closed"
+        try:
+            is_open = True
+            while is_open:
+                entries, is_open = self._take()
+                written = self._scribe.write([entry.stamped for entry in entries])
+                self._loop.call_soon_threadsafe(self._settle, entries, written.count, written.failure)
+            self._scribe.log.close()
+        except Exception as error:
+            broken = f"its writer failed: {type(error).__name__}"
+            journal.error("audit log failed", error=error)
+        self._loop.call_soon_threadsafe(self._end, broken)
+
+    def _take(self) -> tuple[list[_Entry], bool]:
+        """What has gathered, and whether more may come. Waits for the first."""
+        entries: list[_Entry] = []
+        try:
+            entry = self._queue.get(timeout=RETRY_S if self._scribe.is_failing else None)
+            while entry is not None:
+                entries.append(entry)
+                if len(entries) >= BATCH_LIMIT:
+                    return entries, True
+                entry = self._queue.get_nowait()
+        except queue.Empty:
+            return entries, True
+        return entries, False
+
+    # --- back in the loop ---------------------------------------------------
+
+    def _settle(self, entries: Sequence[_Entry], count: int, failure: str | None) -> None:
+        self._queued -= len(entries)
+        is_refused = failure is not None and self._policy is AuditFailure.STOP
+        for index, entry in enumerate(entries):
+            if entry.waiter is not None:
+                self._answer(entry.waiter, failure if is_refused and index >= count else None)
+        if failure is not None and self._failure is None:
+            journal.warning("audit log can't be written", reason=failure, policy=self._policy)
+        elif failure is None and self._failure is not None:
+            journal.warning("audit log can be written again", reason=self._failure)
+        self._failure = failure
+        if self._queued < QUEUE_LIMIT or failure is not None:
+            self._room.set()
+
+    def _answer(self, waiter: asyncio.Future[None], refusal: str | None) -> None:
+        self._waiters.discard(waiter)
+        if waiter.done():
+            return
+        if refusal is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(AuditUnwritable(refusal))
+
+    def _end(self, broken: str) -> None:
+        self._broken = broken
+        for waiter in list(self._waiters):
+            self._answer(waiter, broken)
+        self._room.set()
+        given_up = self._scribe.lost + self._scribe.kept
+        if given_up:
+            journal.error("audit records lost", count=given_up, reason=self._failure)
+        journal.info("audit log closed", last=str(self._scribe.log.last))
+        if not self._ended.done():
+            self._ended.set_result(None)

@@ -1,0 +1,33 @@
+"""The audit log of a server, if its settings ask for one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from paddock.audit.writer import Audit, AuditOptions
+from paddock.config import Settings
+from paddock.version import __version__
+
+
+@asynccontextmanager
+async def audited(settings: Settings) -> AsyncIterator[Audit | None]:
+    """The log for the time of the block; None if there is to be none. Raises AuditLogError."""
+    if settings.audit_log is None:
+        yield None
+        return
+    audit = await Audit.open(
+        AuditOptions(
+            directory=Path(settings.audit_log),
+            segment_limit_bytes=settings.audit_segment_bytes,
+            is_synced=settings.audit_sync,
+            failure=settings.audit_failure,
+            secret_names=settings.audit_secret_names,
+            version=__version__,
+        )
+    )
+    try:
+        yield audit
+    finally:
+        await audit.aclose()

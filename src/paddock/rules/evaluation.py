@@ -24,8 +24,8 @@ ANSWER_LIMIT_BYTES = 256 * 1024 * 1024
 MEMORY_LIMIT_BYTES = 512 * 1024 * 1024
 """Address space of the evaluating process. Python with its libraries takes 100 MiB of it."""
 
-FILE_CPU_LIMIT_S = 1.0
-"""Time that one file may take; a thousand rules take a tenth of it."""
+FILE_CPU_LIMIT_S = 0.8
+"""Time of the processor that one file may take; a thousand rules with examples take a quarter of it."""
 
 
 class RulesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

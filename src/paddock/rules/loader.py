@@ -36,8 +36,8 @@ from paddock.rules.rule import PrefixRule
 
 EVALUATOR = "paddock.rules.evaluator"
 
-CHILD_TIMEOUT_S = 20.0
-"""For a child that gets no time of the processor at all, which its own limit does not see."""
+CHILD_TIMEOUT_S = 10.0
+"""For a child that gets no time of the processor, or waits, which its own limit does not see."""
 
 CHILDREN_PER_LOAD = 4
 """A file that ends its child costs the files after it a new one. After so many they are given up."""
@@ -168,6 +168,8 @@ def _run_child(question: int, answer: int) -> int | None:
             stdout=answer,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            # An interpreter that is out of memory would wait for ever for the lock of its own backtrace.
+            env={**os.environ, "RUST_BACKTRACE": "0"},
             # A Ctrl-C at the terminal is not a mistake of the file.
             start_new_session=True,
         )

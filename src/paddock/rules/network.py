@@ -60,7 +60,7 @@ def network_hosts(rules: Iterable[NetworkRule]) -> NetworkHosts:
 
 
 _BRACKETED = re.compile(r"\[([^\]]*)\](?P<suffix>.*)", re.DOTALL)
-_WITH_PORT = re.compile(r"([^:]*):\d+")
+_WITH_PORT = re.compile(r"([^:]+):\d+")
 
 
 def parse_host(text: str) -> str:

@@ -41,10 +41,11 @@ def test_a_file_of_another_user_does_not_speak_for_a_layer(
 ) -> None:
     path = tmp_path / "x.rules"
     path.touch()
+    other = os.geteuid() + 1
     if os.geteuid() == 0:
-        os.chown(path, 12345, -1)
+        os.chown(path, other, -1)
     else:
-        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(os, "geteuid", lambda: other)
 
     assert (Layer(tmp_path).complaint(path) or "").startswith("belongs to user")
     assert Layer(tmp_path, is_project=True).complaint(path) is None

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.rules_choice import add_rules_options, chosen_policy
-from paddock.model.decision import Action, Decision, RuleMatch, strictest
 
 if TYPE_CHECKING:
+    from paddock.model.decision import Action, Decision, RuleMatch
     from paddock.rules.policy import Policy
     from paddock.rules.script import Script, ScriptCommand
+
+    Judged = tuple[ScriptCommand, Decision | None]
+    """A command, with None where its program is not known."""
 
 DESCRIPTION = """\
 Take a shell script apart and show for each program in it what the rules say, and the line
@@ -65,10 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-Judged = tuple["ScriptCommand", Decision | None]
-"""A command, with None where its program is not known."""
-
-
 def _judge(policy: Policy, command: ScriptCommand) -> Decision | None:
     import os
 
@@ -78,6 +77,8 @@ def _judge(policy: Policy, command: ScriptCommand) -> Decision | None:
 
 def _overall(judged: list[Judged]) -> Action | None:
     """The strictest of all; but allowed is the whole only if nothing in it is left open."""
+    from paddock.model.decision import Action, strictest
+
     action = strictest(
         decision.action for _, decision in judged if decision is not None and decision.action is not None
     )
@@ -88,6 +89,7 @@ def _overall(judged: list[Judged]) -> Action | None:
 def _print(script: Script, judged: list[Judged], action: Action | None) -> None:
     from paddock.cli.rendering import Colour, Palette
     from paddock.journal import printable
+    from paddock.model.decision import Action
 
     palette = Palette.of(sys.stdout)
     colours = {

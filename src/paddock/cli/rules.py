@@ -31,6 +31,8 @@ def add_parser(verbs: Verbs) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    actions = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, help="what to do with them"
+    )
     for action in (rules_check, rules_explain, rules_add):
         action.add_parser(actions)

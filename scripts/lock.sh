@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Renews requirements.lock: runtime, dev and bench dependencies, pinned and hashed for every supported Python on Linux.
+# Renews requirements.lock: runtime dependencies with every extra, dev and bench dependencies, pinned and hashed for every supported Python on Linux.
 #
 # The resolver lives in a temporary environment, because nothing but this script needs it.
 # Arguments are passed on to it, for example: --upgrade, or --upgrade-package msgspec.
@@ -11,7 +11,7 @@ trap 'rm -rf "$resolver"' EXIT
 .venv/bin/python -m venv "$resolver"
 "$resolver/bin/pip" install --quiet --disable-pip-version-check uv
 
-"$resolver/bin/uv" --quiet pip compile pyproject.toml --group dev --group bench \
+"$resolver/bin/uv" --quiet pip compile pyproject.toml --all-extras --group dev --group bench \
     --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     --output-file requirements.lock "$@" >/dev/null
 

@@ -19,31 +19,28 @@ APPENDED_DEFAULT = " (default: %(default)s)"
 def page() -> str:
     """The whole page."""
     parser = build_parser()
-    verbs = dict(_verbs(parser))
-    links = {name: f"[{code(f'paddock {name}')}]({anchor(f'paddock {name}')})" for name in verbs}
-    contents = table(("command", "purpose"), ((links[name], verbs[name][1]) for name in verbs))
-    sections = [_section(each) for verb, _ in verbs.values() for each in (verb, *_nested(verb))]
+    verbs = list(_verbs(parser))
+    links = [f"[{code(verb.prog)}]({anchor(verb.prog)})" for verb, _ in verbs]
+    purposes = [purpose for _, purpose in verbs]
+    contents = table(("command", "purpose"), zip(links, purposes, strict=True))
     return document(
         "Command line",
         parser.description or "",
         contents,
         _options(parser),
         fence(parser.epilog or ""),
-        *sections,
+        *(_section(verb) for verb, _ in verbs),
     )
 
 
-def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[argparse.ArgumentParser, str]]]:
+def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
+    """Every command with its purpose, those below it behind it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             purposes = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, verb in action.choices.items():
-                yield name, (verb, purposes.get(name, ""))
-
-
-def _nested(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """The commands of a command, such as `paddock audit show`."""
-    return [verb for _, (verb, _) in _verbs(parser)]
+                yield verb, purposes.get(name, "")
+                yield from _verbs(verb)
 
 
 def _section(parser: argparse.ArgumentParser) -> str:

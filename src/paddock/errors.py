@@ -36,6 +36,11 @@
     │   └── ProcessLost             what became of it will never be known
     ├── LocalFileError              a file of this host, and not of the server's
     ├── AuditLogError               an audit log can't be opened or read
+    ├── RulesError                  rules about commands
+    │   ├── InvalidRule             a call in a file of rules says something that has no meaning
+    │   ├── RulesFileError          a file of rules can't be read, or is broken
+    │   ├── RulesUnavailable        a library that only rules need is not installed
+    │   └── AmendmentRefused        a rule would allow too much to be added without a thought
     ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
@@ -384,6 +389,62 @@ class AuditLogError(PaddockError):
 
     def __str__(self) -> str:
         return f"audit log {self.path}: {self.problem}"
+
+
+class RulesError(PaddockError):
+    """Rules about commands can't be loaded, or changed."""
+
+
+class InvalidRule(RulesError):
+    """A call in a file of rules says something that has no meaning. The text is for the file's author."""
+
+
+class RulesFileError(RulesError):
+    """A file of rules is not in force: it can't be read, or something in it is wrong."""
+
+    def __init__(
+        self, path: str, problem: str, place: tuple[int, int] | None, excerpt: str, *, is_unreadable: bool
+    ) -> None:
+        super().__init__(path, problem, place, excerpt, is_unreadable)
+        self.path = path
+        self.problem = problem
+        self.place = place
+        """Line and column, counted from 1; None if the whole file is meant."""
+        self.excerpt = excerpt
+        self.is_unreadable = is_unreadable
+
+    def __str__(self) -> str:
+        failure = "read" if self.is_unreadable else "parse"
+        place = f", line {self.place[0]}, column {self.place[1]}" if self.place is not None else ""
+        sentence = f"failed to {failure} policy at {self.path}{place}: {self.problem}"
+        return f"{sentence}\n{self.excerpt}" if self.excerpt else sentence
+
+
+class RulesUnavailable(RulesError):
+    """A library that only rules need is not installed."""
+
+    def __init__(self, purpose: str, library: str) -> None:
+        super().__init__(purpose, library)
+        self.purpose = purpose
+        self.library = library
+
+    def __str__(self) -> str:
+        return f"can't {self.purpose} without {self.library}; install paddock[rules]"
+
+
+class AmendmentRefused(RulesError):
+    """The prefix allows too much to be always allowed by a command. The file is as it was."""
+
+    def __init__(self, prefix: Sequence[str], problem: str) -> None:
+        super().__init__(prefix, problem)
+        self.prefix = prefix
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"`{shlex.join(self.prefix)}` is not added: {self.problem}; name more words of the command, "
+            "or write the rule into the file yourself"
+        )
 
 
 class SelectionError(PaddockError):

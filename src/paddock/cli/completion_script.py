@@ -55,7 +55,21 @@ def _verbs(parser: argparse.ArgumentParser) -> Iterator[Verb]:
     (action,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
     for name, verb in action.choices.items():
-        yield Verb(name, helps[name], tuple(_argument(each) for each in verb._actions))
+        yield Verb(name, helps[name], tuple(_arguments(verb)))
+
+
+def _arguments(verb: argparse.ArgumentParser) -> Iterator[Argument]:
+    """The arguments of a verb. One that has verbs below it offers their names, and the options of all."""
+    known: set[tuple[str, ...]] = set()
+    for action in verb._actions:
+        yield _argument(action)
+        known.add(tuple(action.option_strings))
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                for argument in _arguments(below):
+                    if argument.spellings not in known:
+                        known.add(argument.spellings)
+                        yield argument
 
 
 def _argument(action: argparse.Action) -> Argument:

@@ -28,6 +28,7 @@ examples:
   paddock ps                                    what runs on your servers
   paddock attach 3f2a                           go there
   paddock cp -r src ws://127.0.0.1:4100:/work   copy files to a server's host
+  paddock rules explain 'make && git push'      what the rules say about a script
   paddock doctor                                whether this host has what paddock needs
 
 Every command explains itself: paddock COMMAND --help.
@@ -127,6 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
         logs,
         ls,
         ps,
+        rules,
         run,
         serve,
         version,
@@ -140,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, audit, doctor, completion, version):
+    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, rules, audit, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

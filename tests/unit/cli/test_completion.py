@@ -58,6 +58,8 @@ def complete(script: Path, *words: str, env: dict[str, str] | None = None) -> li
 @needs("bash")
 def test_bash_completes_commands_options_and_their_values(bash_script: Path, tmp_path: Path) -> None:
     assert complete(bash_script, "paddock", "at") == ["attach"]
+    assert complete(bash_script, "paddock", "rules", "ex") == ["explain"]
+    assert complete(bash_script, "paddock", "rules", "check", "--pr") == ["--pretty"]
     assert set(complete(bash_script, "paddock", "")) >= {"serve", "run", "ps", "--version"}
     assert complete(bash_script, "paddock", "attach", "--re") == ["--read-only"]
     assert complete(bash_script, "paddock", "completion", "") == ["bash", "zsh", "fish"]

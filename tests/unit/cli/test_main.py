@@ -16,7 +16,28 @@ from paddock.cli.main import build_parser
 from paddock.version import __version__
 from tests.operators import PADDOCK, PATIENCE_S, Desk
 
-VERBS = ("serve", "run", "ps", "attach", "logs", "kill", "audit", "doctor", "completion", "version")
+VERBS = (
+    "serve",
+    "run",
+    "ps",
+    "attach",
+    "logs",
+    "kill",
+    "cp",
+    "ls",
+    "cat",
+    "rules",
+    "rules check",
+    "rules explain",
+    "rules add",
+    "audit",
+    "audit show",
+    "audit verify",
+    "audit export",
+    "doctor",
+    "completion",
+    "version",
+)
 
 EXPENSIVE = (
     "asyncio",
@@ -32,10 +53,15 @@ EXPENSIVE = (
 """Imports that take longer than the rest of `paddock --version` together."""
 
 
-def verbs() -> dict[str, argparse.ArgumentParser]:
-    parser = build_parser()
-    (action,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
-    return dict(action.choices)
+def verbs(parser: argparse.ArgumentParser | None = None) -> dict[str, argparse.ArgumentParser]:
+    """Every verb, those below another by both words."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in (parser or build_parser())._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, verb in action.choices.items():
+                found[name] = verb
+                found |= {f"{name} {below}": each for below, each in verbs(verb).items()}
+    return found
 
 
 def test_every_verb_is_there() -> None:

@@ -1,0 +1,59 @@
+"""Which rules a verb of `paddock rules` looks at: files that were named, or those of the layers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.rules.policy import Policy
+
+
+def add_rules_options(parser: argparse.ArgumentParser) -> None:
+    """Let the user choose the rules."""
+    parser.add_argument(
+        "-r",
+        "--rules",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="a file of rules, in place of those of the system and the user; may be repeated",
+    )
+    parser.add_argument(
+        "--trust-project",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="also the rules of this project, in its .paddock/rules; may be repeated",
+    )
+
+
+def chosen_policy(arguments: argparse.Namespace) -> Policy:
+    """The policy of the chosen files.
+
+    One that was named must be in order, or RulesFileError is raised. A broken file of a layer is
+    told on stderr, and the others are in force.
+    """
+    from paddock.rules.layer import standard_layers
+    from paddock.rules.loader import load_layers, load_sound_policy
+
+    if arguments.rules:
+        if arguments.trust_project:
+            arguments.usage_error("--trust-project goes without --rules")
+        return load_sound_policy(arguments.rules)
+    policy = load_layers(standard_layers(arguments.trust_project))
+    for problem in policy.problems:
+        print(f"paddock: not in force: {problem}", file=sys.stderr)
+    return policy
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """The command after the options, which `--` may set apart. Without one the usage is wrong."""
+    command: list[str] = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        arguments.usage_error("a command is required after --")
+    return command

@@ -1,0 +1,171 @@
+"""`paddock rules explain`: what the rules say about each program of a script, and which line says it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.options import Verbs, add_verb
+from paddock.cli.rules_choice import add_rules_options, chosen_policy
+
+if TYPE_CHECKING:
+    from paddock.model.decision import Action, Decision, RuleMatch
+    from paddock.rules.policy import Policy
+    from paddock.rules.script import Script, ScriptCommand
+
+    Judged = tuple[ScriptCommand, Decision | None]
+    """A command, with None where its program is not known."""
+
+DESCRIPTION = """\
+Take a shell script apart and show for each program in it what the rules say, and the line
+that says it. Scripts in the script are looked into, as in `bash -c '…'`. A word that depends on
+the moment, such as a variable or a pattern of file names, is shown as it is written and
+fits no rule. What programs start in turn, as `make` and `xargs` do, can't be seen.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock rules explain 'make && git push --force'
+  paddock rules explain --rules team.rules "$(cat deploy.sh)"
+  paddock rules explain --json 'rm -rf build' | jq .decision
+"""
+
+NO_RULE = "no rule"
+UNKNOWN = "unknown"
+SHELL_ITSELF = "shell"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(
+        verbs,
+        "explain",
+        run,
+        help="judge each program of a script",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    add_rules_options(parser)
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("script", metavar="SCRIPT", help="the script itself, in one argument")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the explanation."""
+    import json
+
+    from paddock.rules.script import parse_script
+
+    script = parse_script(arguments.script)
+    policy = chosen_policy(arguments)
+    judged = [(command, _judge(policy, command)) for command in script.commands]
+    action = _overall(judged)
+    if arguments.json:
+        print(json.dumps(_json(script, judged, action), ensure_ascii=False, indent=2))
+    else:
+        _print(script, judged, action)
+    return 0
+
+
+def _judge(policy: Policy, command: ScriptCommand) -> Decision | None:
+    import os
+
+    argv = command.argv
+    return None if argv is None else policy.decide(argv, os.getcwd(), home=os.path.expanduser("~"))
+
+
+def _overall(judged: list[Judged]) -> Action | None:
+    """The strictest of all; but allowed is the whole only if nothing in it is left open."""
+    from paddock.model.decision import Action, strictest
+
+    action = strictest(
+        decision.action for _, decision in judged if decision is not None and decision.action is not None
+    )
+    is_open = any(_verdict(command, decision) in (NO_RULE, UNKNOWN) for command, decision in judged)
+    return None if action is Action.ALLOW and is_open else action
+
+
+def _print(script: Script, judged: list[Judged], action: Action | None) -> None:
+    from paddock.cli.rendering import Colour, Palette
+    from paddock.journal import printable
+    from paddock.model.decision import Action
+
+    palette = Palette.of(sys.stdout)
+    colours = {
+        str(Action.ALLOW): Colour.GREEN,
+        str(Action.PROMPT): Colour.YELLOW,
+        str(Action.FORBIDDEN): Colour.RED,
+    }
+    width = max(map(len, Action))
+    for command, decision in judged:
+        verdict = _verdict(command, decision)
+        painted = palette.paint(f"{verdict:{width}}", colours.get(verdict, Colour.DIM))
+        print(f"{painted}  line {command.line}: {printable(str(command))}")
+        for note in _notes(command, decision):
+            print(f"{'':{width}}    {printable(note)}")
+    if script.error_line is not None:
+        print(f"line {script.error_line} is not understood: what comes after it may be missing here")
+    if not judged:
+        print("there is no command in it")
+    elif len(judged) > 1:
+        print(f"\nthe whole: {palette.paint(action or NO_RULE, colours.get(action or '', Colour.DIM))}")
+
+
+def _verdict(command: ScriptCommand, decision: Decision | None) -> str:
+    if decision is None:
+        return UNKNOWN
+    if decision.action is not None:
+        return decision.action
+    return SHELL_ITSELF if command.is_internal else NO_RULE
+
+
+def _notes(command: ScriptCommand, decision: Decision | None) -> list[str]:
+    notes = []
+    if decision is not None:
+        notes += [_match_note(match) for match in decision.matches]
+        if decision.broken_files:
+            notes.append(
+                f"no rule is about it, and these rules are broken: {', '.join(decision.broken_files)}"
+            )
+    if command.unknown:
+        notes.append(f"depends on the moment: {', '.join(command.unknown)}")
+    return notes
+
+
+def _match_note(match: RuleMatch) -> str:
+    note = f"{match.origin}: {match.action} {' '.join(match.prefix)}"
+    if match.resolved_program is not None:
+        note += f" ({match.resolved_program})"
+    return f"{note} - {match.justification}" if match.justification is not None else note
+
+
+def _json(script: Script, judged: list[Judged], action: Action | None) -> dict[str, Any]:
+    return {
+        "decision": action,
+        "commands": [_command_json(command, decision) for command, decision in judged],
+        "errorLine": script.error_line,
+    }
+
+
+def _command_json(command: ScriptCommand, decision: Decision | None) -> dict[str, Any]:
+    return {
+        "line": command.line,
+        "command": str(command),
+        "unknownWords": list(command.unknown),
+        "isInternal": command.is_internal,
+        "decision": decision.action if decision is not None else None,
+        "reason": decision.reason if decision is not None else "the program is not known",
+        "rules": [_match_json(match) for match in decision.matches] if decision is not None else [],
+    }
+
+
+def _match_json(match: RuleMatch) -> dict[str, Any]:
+    return {
+        "matchedPrefix": list(match.prefix),
+        "decision": match.action,
+        "justification": match.justification,
+        "resolvedProgram": match.resolved_program,
+        "file": match.origin.path,
+        "line": match.origin.line,
+    }

@@ -1,0 +1,117 @@
+"""What rules say about a command, and why.
+
+Shared by whoever makes decisions, asks people about them, acts on them and writes them down.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What may be done with a command, from the mildest to the strictest."""
+
+    ALLOW = "allow"
+    """Run it without asking."""
+    PROMPT = "prompt"
+    """Ask somebody first."""
+    FORBIDDEN = "forbidden"
+    """Do not run it, whoever asks."""
+
+    @property
+    def strictness(self) -> int:
+        """Greater is stricter. The members' own order is that of their names."""
+        return _STRICTNESS[self]
+
+
+_STRICTNESS = {action: strictness for strictness, action in enumerate(Action)}
+
+
+def strictest(actions: Iterable[Action]) -> Action | None:
+    """The strictest of some actions, None of none."""
+    return max(actions, key=_STRICTNESS.__getitem__, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The call that made a rule."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """A rule that fits a command."""
+
+    prefix: tuple[str, ...]
+    """The words of the command that the rule names, as the rule names them."""
+    action: Action
+    origin: Origin
+    justification: str | None = None
+    resolved_program: str | None = None
+    """The file that the command names, if the rule names only the last part of its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What all rules together say about a command.
+
+    `action` is None when no rule says anything: then whoever asked does what it would do
+    without rules. That is less than `ALLOW`, which may lift a restriction.
+    """
+
+    action: Action | None
+    command: tuple[str, ...]
+    """What the decision is about; of several commands, the one that decides."""
+    matches: tuple[RuleMatch, ...] = ()
+    """Every rule that fits, in the order in which they were loaded."""
+    broken_files: tuple[str, ...] = ()
+    """The files that might have said something and could not be loaded, if no rule says anything."""
+
+    @property
+    def decisive(self) -> RuleMatch | None:
+        """The rule that decides: of the strictest, the most specific, for it has the most to say."""
+        strict = (match for match in self.matches if match.action is self.action)
+        return max(strict, key=lambda match: len(match.prefix), default=None)
+
+    @property
+    def justification(self) -> str | None:
+        """Why, in the words of the author of the rule that decides."""
+        decisive = self.decisive
+        return decisive.justification if decisive is not None else None
+
+    @property
+    def reason(self) -> str:
+        """One sentence for people: which rule decides, or why none does."""
+        command = _shown(self.command)
+        if (decisive := self.decisive) is not None:
+            sentence = f"{command} {_VERDICTS[decisive.action]} by {decisive.origin}"
+            return f"{sentence}: {decisive.justification}" if decisive.justification else sentence
+        if self.broken_files:
+            files = ", ".join(self.broken_files)
+            return f"{command} requires approval: no rule is about it, and these rules are broken: {files}"
+        return f"no rule is about {command}"
+
+
+_VERDICTS = {
+    Action.ALLOW: "is allowed",
+    Action.PROMPT: "requires approval",
+    Action.FORBIDDEN: "is forbidden",
+}
+
+SHOWN_COMMAND_CHARACTERS = 200
+"""Of a command in a sentence; arguments may be whole files."""
+
+
+def _shown(command: tuple[str, ...]) -> str:
+    text = shlex.join(command)
+    if len(text) > SHOWN_COMMAND_CHARACTERS:
+        text = f"{text[:SHOWN_COMMAND_CHARACTERS]}…"
+    return f"`{text}`"

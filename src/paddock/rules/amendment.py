@@ -1,0 +1,109 @@
+"""Adds an "always allow" to a file of rules.
+
+One line for one prefix of a command, appended under a lock, never twice. Prefixes that would
+allow nearly anything - a shell, an interpreter, `sudo` - are refused: whoever wants such a
+rule writes it by hand.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from paddock.errors import AmendmentRefused, RulesError
+from paddock.rules.program_kind import (
+    BROAD,
+    INTERPRETERS,
+    LAUNCHERS,
+    OPEN_ENDED,
+    PRIVILEGED,
+    SCRIPT_RUNNER_VERBS,
+    SCRIPT_RUNNERS,
+    SHELLS,
+)
+
+_VERSION = re.compile(r"[-.\d]+$")
+"""At the end of a program's name: `python3.12`, `lua5.4`."""
+
+_CODE_FLAG = re.compile(r"-[a-zA-Z]*[cem]|--command|--eval|--module")
+"""The next word is code, or a module: `bash -lc`, `perl -pe`, `python -m`."""
+
+_BEFORE_PROGRAM = re.compile(r"\w+=.*|\d+[smhd]?", re.DOTALL)
+"""Of a launcher: `env A=b make`, `timeout 5s make`."""
+
+
+def rule_line(prefix: Sequence[str]) -> str:
+    """The line that always allows commands which begin like this."""
+    pattern = ", ".join(json.dumps(word, ensure_ascii=False) for word in prefix)
+    return f'prefix_rule(pattern=[{pattern}], decision="allow")'
+
+
+def check_prefix(prefix: Sequence[str]) -> None:
+    """Raise AmendmentRefused if a prefix allows too much to be allowed for ever."""
+    problem = _problem(prefix)
+    if problem is not None:
+        raise AmendmentRefused(prefix, problem)
+
+
+def add_rule(path: Path, prefix: Sequence[str]) -> bool:
+    """Allow commands that begin with `prefix` for ever; whether the file has changed.
+
+    Makes the file and its directory if they are not there. Raises AmendmentRefused, and
+    RulesError if the file can't be written.
+    """
+    check_prefix(prefix)
+    line = rule_line(prefix)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "r+", encoding="utf-8", newline="") as file:
+            # Others that amend wait here; readers see the file with the whole line or without it.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            text = file.read()
+            if line in text.splitlines():
+                return False
+            separator = "" if not text or text.endswith("\n") else "\n"
+            os.write(descriptor, f"{separator}{line}\n".encode())
+    except UnicodeDecodeError as error:
+        raise RulesError(f"{path} is not UTF-8 text; nothing was added") from error
+    except OSError as error:
+        raise RulesError(f"can't add to {path}: {error.strerror}") from error
+    return True
+
+
+def _problem(prefix: Sequence[str]) -> str | None:
+    """Why a prefix allows too much, None if it does not."""
+    if not prefix or not prefix[0]:
+        return "there is no program in it"
+    program, *words = PurePosixPath(prefix[0]).name, *prefix[1:]
+    family = _VERSION.sub("", program) or program
+    # An option in front may take the next word as its value, and what decides comes only after that.
+    begins_with_operand = bool(words) and not words[0].startswith("-")
+    if program in PRIVILEGED:
+        return f"{program} runs other programs with other rights"
+    if program in OPEN_ENDED:
+        return f"{program} runs any program that its further arguments name"
+    if program in LAUNCHERS:
+        return _launched_problem(program, words)
+    if family in SCRIPT_RUNNERS and len(words) == 1 and words[0] in SCRIPT_RUNNER_VERBS:
+        return f"`{program} {words[0]}` runs whatever a project calls by a name"
+    if family in SHELLS | INTERPRETERS:
+        has_code = len(words) > 1 and _CODE_FLAG.fullmatch(words[0])
+        return None if begins_with_operand or has_code else f"{program} runs any code that it is given"
+    if family in BROAD and not begins_with_operand:
+        return f"{program} can mean anything without its next words"
+    return None
+
+
+def _launched_problem(launcher: str, words: Sequence[str]) -> str | None:
+    """What is wrong with the program that a launcher is told to run."""
+    rest = list(words)
+    while rest and _BEFORE_PROGRAM.fullmatch(rest[0]):
+        rest.pop(0)
+    if not rest or rest[0].startswith("-"):
+        return f"{launcher} runs any program that it is given"
+    return _problem(rest)

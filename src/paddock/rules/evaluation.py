@@ -1,0 +1,88 @@
+"""What the process that evaluates files of rules is asked, and what it answers. Pure.
+
+Both ends are ours, but the far end has run what a stranger may have written: its answer is
+decoded into these types and nothing else, and is bounded by `ANSWER_LIMIT_BYTES`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from paddock.rules.network import NetworkRule
+from paddock.rules.policy import Problem
+from paddock.rules.rule import PrefixRule
+
+FILE_LIMIT_BYTES = 1024 * 1024
+"""Of one file. The longest rule that people write has 500 bytes; this is room for 2,000 of them."""
+
+ANSWER_LIMIT_BYTES = 256 * 1024 * 1024
+"""Of a whole answer. The kernel enforces it on the evaluating process (RLIMIT_FSIZE)."""
+
+MEMORY_LIMIT_BYTES = 512 * 1024 * 1024
+"""Address space of the evaluating process. Python with its libraries takes 100 MiB of it."""
+
+FILE_CPU_LIMIT_S = 0.8
+"""Time of the processor that one file may take; a thousand rules with examples take a quarter of it."""
+
+
+class RulesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file to evaluate."""
+
+    path: str
+    text: str
+
+
+class EvaluationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files to evaluate, in this order, after others that have declared `host_executables`."""
+
+    files: tuple[RulesFile, ...]
+    host_executables: dict[str, tuple[str, ...]]
+
+
+class EvaluatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one file declares, or why it is broken; then it declares nothing."""
+
+    rules: tuple[PrefixRule, ...] = ()
+    host_executables: dict[str, tuple[str, ...]] = {}
+    network_rules: tuple[NetworkRule, ...] = ()
+    problem: Problem | None = None
+
+
+_REQUEST = msgspec.msgpack.Decoder(EvaluationRequest)
+_ANSWER = msgspec.msgpack.Decoder(EvaluatedFile)
+_LENGTH = struct.Struct(">I")
+
+
+def encode_request(request: EvaluationRequest) -> bytes:
+    """The bytes to ask with."""
+    return msgspec.msgpack.encode(request)
+
+
+def decode_request(data: bytes) -> EvaluationRequest:
+    """The question, from all of its bytes."""
+    return _REQUEST.decode(data)
+
+
+def encode_answer(evaluated: EvaluatedFile) -> bytes:
+    """The part of the answer that is about one file."""
+    body = msgspec.msgpack.encode(evaluated)
+    return _LENGTH.pack(len(body)) + body
+
+
+def decode_answers(data: bytes) -> Iterator[EvaluatedFile]:
+    """The parts of an answer that are whole and what they should be; what comes after them is lost."""
+    view = memoryview(data)
+    while len(view) >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(view)
+        body = view[_LENGTH.size : _LENGTH.size + length]
+        if len(body) < length:
+            return
+        try:
+            evaluated = _ANSWER.decode(body)
+        except msgspec.DecodeError:
+            return
+        yield evaluated
+        view = view[_LENGTH.size + length :]

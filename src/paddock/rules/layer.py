@@ -1,0 +1,73 @@
+"""Where files of rules are: one directory for the system, one for the user, one for each trusted project.
+
+All layers are in force together. Since the strictest rule wins, no layer can loosen what
+another says; the order of layers, from the system up, decides only which of several
+`host_executable` definitions of a name counts, namely the last.
+
+A project speaks for itself only when it is trusted, and it can't say so itself:
+whoever makes the list of layers names the project.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.errors import RulesError
+
+SYSTEM_DIRECTORY = Path("/etc/paddock/rules")
+PROJECT_DIRECTORY = Path(".paddock/rules")
+SUFFIX = ".rules"
+AMENDED_FILE = "default.rules"
+"""The file of the user's layer that `paddock rules add` writes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A directory with files of rules; it need not be there."""
+
+    directory: Path
+    is_project: bool = False
+    """Whether it is part of a project, whose files may belong to anybody."""
+
+    def files(self) -> list[Path]:
+        """Its files, by name. Links are passed over. Raises RulesError if it can't be searched."""
+        try:
+            with os.scandir(self.directory) as entries:
+                found = [entry.path for entry in entries if _is_rules_file(entry)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RulesError(f"can't be searched for rules: {error.strerror}") from error
+        return [Path(path) for path in sorted(found)]
+
+    def complaint(self, path: Path) -> str | None:
+        """Why a file must not speak for this layer: somebody else may write it. None if it may speak."""
+        if self.is_project:
+            return None
+        status = path.stat(follow_symlinks=False)
+        if status.st_uid not in (0, os.geteuid()):
+            return f"belongs to user {status.st_uid}; only root and you may speak here"
+        if status.st_mode & stat.S_IWOTH:
+            return "can be written by everybody; take that away with chmod o-w"
+        return None
+
+
+def _is_rules_file(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(SUFFIX) and entry.name != SUFFIX and entry.is_file(follow_symlinks=False)
+
+
+def user_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's layer, by the XDG base directory specification: a relative path counts for nothing."""
+    configured = environment.get("XDG_CONFIG_HOME", "")
+    base = Path(configured) if configured.startswith("/") else Path.home() / ".config"
+    return base / "paddock" / "rules"
+
+
+def standard_layers(trusted_projects: Iterable[Path] = ()) -> tuple[Layer, ...]:
+    """The layers of this host and user, and those of the projects that the caller vouches for."""
+    projects = (Layer(project / PROJECT_DIRECTORY, is_project=True) for project in trusted_projects)
+    return Layer(SYSTEM_DIRECTORY), Layer(user_directory()), *projects

@@ -1,0 +1,206 @@
+"""Files of rules -> a policy.
+
+Files are read here and evaluated in a child process (`evaluator`) under limits of memory
+and time, all in one child as long as none of them ends it. A file that can't be read, is
+broken or ended the child is a `Problem` of the policy; the others are in force. Blocks
+for a tenth of a second or so: a server calls it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from paddock.errors import RulesError, RulesFileError, RulesUnavailable
+from paddock.rules.evaluation import (
+    FILE_CPU_LIMIT_S,
+    FILE_LIMIT_BYTES,
+    MEMORY_LIMIT_BYTES,
+    EvaluatedFile,
+    EvaluationRequest,
+    RulesFile,
+    decode_answers,
+    encode_request,
+)
+from paddock.rules.layer import Layer
+from paddock.rules.network import NetworkRule
+from paddock.rules.policy import Policy, Problem
+from paddock.rules.rule import PrefixRule
+
+EVALUATOR = "paddock.rules.evaluator"
+
+CHILD_TIMEOUT_S = 10.0
+"""For a child that gets no time of the processor, or waits, which its own limit does not see."""
+
+CHILDREN_PER_LOAD = 4
+"""A file that ends its child costs the files after it a new one. After so many they are given up."""
+
+
+def load_policy(paths: Iterable[Path]) -> Policy:
+    """The policy that files come to, in this order. Raises RulesError when none can be evaluated at all."""
+    return _load(paths, [])
+
+
+def load_layers(layers: Iterable[Layer]) -> Policy:
+    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all."""
+    paths: list[Path] = []
+    problems: list[Problem] = []
+    for layer in layers:
+        try:
+            files = layer.files()
+        except RulesError as error:
+            problems.append(Problem(str(layer.directory), str(error), is_unreadable=True))
+            continue
+        for path in files:
+            try:
+                complaint = layer.complaint(path)
+            except FileNotFoundError:
+                continue
+            if complaint is None:
+                paths.append(path)
+            else:
+                problems.append(Problem(str(path), complaint, is_unreadable=True))
+    return _load(paths, problems)
+
+
+def _load(paths: Iterable[Path], problems: list[Problem]) -> Policy:
+    files: list[RulesFile] = []
+    for path in paths:
+        try:
+            files.append(RulesFile(path=str(path), text=_read(path)))
+        except OSError as error:
+            problems.append(Problem(str(path), error.strerror or str(error), is_unreadable=True))
+        except UnicodeDecodeError:
+            problems.append(Problem(str(path), "is not UTF-8 text", is_unreadable=True))
+        except RulesError as error:
+            problems.append(Problem(str(path), str(error), is_unreadable=True))
+    return evaluate_files(files, problems)
+
+
+def load_sound_policy(paths: Iterable[Path]) -> Policy:
+    """The same for files that must all be in order. Raises RulesFileError for the first that is not."""
+    policy = load_policy(paths)
+    for problem in policy.problems:
+        place = (problem.line, problem.column or 1) if problem.line is not None else None
+        raise RulesFileError(
+            problem.path, problem.text, place, problem.excerpt, is_unreadable=problem.is_unreadable
+        )
+    return policy
+
+
+def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ()) -> Policy:
+    """The policy of files that were read already; `problems` are those of files that were not."""
+    rules: list[PrefixRule] = []
+    host_executables: dict[str, tuple[str, ...]] = {}
+    network_rules: list[NetworkRule] = []
+    all_problems = list(problems)
+    waiting = list(files)
+    children = 0
+    while waiting:
+        if children == CHILDREN_PER_LOAD:
+            text = "was not evaluated: too many files before it could not be"
+            all_problems += [Problem(file.path, text) for file in waiting]
+            break
+        children += 1
+        evaluated, end = _evaluate(waiting, host_executables)
+        for file in evaluated:
+            rules += file.rules
+            host_executables |= file.host_executables
+            network_rules += file.network_rules
+            if file.problem is not None:
+                all_problems.append(file.problem)
+        waiting = waiting[len(evaluated) :]
+        if waiting:
+            all_problems.append(Problem(waiting.pop(0).path, end))
+    return Policy(rules, host_executables, network_rules, all_problems)
+
+
+def _read(path: Path) -> str:
+    # A fifo would let us wait for its writer; what is not a file is found out after opening, without a race.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise RulesError("is not a regular file")
+        data = file.read(FILE_LIMIT_BYTES + 1)
+    if len(data) > FILE_LIMIT_BYTES:
+        raise RulesError(f"is larger than {FILE_LIMIT_BYTES} bytes; split it")
+    return data.decode("utf-8")
+
+
+def _evaluate(
+    files: Sequence[RulesFile], host_executables: dict[str, tuple[str, ...]]
+) -> tuple[list[EvaluatedFile], str]:
+    """What a child has to say about the files, from the first on, and why it ended after that."""
+    if find_spec("starlark") is None:
+        raise RulesUnavailable("load rules", "starlark-pyo3")
+    request = encode_request(EvaluationRequest(files=tuple(files), host_executables=host_executables))
+    # Files in memory and no pipes: neither side waits for the other, and the kernel limits the answer.
+    question = os.memfd_create("paddock-rules-question")
+    answer = os.memfd_create("paddock-rules-answer")
+    try:
+        with open(question, "wb", closefd=False) as file:
+            file.write(request)
+        os.lseek(question, 0, os.SEEK_SET)
+        status = _run_child(question, answer)
+        with open(answer, "rb", closefd=False) as file:
+            file.seek(0)
+            evaluated = list(decode_answers(file.read()))[: len(files)]
+    finally:
+        os.close(question)
+        os.close(answer)
+    return evaluated, _end(status)
+
+
+def _run_child(question: int, answer: int) -> int | None:
+    """The status with which a child ends; None if it had to be ended from here."""
+    try:
+        child = subprocess.Popen(
+            # -P: a directory of the user's choice must not shadow our modules.
+            (sys.executable, "-P", "-m", EVALUATOR),
+            stdin=question,
+            stdout=answer,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            # An interpreter that is out of memory would wait for ever for the lock of its own backtrace.
+            env={**os.environ, "RUST_BACKTRACE": "0"},
+            # A Ctrl-C at the terminal is not a mistake of the file.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RulesError(f"can't start {sys.executable} to evaluate rules: {error.strerror}") from error
+    with child:
+        try:
+            return child.wait() if _ends_in_time(child.pid) else None
+        finally:
+            # Also when this thread is interrupted; a child that was waited for is not signalled.
+            child.kill()
+
+
+def _ends_in_time(pid: int) -> bool:
+    descriptor = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(CHILD_TIMEOUT_S * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _end(status: int | None) -> str:
+    """Why a child did not come to the end of a file."""
+    if status is None:
+        return f"could not be evaluated within {CHILD_TIMEOUT_S:.0f} s"
+    if status == -signal.SIGPROF:
+        return f"takes more than {FILE_CPU_LIMIT_S:g} s to evaluate; is there a loop with no end?"
+    memory = f"{MEMORY_LIMIT_BYTES // 1024**2} MiB"
+    if status < 0:
+        name = signal.Signals(-status).name
+        return f"crashed its interpreter ({name}): it needs more than {memory} of memory, or nests too deeply"
+    return f"could not be evaluated: it needs more than {memory} of memory, or the interpreter failed"

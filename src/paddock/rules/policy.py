@@ -1,0 +1,153 @@
+"""All rules together: what they say about a command. Pure.
+
+A policy is a value that never changes. Every rule that fits is reported and the
+strictest action wins, so neither the order of rules nor that of files matters, and
+another rule can only make a decision stricter. Two exceptions, both about programs
+that are called by their path, are told at `Policy.decide`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from paddock.model.decision import Action, Decision, RuleMatch, strictest
+from paddock.rules.network import NetworkHosts, NetworkRule, network_hosts
+from paddock.rules.rule import PrefixRule
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a file of rules is not in force."""
+
+    path: str
+    text: str
+    """What is wrong, in one sentence."""
+    line: int | None = None
+    column: int | None = None
+    """Where, counted from 1; None if the whole file is meant."""
+    excerpt: str = ""
+    """The place in its file, marked, and the calls that led there."""
+    is_unreadable: bool = False
+    """Whether not even the text of the file could be had."""
+
+    def __str__(self) -> str:
+        place = f":{self.line}:{self.column}" if self.line is not None else ""
+        return f"{self.path}{place}: {self.text}"
+
+
+class Policy:
+    """Rules that are in force together, and the files that should be but are not."""
+
+    def __init__(
+        self,
+        rules: Iterable[PrefixRule] = (),
+        host_executables: Mapping[str, tuple[str, ...]] | None = None,
+        network_rules: Iterable[NetworkRule] = (),
+        problems: Iterable[Problem] = (),
+    ) -> None:
+        self.rules = tuple(rules)
+        self.host_executables = dict(host_executables or {})
+        """Programs by name, with the only paths under which rules about the name apply."""
+        self.network_rules = tuple(network_rules)
+        self.problems = tuple(problems)
+        self._of_program: dict[str, _ProgramRules] = {}
+        for number, rule in enumerate(self.rules):
+            self._of_program.setdefault(rule.program, _ProgramRules()).add(number, rule)
+
+    @property
+    def network_hosts(self) -> NetworkHosts:
+        """The hosts that may and may not be reached."""
+        return network_hosts(self.network_rules)
+
+    def decide(
+        self, command: Sequence[str], cwd: str = "/", *, home: str | None = None, resolves_paths: bool = True
+    ) -> Decision:
+        """What may be done with a command that would be started in `cwd`.
+
+        When no rule fits and `resolves_paths`, a program that is called by its path is tried by
+        its name: `/usr/bin/git` by the rules of `git`, unless `host_executables` has other paths for
+        the name. So a rule for the path itself hides those for the name, even stricter ones; and
+        which paths a name has, the last file says that speaks of it.
+        """
+        words = tuple(command)
+        matches = self._matches(words, None)
+        if not matches and resolves_paths and _is_path(words):
+            matches = self._matches_by_name(words, cwd, home)
+        if matches:
+            # Enumerations are slow to compare, and mostly there is nothing to compare.
+            actions = [match.action for match in matches]
+            action = actions[0] if len(actions) == 1 else strictest(actions)
+            return Decision(action, words, tuple(matches))
+        if self.problems:
+            return Decision(Action.PROMPT, words, (), tuple(problem.path for problem in self.problems))
+        return Decision(None, words)
+
+    def _matches(self, command: tuple[str, ...], resolved_program: str | None) -> list[RuleMatch]:
+        rules = self._of_program.get(command[0]) if command else None
+        if rules is None:
+            return []
+        matches = []
+        for _, rule in rules.candidates(command):
+            prefix = rule.matched_prefix(command)
+            if prefix is not None:
+                matches.append(
+                    RuleMatch(prefix, rule.action, rule.origin, rule.justification, resolved_program)
+                )
+        return matches
+
+    def _matches_by_name(self, command: tuple[str, ...], cwd: str, home: str | None) -> list[RuleMatch]:
+        path = absolute_path(command[0], cwd, home)
+        name = posixpath.basename(path)
+        if not name or path not in self.host_executables.get(name, (path,)):
+            return []
+        return self._matches((name, *command[1:]), path)
+
+
+class _ProgramRules:
+    """The rules of one program, so arranged that a command meets few that do not fit.
+
+    Most rules of a program with many have a second place; those are found by the second word.
+    """
+
+    def __init__(self) -> None:
+        self._any: list[tuple[int, PrefixRule]] = []
+        self._by_second_word: dict[str, list[tuple[int, PrefixRule]]] = {}
+
+    def add(self, number: int, rule: PrefixRule) -> None:
+        if len(rule.pattern) == 1 or rule.has_free_flags:
+            self._any.append((number, rule))
+        else:
+            for word in dict.fromkeys(rule.pattern[1]):
+                self._by_second_word.setdefault(word, []).append((number, rule))
+
+    def candidates(self, command: Sequence[str]) -> list[tuple[int, PrefixRule]]:
+        """Every rule that may fit, in the order of their numbers."""
+        second = self._by_second_word.get(command[1]) if len(command) > 1 else None
+        if second is None:
+            return self._any
+        return sorted([*self._any, *second], key=_number) if self._any else second
+
+
+_PATHS_WITHOUT_SLASH = frozenset({"", ".", "..", "~"})
+
+
+def _is_path(command: Sequence[str]) -> bool:
+    """Whether the program is called by its path; for a plain name there is nothing to look up twice."""
+    return bool(command) and ("/" in command[0] or command[0] in _PATHS_WITHOUT_SLASH)
+
+
+def _number(numbered: tuple[int, PrefixRule]) -> int:
+    return numbered[0]
+
+
+@lru_cache(maxsize=1024)
+def absolute_path(program: str, cwd: str, home: str | None = None) -> str:
+    """Where a program is, by its name alone: links are not followed. `~` counts if there is a home."""
+    if home is not None and (program == "~" or program.startswith("~/")):
+        program = home + program[1:]
+    path = posixpath.normpath(posixpath.join(cwd, program))
+    # POSIX leaves the meaning of exactly two slashes at the beginning open; Linux has none for them.
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path

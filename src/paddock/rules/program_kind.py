@@ -1,0 +1,57 @@
+"""Programs that are more than they seem: those that run whatever they are given. Pure.
+
+The lists can't be complete. They keep people from allowing too much by accident; nothing that is
+enforced depends on them.
+"""
+
+from __future__ import annotations
+
+# Packed, for they are read as a whole.
+# fmt: off
+SHELLS = frozenset({
+    "ash", "bash", "cmd", "csh", "dash", "fish", "ksh", "mksh", "powershell", "pwsh", "rbash", "sh",
+    "tcsh", "xonsh", "zsh",
+})
+
+INTERPRETERS = frozenset({
+    "awk", "bun", "deno", "elixir", "gawk", "guile", "ipython", "irb", "java", "julia", "lua", "luajit",
+    "mawk", "node", "nodejs", "ocaml", "octave", "osascript", "perl", "php", "pypy", "python", "R",
+    "Rscript", "ruby", "scala", "sqlite3", "tclsh", "wish",
+})
+
+PRIVILEGED = frozenset({
+    "chroot", "doas", "machinectl", "nsenter", "pkexec", "run0", "runuser", "setpriv", "su", "sudo",
+    "systemd-run",
+})
+"""They run another program with other rights."""
+
+OPEN_ENDED = frozenset({
+    "eval", "find", "flock", "parallel", "script", "ssh", "watch",
+})
+"""They run a program that any later argument may name."""
+
+LAUNCHERS = frozenset({
+    "busybox", "chrt", "command", "env", "exec", "firejail", "ionice", "nice", "nohup", "setsid", "stdbuf",
+    "strace", "taskset", "time", "timeout", "toybox", "unshare", "xargs",
+})
+"""They run the program that their first argument names."""
+
+BROAD = frozenset({
+    "aws", "chmod", "chown", "curl", "dd", "docker", "gcloud", "gh", "git", "kubectl", "make", "npm",
+    "npx", "pip", "pnpm", "podman", "rm", "wget", "yarn",
+})
+"""Harmless or harmful: a subcommand or an operand makes the difference."""
+
+SCRIPT_RUNNERS = frozenset({"bun", "npm", "pnpm", "yarn"})
+SCRIPT_RUNNER_VERBS = frozenset({"dlx", "exec", "run", "x"})
+"""Together they run whatever a project calls by a name."""
+
+BUILTINS = frozenset({
+    ".", ":", "[", "alias", "bg", "break", "cd", "continue", "declare", "dirs", "disown", "echo", "eval",
+    "exit", "export", "false", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local",
+    "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set",
+    "shift", "shopt", "source", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask",
+    "unalias", "unset", "wait",
+})
+"""What bash does itself, without starting a program."""
+# fmt: on

@@ -1,0 +1,113 @@
+"""One rule: which commands it fits. Pure.
+
+A rule knows neither the other rules nor the files that it came from; `policy` combines
+rules and `declaration` makes them from what a file says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.model.decision import Action, Origin
+
+Place = tuple[str, ...]
+"""The words that may stand in one place of a command; at least one."""
+
+Pattern = tuple[Place, ...]
+"""The places of a command from its program on; at least one."""
+
+END_OF_FLAGS = "--"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixRule:
+    """Fits every command that begins like its pattern, but not like one of its exceptions."""
+
+    pattern: Pattern
+    """The first place holds one word, the program: a declaration with several makes a rule for each."""
+    action: Action
+    origin: Origin
+    justification: str | None = None
+    unless: tuple[Pattern, ...] = ()
+    has_free_flags: bool = False
+    """Flags of the patterns may stand anywhere, and other flags may stand between the words."""
+
+    @property
+    def program(self) -> str:
+        """The first word of every command that it fits."""
+        return self.pattern[0][0]
+
+    def matched_prefix(self, command: Sequence[str]) -> tuple[str, ...] | None:
+        """The words of the pattern that the command has, None if the rule does not fit."""
+        matched = matched_freely if self.has_free_flags else matched_in_order
+        prefix = matched(self.pattern, command)
+        if prefix is None or not self.unless:
+            return prefix
+        if any(matched(pattern, command) is not None for pattern in self.unless):
+            return None
+        return prefix
+
+
+def matched_in_order(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
+    """The beginning of the command, if it is as the pattern says, word for word."""
+    if len(command) < len(pattern):
+        return None
+    for place, word in zip(pattern, command, strict=False):
+        if word not in place:
+            return None
+    return tuple(command[: len(pattern)])
+
+
+def matched_freely(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
+    """The same with flags wherever they like.
+
+    The words of the pattern are compared with the words of the command in order, past its
+    flags; the flags of the pattern are looked for among all flags of the command. What a
+    flag takes as its value, in a word of its own, is a word like any other: nothing here
+    knows the options of programs. Behind `--` there are no flags.
+    """
+    if not command:
+        return None
+    words, flags = _sorted_apart(command)
+    next_word = 0
+    prefix: list[str] = []
+    for place in pattern:
+        if is_flag(place[0]):
+            found = next((flag for flag in place if _is_given(flag, flags)), None)
+            if found is None:
+                return None
+            prefix.append(found)
+        else:
+            if next_word == len(words) or words[next_word] not in place:
+                return None
+            prefix.append(words[next_word])
+            next_word += 1
+    return tuple(prefix)
+
+
+def is_flag(word: str) -> bool:
+    """Whether a word is an option: a lone `-` is an operand, usually standard input."""
+    return word.startswith("-") and word not in ("-", END_OF_FLAGS)
+
+
+def _sorted_apart(command: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words and the flags of a command. The program is a word, however it is called."""
+    words, flags = [command[0]], list[str]()
+    for index, word in enumerate(command[1:], start=1):
+        if word == END_OF_FLAGS:
+            words += command[index + 1 :]
+            break
+        (flags if is_flag(word) else words).append(word)
+    return words, flags
+
+
+def _is_given(flag: str, flags: Sequence[str]) -> bool:
+    """Whether a flag is among those given: as it is, with a value (`--force=yes`), or in a bundle (`-rf`)."""
+    if flag in flags:
+        return True
+    if flag.startswith("--"):
+        return any(given.startswith(f"{flag}=") for given in flags)
+    if len(flag) == 2:
+        return any(flag[1] in given[1:] for given in flags if not given.startswith("--"))
+    return False

@@ -1,0 +1,203 @@
+"""The programs in a shell script, as far as they can be known without running it. Pure.
+
+For explanations, not for enforcement: a script says what it would start only roughly, and
+what the programs in it start in turn it does not say at all. A word that depends on the
+moment - a variable, a substitution, a pattern of file names - is marked as unknown, never guessed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from paddock.errors import RulesError, RulesUnavailable
+from paddock.rules.program_kind import BUILTINS, SHELLS
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+SCRIPT_LIMIT_BYTES: Final = 128 * 1024
+"""Of a whole script: no longer one fits into an argument (MAX_ARG_STRLEN, execve(2))."""
+
+NESTED_SCRIPTS: Final = 8
+"""How deep scripts may be in scripts, as in `bash -c 'bash -c …'`, to be looked into."""
+
+PREFIXES = frozenset({"builtin", "command", "coproc", "exec", "time"})
+"""Words of the shell in front of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command."""
+
+    source: str
+    """As it is written."""
+    value: str | None
+    """What the program gets; None if that depends on the moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCommand:
+    """A command of a script."""
+
+    words: tuple[Word, ...]
+    line: int
+    """Of the script, counted from 1; for a script in a script, the line of the outermost."""
+    is_internal: bool
+    """Whether the shell does it itself, as a builtin or a function of the script."""
+
+    @property
+    def argv(self) -> tuple[str, ...] | None:
+        """What a rule is held against: a word that is not known stands there as it is written.
+
+        None if the program itself is not known.
+        """
+        if not self.words or self.words[0].value is None:
+            return None
+        return tuple(word.source if word.value is None else word.value for word in self.words)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The words that are not known, as they are written."""
+        return tuple(word.source for word in self.words if word.value is None)
+
+    def __str__(self) -> str:
+        return " ".join(word.source for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What was found in a script."""
+
+    commands: tuple[ScriptCommand, ...]
+    """In the order in which they are written."""
+    error_line: int | None
+    """Where the first thing is that is not shell; commands behind it may be missing."""
+
+
+def parse_script(text: str) -> Script:
+    """Take a script of bash, or of a shell that is alike, apart. Raises RulesError."""
+    commands, error_line = _Reading(_parser()).read(text, 0, NESTED_SCRIPTS)
+    return Script(tuple(commands), error_line)
+
+
+def _parser() -> Parser:
+    try:
+        import tree_sitter_bash
+        from tree_sitter import Language, Parser
+    except ImportError as error:
+        raise RulesUnavailable("take a script apart", "tree-sitter and tree-sitter-bash") from error
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class _Reading:
+    """Reads a script and the scripts in it."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+
+    def read(self, text: str, lines_before: int, depth: int) -> tuple[list[ScriptCommand], int | None]:
+        """The commands, and the line of the first error."""
+        data = text.encode()
+        if len(data) > SCRIPT_LIMIT_BYTES:
+            raise RulesError(f"the script is larger than {SCRIPT_LIMIT_BYTES} bytes; look at a part of it")
+        root = self._parser.parse(data).root_node
+        functions: set[str] = set()
+        commands: list[ScriptCommand] = []
+        error_line: int | None = None
+        for node in _nodes(root):
+            line = lines_before + node.start_point.row + 1
+            if (node.is_error or node.is_missing) and error_line is None:
+                error_line = line
+            if node.type == "function_definition" and (name := node.child_by_field_name("name")):
+                functions.add(_text(name))
+            if node.type == "command":
+                words = _without_prefixes(_words(node))
+                commands.append(ScriptCommand(words, line, _is_internal(words, functions)))
+                if depth and (inner := _inner_script(words)) is not None:
+                    nested, nested_error = self.read(inner, line - 1, depth - 1)
+                    commands += [ScriptCommand(each.words, line, each.is_internal) for each in nested]
+                    if error_line is None and nested_error is not None:
+                        error_line = line
+        return commands, error_line
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    """Every node in the order of the text. Without recursion: scripts nest as deep as they like."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def _words(command: Node) -> tuple[Word, ...]:
+    named = [*command.children_by_field_name("name"), *command.children_by_field_name("argument")]
+    return tuple(Word(_text(node), _value(node)) for node in named)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode(errors="replace")
+
+
+_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{}]|^~")
+
+
+def _value(node: Node) -> str | None:
+    """What a word comes to, None if that is not written there."""
+    text = _text(node)
+    match node.type:
+        case "command_name":
+            return _value(node.children[0])
+        case "word" | "number":
+            return None if _EXPANDED.search(text) else _ESCAPED.sub(_unescaped, text)
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            if text.startswith("$") or any(child.type != "string_content" for child in node.named_children):
+                return None
+            return _ESCAPED_IN_QUOTES.sub(_unescaped, text[1:-1])
+        case "concatenation":
+            parts = [_value(child) for child in node.children]
+            known = [part for part in parts if part is not None]
+            return "".join(known) if len(known) == len(parts) else None
+    return None
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
+
+
+def _without_prefixes(words: Sequence[Word]) -> tuple[Word, ...]:
+    rest = list(words)
+    while len(rest) > 1 and rest[0].value in PREFIXES and not rest[1].source.startswith("-"):
+        rest.pop(0)
+    return tuple(rest)
+
+
+def _is_internal(words: Sequence[Word], functions: set[str]) -> bool:
+    name = words[0].value if words else None
+    return name in BUILTINS or name in functions or name in PREFIXES
+
+
+def _inner_script(words: Sequence[Word]) -> str | None:
+    """The script that a command hands to a shell, if all of it is known."""
+    if not words or words[0].value is None:
+        return None
+    if words[0].value == "eval":
+        values = [word.value for word in words[1:]]
+        return " ".join(value for value in values if value is not None) if None not in values else None
+    if posixpath.basename(words[0].value) not in SHELLS:
+        return None
+    for option, script in pairwise(words[1:]):
+        if option.value is None or not option.value.startswith(("-", "+")):
+            return None
+        if re.fullmatch(r"-[a-zA-Z]*c", option.value):
+            return script.value
+    return None

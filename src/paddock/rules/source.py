@@ -1,0 +1,109 @@
+"""A policy that follows its files: loaded again when one of them changes, without being asked.
+
+Whoever decides holds a `RulesSource` and asks it for its `policy` each time; a policy that
+was taken stays what it is. Nothing is polled: the kernel tells of changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+from paddock.errors import RulesError
+from paddock.journal import Journal
+from paddock.rules.directory_watch import DirectoryWatch
+from paddock.rules.layer import Layer
+from paddock.rules.loader import load_layers
+from paddock.rules.policy import Policy, Problem
+
+journal = Journal(logging.getLogger(__name__))
+
+SETTLING_S = 0.05
+"""An editor saves in several steps, and a checkout writes many files."""
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
+class RulesSource:
+    """The policy of some layers. Made once; `reload` or `followed` bring it up to date."""
+
+    def __init__(
+        self, layers: Iterable[Layer], on_change: Callable[[Policy], None] = lambda policy: None
+    ) -> None:
+        self.layers = tuple(layers)
+        self.policy = Policy()
+        """What is in force now. Empty until it is loaded for the first time."""
+        self._on_change = on_change
+        self._fingerprint: Fingerprint | None = None
+
+    def reload(self) -> Policy:
+        """Load every file again, and block for it. Raises RulesError; then nothing has changed."""
+        fingerprint = self._take_fingerprint()
+        policy = load_layers(self.layers)
+        self._put_in_force(policy, fingerprint)
+        return policy
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[RulesSource]:
+        """Keep the policy up to date for the time of the `async with` block.
+
+        Raises RulesError if nothing can be loaded or watched in the first place. Later a failure
+        leaves the rules in force and counts as a broken file.
+        """
+        with DirectoryWatch([layer.directory for layer in self.layers]) as watch:
+            # Watched before they are read: what changes in between is read again.
+            await asyncio.to_thread(self.reload)
+            follower = asyncio.create_task(self._follow(watch))
+            try:
+                yield self
+            finally:
+                follower.cancel()
+                await asyncio.wait([follower])
+
+    async def _follow(self, watch: DirectoryWatch) -> None:
+        while True:
+            await watch.changed()
+            await asyncio.sleep(SETTLING_S)
+            try:
+                watch.renew()
+                fingerprint = await asyncio.to_thread(self._take_fingerprint)
+                if fingerprint == self._fingerprint:
+                    continue
+                policy = await asyncio.to_thread(load_layers, self.layers)
+            except RulesError as error:
+                self._put_in_force(self._complaining(error), None)
+            else:
+                self._put_in_force(policy, fingerprint)
+
+    def _complaining(self, error: RulesError) -> Policy:
+        """What is in force, and that it may not be all."""
+        old = self.policy
+        problem = Problem(", ".join(str(layer.directory) for layer in self.layers), str(error))
+        return Policy(old.rules, old.host_executables, old.network_rules, [problem])
+
+    def _put_in_force(self, policy: Policy, fingerprint: Fingerprint | None) -> None:
+        self.policy = policy
+        self._fingerprint = fingerprint
+        journal.info("rules loaded", rules=len(policy.rules), broken=len(policy.problems))
+        for problem in policy.problems:
+            journal.warning("rules broken", path=problem.path, reason=str(problem))
+        self._on_change(policy)
+
+    def _take_fingerprint(self) -> Fingerprint:
+        """Tells whether anything has changed. A layer that can't be searched looks like an empty one."""
+        marks = []
+        for layer in self.layers:
+            try:
+                files = layer.files()
+            except RulesError:
+                continue
+            for path in files:
+                try:
+                    status = path.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                # The change time covers content, owner and mode.
+                marks.append((str(path), status.st_ino, status.st_size, status.st_ctime_ns))
+        return tuple(marks)

@@ -1,0 +1,68 @@
+"""What this host can enforce, as values.
+
+Found out by `paddock.sandbox.probe`, used by everything that plans or explains a
+confinement. Tests make hosts that do not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Enforcement(StrEnum):
+    """How much of a profile is enforced. Whoever starts a command must look at it."""
+
+    FULL = "full"
+    """All of it."""
+
+    PARTIAL = "partial"
+    """All that the profile says, but a second layer of defence is missing; the reasons are told."""
+
+    NONE = "none"
+    """Nothing, because the profile asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BwrapCapabilities:
+    """Which options a bubblewrap has. The first two are needed; the others have another way."""
+
+    perms: bool = False
+    seccomp: bool = False
+    as_pid_1: bool = False
+    args: bool = False
+    argv0: bool = False
+    disable_userns: bool = False
+    ro_bind_fd: bool = False
+    overlay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """A bubblewrap that was chosen and looked at."""
+
+    path: str
+    """Absolute and resolved. For the bundled one, only for messages: it is executed through `fd`."""
+
+    capabilities: BwrapCapabilities
+    version: str = ""
+    is_bundled: bool = False
+    fd: int | None = None
+    """An open descriptor of the verified file; owned by whoever probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What the kernel and the installed programs offer."""
+
+    arch: str
+    """As `uname -m` says it."""
+    kernel: tuple[int, int]
+    bwrap: Bubblewrap | None
+    can_unshare: bool
+    """Whether bubblewrap may make user namespaces here."""
+    landlock_abi: int = 0
+    """0 without Landlock."""
+    is_wsl1: bool = False
+    problems: tuple[str, ...] = field(default=())
+    """What is missing or degraded, each with its remedy; for doctor and for the server's start."""

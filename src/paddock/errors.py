@@ -23,7 +23,8 @@
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
     │       ├── SpawnError          the program could not be started
-    │       └── SpawnerLost         the helper that starts programs is gone
+    │       ├── SpawnerLost         the helper that starts programs is gone
+    │       └── SandboxUnavailable  the host lacks a mechanism that the profile needs
     ├── CommandError                a command that a client ran, not the request for it
     │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
     │   ├── RunTimeout              it took longer than the caller allowed, and was killed
@@ -251,6 +252,18 @@ class SpawnError(OperationFailed):
 
 class SpawnerLost(OperationFailed):
     """The helper that starts programs is missing or has gone. Nothing can be started."""
+
+
+class SandboxUnavailable(OperationFailed):
+    """The host lacks a mechanism that the profile needs. Nothing was started."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"can't confine the command: {self.problem}; {self.remedy}"
 
 
 class CommandError(PaddockError):

@@ -61,6 +61,8 @@ class HostFacts:
     bwrap: Bubblewrap | None
     can_unshare: bool
     """Whether bubblewrap may make user namespaces here."""
+    can_mount_proc: bool = True
+    """Whether a new /proc can be mounted in there; many containers refuse it."""
     landlock_abi: int = 0
     """0 without Landlock."""
     is_wsl1: bool = False

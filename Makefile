@@ -11,7 +11,7 @@ BIN := .venv/bin
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: ## Make .venv with the locked dependencies and the compiled spawner
+setup: ## Make .venv with the locked dependencies and the compiled programs
 	@scripts/setup.sh
 
 run: setup ## Start the server
@@ -48,5 +48,5 @@ lock: setup ## Renew requirements.lock from pyproject.toml
 
 clean: ## Remove everything that the other targets made
 	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	@rm -f src/paddock/native/paddock-spawner
+	@rm -rf src/paddock/native
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -49,8 +49,8 @@ _COMPILE_FLAGS = (
 
 
 _STATIC_HINT = (
-    ". It is linked statically: if libc.a is missing, install libc6-dev (Debian), glibc-static (Fedora) or set "
-    "CC=musl-gcc"
+    ". It is linked statically: if libc.a is missing, install libc6-dev (Debian) or glibc-static (Fedora), "
+    "or set CC=musl-gcc"
 )
 
 

@@ -47,8 +47,23 @@ class Bubblewrap:
     capabilities: BwrapCapabilities
     version: str = ""
     is_bundled: bool = False
+    is_setuid: bool = False
+    """It needs no user namespace of its own, and gives up its privileges itself."""
     fd: int | None = None
     """An open descriptor of the verified file; owned by whoever probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that keeps a sandbox from being made, or makes it weaker, and the way out."""
+
+    name: str
+    """What is concerned, in a word or two."""
+    detail: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +81,5 @@ class HostFacts:
     landlock_abi: int = 0
     """0 without Landlock."""
     is_wsl1: bool = False
-    problems: tuple[str, ...] = field(default=())
-    """What is missing or degraded, each with its remedy; for doctor and for the server's start."""
+    problems: tuple[Problem, ...] = field(default=())
+    """What is missing or degraded; for doctor and for the server's start."""

@@ -6,16 +6,18 @@ knows every instruction that seccomp accepts and libseccomp emits, not only ours
 
 from __future__ import annotations
 
+import operator
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 WORD = 0xFFFFFFFF
 
-_JUMPS = {
-    0x15: lambda accumulator, constant: accumulator == constant,
-    0x25: lambda accumulator, constant: accumulator > constant,
-    0x35: lambda accumulator, constant: accumulator >= constant,
-    0x45: lambda accumulator, constant: bool(accumulator & constant),
+_JUMPS: dict[int, Callable[[int, int], int]] = {
+    0x15: operator.eq,
+    0x25: operator.gt,
+    0x35: operator.ge,
+    0x45: operator.and_,
 }
 
 

@@ -51,11 +51,24 @@ def test_numbers_are_those_that_libseccomp_knows(library: ModuleType, machine: s
         assert library.resolve_syscall(known.audit_architecture, name) == number, name
 
 
-ALWAYS = (
-    "ptrace process_vm_readv process_vm_writev pidfd_getfd io_uring_setup io_uring_enter io_uring_register "
-    "keyctl add_key request_key bpf userfaultfd perf_event_open open_by_handle_at syslog"
-).split()
-NETWORK_CALLS = "connect bind listen accept accept4 sendmmsg recvmmsg".split()
+ALWAYS = {
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "pidfd_getfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "bpf",
+    "userfaultfd",
+    "perf_event_open",
+    "open_by_handle_at",
+    "syslog",
+}
+NETWORK_CALLS = {"connect", "bind", "listen", "accept", "accept4", "sendmmsg", "recvmmsg"}
 OPEN_DOMAINS = {
     ("socket", NetworkMode.RESTRICTED): {1},
     ("socketpair", NetworkMode.RESTRICTED): {1},

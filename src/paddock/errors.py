@@ -14,11 +14,13 @@
     │   │   ├── StdinFull
     │   │   ├── NotATerminal
     │   │   ├── ExecForbidden
+    │   │   ├── ProfileRefused      a profile that can't be enforced on the files as they are
     │   │   ├── UnknownSession
     │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
     │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
+    │   │   └── InvalidProfile      a sandbox profile that can't be read or means nothing
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
@@ -170,6 +172,19 @@ class ExecForbidden(InvalidRequest):
         return f"{self.kind} starts are switched off on this server; its setting {self.setting} allows them"
 
 
+class ProfileRefused(InvalidRequest):
+    """The profile is understood, but can't be enforced on the files as they are. Nothing was started."""
+
+    def __init__(self, place: str, problem: str, remedy: str) -> None:
+        super().__init__(place, problem, remedy)
+        self.place = place
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"can't confine the command: {self.place} {self.problem}; {self.remedy}"
+
+
 class UnknownSession(InvalidRequest):
     """The session never existed here or has expired."""
 
@@ -213,6 +228,18 @@ class CapabilityMissing(MethodNotFound):
 
 class InvalidParams(RequestError):
     """The parameters do not fit the method."""
+
+
+class InvalidProfile(InvalidParams):
+    """A sandbox profile can't be read, or does not mean anything. Nothing was started."""
+
+    def __init__(self, origin: str, problem: str) -> None:
+        super().__init__(origin, problem)
+        self.origin = origin
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"profile {self.origin}: {self.problem}"
 
 
 class NotFound(RequestError):

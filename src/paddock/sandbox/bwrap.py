@@ -1,0 +1,83 @@
+"""A plan in the words of bubblewrap (bwrap(1)).
+
+Pure. The options that build the view are apart from the few that refer to
+descriptors, because the former can be thousands and travel in a file (`--args`),
+while the numbers of the latter are known only when the program is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from paddock.errors import ProfileRefused
+from paddock.model.host import BwrapCapabilities
+from paddock.sandbox.mount import (
+    Bind,
+    Devices,
+    EmptyDirectory,
+    Mount,
+    Processes,
+    Seal,
+    Shortcut,
+    UnreadableFile,
+)
+from paddock.sandbox.plan import Plan
+
+ARGUMENT_LIMIT: Final = 9000
+"""bubblewrap takes no more, whether they come from a file or not (MAX_ARGS in its source)."""
+
+RESERVED_ARGUMENTS: Final = 64
+"""Of these, for the options that are not about the view: fewer than 30, and room to grow."""
+
+
+def options(plan: Plan, capabilities: BwrapCapabilities, unreadable_file: str) -> list[str]:
+    """What bubblewrap has to do for the plan, except for what needs descriptors.
+
+    `unreadable_file` is an empty file of the host that nobody may open. Raises
+    ProfileRefused when there is more to do than bubblewrap takes.
+    """
+    view = [word for mount in plan.mounts for word in _words(mount, unreadable_file)]
+    if len(view) > ARGUMENT_LIMIT - RESERVED_ARGUMENTS:
+        raise ProfileRefused(
+            f"the view of {len(plan.mounts)} mounts",
+            "is more than bubblewrap can make",
+            "let deny patterns match fewer files, or deny the directories they are in",
+        )
+    return [
+        "--new-session",
+        "--die-with-parent",
+        # Explicitly: for root bubblewrap would make no user namespace.
+        "--unshare-user",
+        *(["--disable-userns"] if capabilities.disable_userns else []),
+        "--unshare-pid",
+        "--unshare-ipc",
+        *(["--unshare-net"] if plan.has_own_network else []),
+        *view,
+        "--cap-drop",
+        "ALL",
+        "--chdir",
+        plan.cwd,
+    ]
+
+
+def _words(mount: Mount, unreadable_file: str) -> Sequence[str]:
+    match mount:
+        case Bind(path=path, is_writable=is_writable, has_devices=has_devices):
+            if has_devices:
+                return ("--dev-bind", path, path)
+            return ("--bind" if is_writable else "--ro-bind", path, path)
+        case EmptyDirectory(path=path, mode=mode):
+            return ("--perms", f"{mode:04o}", "--tmpfs", path)
+        case UnreadableFile(path=path):
+            return ("--ro-bind", unreadable_file, path)
+        case Seal(path=path):
+            return ("--remount-ro", path)
+        case Shortcut(path=path, target=target):
+            return ("--symlink", target, path)
+        case Devices(path=path):
+            return ("--dev", path)
+        case Processes(path=path):
+            return ("--proc", path)
+        case _:
+            assert_never(mount)

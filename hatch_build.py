@@ -33,6 +33,8 @@ PROGRAMS = (
     Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner")),
     # Static, because it runs where the C library of the host may not be in sight.
     Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), ("-static",)),
+    # Static, because it starts faster.
+    Program(Path("native/janitor.c"), Path("src/paddock/native/paddock-janitor"), ("-static",)),
 )
 _COMPILE_FLAGS = (
     "-O2",

@@ -28,6 +28,7 @@ from paddock.model.profile import (
     TemporaryDirectory,
     UnknownSpecialPath,
 )
+from paddock.sandbox.glob import Pattern, parse_pattern
 from paddock.sandbox.path import ROOT, ancestors, clean, join
 
 SLASH_TMP = "/tmp"
@@ -68,7 +69,7 @@ class Grants:
     """The entries of a profile with their special paths resolved."""
 
     rules: tuple[Rule, ...]
-    denied_patterns: tuple[str, ...]
+    denied_patterns: tuple[Pattern, ...]
 
 
 class AccessTable:
@@ -106,7 +107,7 @@ class AccessTable:
 def resolve(entries: Sequence[AccessEntry], surroundings: Surroundings) -> Grants:
     """Rules for the entries, in their order. Raises InvalidProfile for a denial that can't be understood."""
     rules: list[Rule] = []
-    patterns: list[str] = []
+    patterns: list[Pattern] = []
     for entry in entries:
         match entry.path:
             case ExactPath(path=path):
@@ -162,8 +163,8 @@ def _name(special: SpecialPath) -> str:
     return f":{kind}" if subpath is None else f":{kind}/{subpath}"
 
 
-def _patterns(pattern: str, surroundings: Surroundings) -> list[str]:
-    """The pattern with an absolute beginning; a relative one is meant under each project root."""
-    if pattern.startswith("/"):
-        return [pattern]
-    return [join(root, pattern) for root in surroundings.project_roots]
+def _patterns(text: str, surroundings: Surroundings) -> list[Pattern]:
+    """A pattern that is not absolute is meant below each project root."""
+    if text.startswith("/"):
+        return [parse_pattern(text)]
+    return [Pattern(root, text) for root in surroundings.project_roots]

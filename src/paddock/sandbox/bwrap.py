@@ -8,6 +8,7 @@ while the numbers of the latter are known only when the program is started.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from paddock.errors import ProfileRefused
@@ -16,6 +17,7 @@ from paddock.sandbox.mount import (
     Bind,
     Devices,
     EmptyDirectory,
+    InitProgram,
     Mount,
     Processes,
     Seal,
@@ -31,13 +33,22 @@ RESERVED_ARGUMENTS: Final = 64
 """Of these, for the options that are not about the view: fewer than 30, and room to grow."""
 
 
-def options(plan: Plan, capabilities: BwrapCapabilities, unreadable_file: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """Files of the host that are mounted in a view."""
+
+    init: str
+    """The first program."""
+    unreadable: str
+    """An empty file that nobody may open."""
+
+
+def options(plan: Plan, capabilities: BwrapCapabilities, files: HostFiles) -> list[str]:
     """What bubblewrap has to do for the plan, except for what needs descriptors.
 
-    `unreadable_file` is an empty file of the host that nobody may open. Raises
-    ProfileRefused when there is more to do than bubblewrap takes.
+    Raises ProfileRefused when there is more to do than bubblewrap takes.
     """
-    view = [word for mount in plan.mounts for word in _words(mount, unreadable_file)]
+    view = [word for mount in plan.mounts for word in _words(mount, files)]
     if len(view) > ARGUMENT_LIMIT - RESERVED_ARGUMENTS:
         raise ProfileRefused(
             f"the view of {len(plan.mounts)} mounts",
@@ -45,6 +56,7 @@ def options(plan: Plan, capabilities: BwrapCapabilities, unreadable_file: str) -
             "let deny patterns match fewer files, or deny the directories they are in",
         )
     return [
+        "--as-pid-1",
         "--new-session",
         "--die-with-parent",
         # Explicitly: for root bubblewrap would make no user namespace.
@@ -61,7 +73,7 @@ def options(plan: Plan, capabilities: BwrapCapabilities, unreadable_file: str) -
     ]
 
 
-def _words(mount: Mount, unreadable_file: str) -> Sequence[str]:
+def _words(mount: Mount, files: HostFiles) -> Sequence[str]:
     match mount:
         case Bind(path=path, is_writable=is_writable, has_devices=has_devices):
             if has_devices:
@@ -70,7 +82,9 @@ def _words(mount: Mount, unreadable_file: str) -> Sequence[str]:
         case EmptyDirectory(path=path, mode=mode):
             return ("--perms", f"{mode:04o}", "--tmpfs", path)
         case UnreadableFile(path=path):
-            return ("--ro-bind", unreadable_file, path)
+            return ("--ro-bind", files.unreadable, path)
+        case InitProgram(path=path):
+            return ("--ro-bind", files.init, path)
         case Seal(path=path):
             return ("--remount-ro", path)
         case Shortcut(path=path, target=target):

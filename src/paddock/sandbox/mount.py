@@ -67,7 +67,14 @@ class Processes:
     path: str = "/proc"
 
 
-Mount = Bind | EmptyDirectory | UnreadableFile | Seal | Shortcut | Devices | Processes
+@dataclass(frozen=True, slots=True)
+class InitProgram:
+    """Show the sandbox's first program, where there is no /proc through which its descriptor can be executed."""
+
+    path: str
+
+
+Mount = Bind | InitProgram | EmptyDirectory | UnreadableFile | Seal | Shortcut | Devices | Processes
 
 
 class PlaceholderKind(StrEnum):

@@ -95,14 +95,21 @@ def _resolved_rules(
     profile: ManagedProfile | ExternalProfile, scene: Scene
 ) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
     """All rules, about paths without links, and the links that led there."""
-    written = list(grants_of(profile, scene.surroundings).rules)
+    grants = grants_of(profile, scene.surroundings)
+    written = list(grants.rules)
     written += [Rule(path, Access.DENY, "deny pattern") for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, "private to paddock") for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)
     implied_rules, implied_links = _without_links(list(implied), scene.look)
     # First, because of two equal rules about one path the first is kept, and these know more.
-    return implied_rules + rules, links + implied_links
+    return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+
+
+def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:
+    """The links that lead to where patterns are searched for."""
+    rules = [Rule(pattern.base, Access.DENY, str(pattern)) for pattern in grants.denied_patterns]
+    return _without_links(rules, look)[1]
 
 
 def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tuple[Rule, Link]]]:

@@ -16,6 +16,7 @@ from paddock.sandbox.mount import (
     Bind,
     Devices,
     EmptyDirectory,
+    InitProgram,
     Mount,
     Placeholder,
     PlaceholderKind,
@@ -28,6 +29,8 @@ from paddock.sandbox.path import ROOT, ancestors, is_within
 
 DEV: Final = "/dev"
 PROC: Final = "/proc"
+INIT: Final = "/proc/paddock-init"
+"""Where the first program is when /proc is empty."""
 KERNEL_SETTINGS: Final = "/proc/sys"
 KERNEL_OBJECTS: Final = "/sys"
 
@@ -72,11 +75,12 @@ class View:
         self._mounted.add(PROC)
         if not has_proc:
             self._cover(PROC, BLOCKED_MODE, "no process of the host is shown")
+            self.mounts.append(InitProgram(INIT))
             return
         self.mounts.append(Processes(PROC))
         if self._look.at(KERNEL_SETTINGS).kind is Kind.DIRECTORY:
-            # To bubblewrap it looks covered enough, because the directory itself can't be written. The files in
-            # it can, by root: core_pattern alone would run a program outside.
+            # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
+            # root: core_pattern alone would run a program outside.
             self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
 
     def apply(self, rule: Rule) -> None:

@@ -24,6 +24,7 @@ examples:
   paddock run -- make test                      run a command through a private server
   paddock run --url ws://127.0.0.1:4100 -- ls   run it on a server that is there already
   paddock run --detach --tty -- bash            leave it running on your server
+  paddock sandbox -- make test                  run it with the files and network of a profile
   paddock ps                                    what runs on your servers
   paddock attach 3f2a                           go there
   paddock doctor                                whether this host has what paddock needs
@@ -75,7 +76,7 @@ def _silence_stdout() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. The reference and the completion scripts are made from it."""
-    from paddock.cli import attach, completion, doctor, kill, logs, ps, run, serve, version
+    from paddock.cli import attach, completion, doctor, kill, logs, ps, run, sandbox, serve, version
 
     parser = argparse.ArgumentParser(
         prog="paddock",
@@ -85,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, doctor, completion, version):
+    for verb in (serve, run, sandbox, ps, attach, logs, kill, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts
 from paddock.model.profile import (
@@ -37,6 +39,9 @@ from paddock.sandbox.view import INIT
 
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
+
+_PID_REPORT_BYTES: Final = 4096
+"""What bubblewrap tells of the sandbox is a JSON object of about 200 bytes, written at once."""
 
 FdWords = Callable[[Sequence[int]], list[str]]
 
@@ -68,12 +73,15 @@ class Confined:
         enforcement: Enforcement,
         plan: Plan | None = None,
         janitor: Janitor | None = None,
+        pid_reader: int | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
         self.enforcement = enforcement
         self.plan = plan
         self._janitor = janitor
+        self._pid_reader = pid_reader
+        self._first_pid: int | None = None
 
     def argv(self, numbers: Sequence[int]) -> list[str]:
         """The program and its arguments, if `files` have these numbers there."""
@@ -85,8 +93,24 @@ class Confined:
             os.close(file)
         self.files = ()
 
+    def first_pid(self) -> int | None:
+        """The first process of the sandbox, which passes signals on to the command; None if there is none.
+
+        Waits until bubblewrap has made it. Call it only while bubblewrap runs, or was not waited for.
+        """
+        if self._pid_reader is not None:
+            told = os.read(self._pid_reader, _PID_REPORT_BYTES)
+            os.close(self._pid_reader)
+            self._pid_reader = None
+            if told:
+                self._first_pid = int(msgspec.json.decode(told)["child-pid"])
+        return self._first_pid
+
     def ended(self, *, was_killed: bool) -> None:
         """The program is gone; `was_killed` if a signal ended it."""
+        if self._pid_reader is not None:
+            os.close(self._pid_reader)
+            self._pid_reader = None
         if self._janitor is not None and self.plan is not None:
             self._janitor.release(self.plan.placeholders, was_killed=was_killed)
             self._janitor = None
@@ -106,11 +130,18 @@ class Sandbox:
         self._janitor = Janitor()
         self._scanner = Scanner()
 
+    @property
+    def enforcement(self) -> Enforcement:
+        """The level that confined commands reach here."""
+        return probe.enforcement(self._host) or Enforcement.NONE
+
     def close(self) -> None:
         """Clear away what commands have left. Those that still run lose the protection of missing paths."""
         self._janitor.close()
 
-    def plan(self, profile: ManagedProfile | ExternalProfile, command: Command, *, has_proc: bool = True) -> Plan:
+    def plan(
+        self, profile: ManagedProfile | ExternalProfile, command: Command, *, has_proc: bool = True
+    ) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
         surroundings = surroundings_of(command.project_roots, command.environment, self._private)
         patterns = grants_of(profile, surroundings).denied_patterns
@@ -140,16 +171,12 @@ class Sandbox:
         bubblewrap = self._bubblewrap()
         plan = self._held_plan(profile, command, has_proc)
         try:
-            words, files = self._bubblewrap_words(bubblewrap, plan, command.argv)
+            return self._confined(bubblewrap, plan, command.argv)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
             raise
-        enforcement = probe.enforcement(self._host) or Enforcement.NONE
-        return Confined(words, files, enforcement, plan, self._janitor)
 
-    def _held_plan(
-        self, profile: ManagedProfile | ExternalProfile, command: Command, has_proc: bool
-    ) -> Plan:
+    def _held_plan(self, profile: ManagedProfile | ExternalProfile, command: Command, has_proc: bool) -> Plan:
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
             try:
@@ -170,32 +197,33 @@ class Sandbox:
             )
         return host.bwrap
 
-    def _bubblewrap_words(
-        self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]
-    ) -> tuple[FdWords, list[int]]:
-        files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
-        options = bwrap.options(plan, bubblewrap.capabilities, files)
+    def _confined(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:
+        host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
+        options = bwrap.options(plan, bubblewrap.capabilities, host_files)
+        program = seccomp.program(plan.network, self._host.arch)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         said = init.words(
             limits=plan.limits,
             ruleset=landlock.second_layer(writable, plan.network, self._host.landlock_abi),
         )
-        opened = [
-            _sealed_file("options", b"".join(os.fsencode(option) + b"\0" for option in options)),
-            _sealed_file("filter", seccomp.program(plan.network, self._host.arch)),
-            os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
-        ]
 
         def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first = numbers
-            program = f"/proc/self/fd/{first}" if plan.has_proc else INIT
+            arguments, filter_, first, pid_writer = (str(number) for number in numbers)
             return [
                 bubblewrap.path,
-                *("--args", str(arguments), "--seccomp", str(filter_)),
-                *("--", program, *said, "--", *command),
+                *("--args", arguments, "--seccomp", filter_, "--info-fd", pid_writer),
+                *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
+                *(*said, "--", *command),
             ]
 
-        return words, opened
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        files = (
+            _file_in_memory("options", b"".join(os.fsencode(option) + b"\0" for option in options)),
+            _file_in_memory("filter", program),
+            os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
+            writer,
+        )
+        return Confined(words, files, self.enforcement, plan, self._janitor, reader)
 
 
 def needs_sandbox(profile: Profile) -> bool:
@@ -217,7 +245,7 @@ def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
     return None
 
 
-def _sealed_file(name: str, content: bytes) -> int:
+def _file_in_memory(name: str, content: bytes) -> int:
     """A file in memory, to be read from its beginning."""
     file = os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC)
     os.write(file, content)

@@ -41,9 +41,11 @@ static int exec_program(const char *program, const char *path, char **argv, char
             *end++ = '/';
             memcpy(end, program, length + 1);
             execve(candidate, argv, envp);
-            if (errno == EACCES)
-                error = EACCES;
-            else if (errno != ENOENT && errno != ENOTDIR)
+            if (errno == EACCES) {
+                /* A directory that can't be searched does not have it, as far as this user can tell. */
+                if (faccessat(AT_FDCWD, candidate, F_OK, AT_EACCESS) == 0)
+                    error = EACCES;
+            } else if (errno != ENOENT && errno != ENOTDIR)
                 return errno;
         }
         element += width;

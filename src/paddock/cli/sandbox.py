@@ -11,6 +11,7 @@ from paddock.cli.options import Verbs, add_verb
 from paddock.errors import InvalidProfile, PaddockError
 
 if TYPE_CHECKING:
+    from paddock.model.profile import Profile
     from paddock.sandbox.launch import Command, Sandbox
     from paddock.sandbox.profile_table import WrittenProfile
 
@@ -75,27 +76,33 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the status to exit with is returned."""
-    from paddock.sandbox.profile_source import read_profile
-
     argv = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not argv and not arguments.explain:
         arguments.usage_error("give a command to run after --")
     try:
-        written = read_profile(arguments.profile)
+        return _run(arguments, argv)
     except InvalidProfile as error:
         arguments.usage_error(str(error))
-    try:
-        command = _command(arguments, argv, written)
-        sandbox = _sandbox(command)
-        try:
-            if arguments.explain:
-                return _explain(sandbox, written, command, not arguments.no_proc)
-            return _run(sandbox, written, command, not arguments.no_proc)
-        finally:
-            sandbox.close()
     except PaddockError as error:
         print(f"paddock sandbox: {error}", file=sys.stderr)
-        return STATUS_NOT_STARTED
+    return STATUS_NOT_STARTED
+
+
+def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
+    from paddock.cli.confined import run_confined
+    from paddock.sandbox.profile_source import read_profile
+
+    written = read_profile(arguments.profile)
+    command = _command(arguments, argv, written)
+    has_proc = not arguments.no_proc
+    sandbox = _sandbox(command)
+    try:
+        if arguments.explain:
+            print(_explanation(sandbox, written.profile, command, has_proc), end="")
+            return 0
+        return run_confined(sandbox.prepare(written.profile, command, has_proc=has_proc))
+    finally:
+        sandbox.close()
 
 
 def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenProfile) -> Command:
@@ -121,18 +128,10 @@ def _sandbox(command: Command) -> Sandbox:
     return Sandbox(probe.host(working_directory=command.cwd), directory, private=places)
 
 
-def _explain(sandbox: Sandbox, written: WrittenProfile, command: Command, has_proc: bool) -> int:
+def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc: bool) -> str:
     from paddock.sandbox.explain import explain
-    from paddock.sandbox.launch import needs_sandbox
+    from paddock.sandbox.launch import is_enforced
 
-    if not needs_sandbox(written.profile):
-        print("nothing is enforced: the profile asks for nothing")
-        return 0
-    print(explain(sandbox.plan(written.profile, command, has_proc=has_proc), sandbox.enforcement), end="")
-    return 0
-
-
-def _run(sandbox: Sandbox, written: WrittenProfile, command: Command, has_proc: bool) -> int:
-    from paddock.cli.confined import run_confined
-
-    return run_confined(sandbox.prepare(written.profile, command, has_proc=has_proc))
+    if not is_enforced(profile):
+        return "nothing is enforced: the profile asks for nothing\n"
+    return explain(sandbox.plan(profile, command, has_proc=has_proc), sandbox.enforcement)

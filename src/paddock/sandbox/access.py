@@ -108,6 +108,7 @@ def resolve(entries: Sequence[AccessEntry], surroundings: Surroundings) -> Grant
     """Rules for the entries, in their order. Raises InvalidProfile for a denial that can't be understood."""
     rules: list[Rule] = []
     patterns: list[Pattern] = []
+    paths: Sequence[str]
     for entry in entries:
         match entry.path:
             case ExactPath(path=path):

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import paddock
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
 
-PROGRAM: Final = Path(paddock.__file__).parent / "native" / "paddock-janitor"
+PROGRAM: Final = Path(__file__).parent.parent / "native" / "paddock-janitor"
 PACKET_BYTES: Final = 64 << 10
 """As in native/janitor.c."""
 

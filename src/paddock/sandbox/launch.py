@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -165,9 +165,8 @@ class Sandbox:
         Raises ProfileRefused when the profile can't be enforced on the files as they
         are, SandboxUnavailable when this host can't enforce it.
         """
-        if not needs_sandbox(profile):
+        if not is_enforced(profile):
             return Confined(lambda _: list(command.argv), (), Enforcement.NONE)
-        assert not isinstance(profile, DisabledProfile)
         bubblewrap = self._bubblewrap()
         plan = self._held_plan(profile, command, has_proc)
         try:
@@ -177,6 +176,7 @@ class Sandbox:
             raise
 
     def _held_plan(self, profile: ManagedProfile | ExternalProfile, command: Command, has_proc: bool) -> Plan:
+        taken = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
             try:
@@ -226,8 +226,8 @@ class Sandbox:
         return Confined(words, files, self.enforcement, plan, self._janitor, reader)
 
 
-def needs_sandbox(profile: Profile) -> bool:
-    """Whether there is anything to enforce."""
+def is_enforced(profile: Profile) -> TypeGuard[ManagedProfile | ExternalProfile]:
+    """Whether the profile leaves anything to enforce."""
     match profile:
         case DisabledProfile():
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
@@ -72,7 +72,7 @@ TABLE_KEY: Final = "sandbox_workspace_write"
 
 class _Mode(Struct, forbid_unknown_fields=True):
     sandbox_mode: str
-    sandbox_workspace_write: dict[str, Any] = {}
+    sandbox_workspace_write: dict[str, Any] = field(default_factory=dict)
 
 
 def parse_legacy(value: Any) -> Profile:
@@ -137,7 +137,10 @@ def _guesses(entries: tuple[AccessEntry, ...], network: NetworkMode) -> list[Leg
 
 
 def _same(policy: LegacyPolicy, profile: ManagedProfile) -> bool:
-    """Whether a policy means what a profile says; the order of entries means nothing, nor does protecting twice."""
+    """Whether a policy means what a profile says.
+
+    The order of entries means nothing, and to protect what is protected anyway neither.
+    """
     expected = from_legacy(policy)
     if not isinstance(expected, ManagedProfile) or profile.limits != Limits():
         return False

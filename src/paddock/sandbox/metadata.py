@@ -23,7 +23,7 @@ ORIGIN: Final = "protected metadata"
 
 
 def protections(table: AccessTable, project_roots: Iterable[str], look: Look) -> Iterator[Rule]:
-    """Read-only rules for the metadata under each writable directory; a rule of the profile that opens it wins.
+    """Read-only rules for the metadata under each writable directory, except for what the profile opens.
 
     What is missing is protected under project roots only, for there alone its owner
     would take it for the workspace's own. Raises ProfileRefused for a link: the command

@@ -69,7 +69,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class InitProgram:
-    """Show the sandbox's first program, where there is no /proc through which its descriptor can be executed."""
+    """Show the sandbox's first program, where no /proc is there to execute its descriptor."""
 
     path: str
 

@@ -7,10 +7,10 @@ Whatever is not understood is an error. Pure.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
@@ -34,10 +34,10 @@ class _Switch(Grant, frozen=True, kw_only=True):
 
 
 class _PathLists(Grant, frozen=True, kw_only=True):
-    read: list[str] = []
-    write: list[str] = []
-    entries: list[AccessEntry] | UnsetType = UNSET
-    glob_scan_max_depth: int | None = None
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    entries: tuple[AccessEntry, ...] = ()
+    glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
 
 
 class _Untagged(Grant, frozen=True, kw_only=True):
@@ -59,7 +59,8 @@ def parse_profile(text: str | bytes, origin: str) -> Profile:
             return _from_untagged(msgspec.json.decode(text, type=_Untagged))
         if kind in LEGACY_TYPES:
             return parse_legacy(msgspec.json.decode(text))
-        return msgspec.json.decode(text, type=Profile)
+        profile: Profile = msgspec.json.decode(text, type=Profile)
+        return profile
     except msgspec.DecodeError as error:
         raise InvalidProfile(origin, _sentence(error)) from error
 
@@ -76,7 +77,7 @@ def encode_profile(profile: Profile) -> bytes:
 
 def _from_untagged(written: _Untagged) -> ManagedProfile:
     lists = written.file_system
-    entries = [] if lists.entries is UNSET else list(lists.entries)
+    entries = list(lists.entries)
     for access, paths in ((Access.READ, lists.read), (Access.WRITE, lists.write)):
         entries += [AccessEntry(path=_place(path), access=access) for path in paths]
     return ManagedProfile(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
@@ -91,15 +91,15 @@ class _Network(Struct, forbid_unknown_fields=True):
 
 class _Table(Struct, forbid_unknown_fields=True):
     description: str = ""
-    workspace_roots: dict[str, bool] = {}
-    filesystem: dict[str, Any] = {}
+    workspace_roots: dict[str, bool] = field(default_factory=dict)
+    filesystem: dict[str, Any] = field(default_factory=dict)
     network: NetworkMode | _Network = NetworkMode.RESTRICTED
     limits: Limits = Limits()
 
 
 class _File(Struct, forbid_unknown_fields=True):
     default_permissions: str = ""
-    permissions: dict[str, dict[str, Any]] = {}
+    permissions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def built_in(name: str) -> Profile:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -99,9 +100,10 @@ def _read(file: Path) -> dict[Key, Answer]:
 def _replace(file: Path, data: bytes) -> None:
     # Another process reads the old answers or the new ones, never half of them.
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished.write_bytes(data)
-        unfinished.replace(file)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
+        try:
+            unfinished.write_bytes(data)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BwrapCapabilities:
-    """Which options a bubblewrap has. The first two are needed; the others have another way."""
+    """Which options a bubblewrap has. The first four are needed; the others have another way."""
 
     perms: bool = False
     seccomp: bool = False
@@ -78,6 +78,8 @@ class HostFacts:
     """Whether bubblewrap may make user namespaces here."""
     can_mount_proc: bool = True
     """Whether a new /proc can be mounted in there; many containers refuse it."""
+    can_limit_processes: bool = True
+    """Whether the kernel counts the processes of a sandbox; it never does so for root."""
     landlock_abi: int = 0
     """0 without Landlock."""
     is_wsl1: bool = False

@@ -23,9 +23,12 @@ from paddock.sandbox.kernel import Kernel, Trial
 from paddock.sandbox.memory import Answer, Key, Memory, directory_of
 from paddock.sandbox.syscall_table import MACHINES
 
-NEEDED_OPTIONS: Final = ("perms", "seccomp")
-"""Without these a mask can't be made, or the filter can't be handed over. Whatever else is missing has
-another way."""
+NEEDED_OPTIONS: Final = ("perms", "seccomp", "as_pid_1", "args")
+"""Without these a mask can't be made, or what belongs inside can't be handed over. Whatever else is
+missing has another way."""
+
+COUNTING_KERNEL: Final = (5, 14)
+"""Since then RLIMIT_NPROC counts the processes of one user namespace, not all of the user's."""
 
 NEEDED_VERSION: Final = "0.5"
 """The first bubblewrap that has them."""
@@ -77,16 +80,18 @@ class Probe:
         A bundled bubblewrap comes with an open descriptor, which the caller owns.
         """
         abi = self.kernel.landlock_abi()
+        kernel = _version(self.kernel.release())
         is_wsl1 = self._is_wsl1()
         # Namespaces do not exist there; nothing is even tried.
         search = _Search() if is_wsl1 else self._search(search_path, working_directory)
         answer = search.answer
         return HostFacts(
             arch=self.kernel.machine(),
-            kernel=_version(self.kernel.release()),
+            kernel=kernel,
             bwrap=search.bwrap,
             can_unshare=answer is not None,
             can_mount_proc=answer is not None and answer.can_mount_proc,
+            can_limit_processes=self.kernel.user() != 0 and kernel >= COUNTING_KERNEL,
             landlock_abi=abi,
             is_wsl1=is_wsl1,
             problems=(*search.problems, *self._kernel_problems(abi, is_wsl1)),
@@ -164,10 +169,7 @@ class Probe:
         # Some versions write it to stderr.
         options = set(_OPTION.findall(told.stdout + told.stderr))
         return BwrapCapabilities(
-            **{
-                known.name: f"--{known.name.replace('_', '-')}" in options
-                for known in fields(BwrapCapabilities)
-            }
+            **{known.name: _option(known.name) in options for known in fields(BwrapCapabilities)}
         )
 
     def _try(self, found: Candidate, key: Key | None, capabilities: BwrapCapabilities) -> _Search:
@@ -231,12 +233,16 @@ def _bubblewrap(found: Candidate, answer: Answer) -> Bubblewrap:
 
 
 def _too_old(found: Candidate, lacking: Iterable[str]) -> Problem:
-    options = " and ".join(f"--{name}" for name in lacking)
+    options = " and ".join(_option(name) for name in lacking)
     return Problem(
         "bubblewrap",
         f"{found.path} is passed over, because it has no {options}",
         f"install {NEEDED_VERSION} or newer, or bundle one: make bwrap",
     )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _close(found: Candidate) -> None:

@@ -6,7 +6,6 @@ a warning: paddock runs without one, and refuses whatever asks for it.
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from paddock.cli.finding import Finding, Level
@@ -14,7 +13,6 @@ from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.sandbox import init, landlock, probe
 from paddock.sandbox.complaint import NAMESPACES
 from paddock.sandbox.kernel import Kernel
-from paddock.sandbox.probe import Probe
 
 PROCESSES_DETAIL: Final = "a limit of processes is refused: the kernel does not count those of root"
 PROCESSES_DETAIL_OLD: Final = "a limit of processes is refused: this kernel counts all of the user's together"
@@ -23,8 +21,7 @@ PROCESSES_DETAIL_OLD: Final = "a limit of processes is refused: this kernel coun
 def examine() -> list[Finding]:
     """Every finding about sandboxes; the last one is the sum of them."""
     # Nothing is recalled: whoever asks may have changed something just now.
-    facts = Probe().host(os.environ.get("PATH", os.defpath), os.getcwd())
-    return findings_of(facts, check_init(Kernel()))
+    return findings_of(probe.host(recalls=False), check_init(Kernel()))
 
 
 def findings_of(facts: HostFacts, init_finding: Finding) -> list[Finding]:

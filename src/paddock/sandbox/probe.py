@@ -197,16 +197,18 @@ class Probe:
         return self.kernel.run([found.command, *arguments], () if found.fd is None else (found.fd,))
 
 
-def host(search_path: str | None = None, working_directory: str | None = None) -> HostFacts:
-    """The facts about this host for one command, remembered in the user's cache directory.
+def host(
+    search_path: str | None = None, working_directory: str | None = None, *, recalls: bool = True
+) -> HostFacts:
+    """The facts about this host, by default for the PATH and the working directory of this process.
 
-    By default for the PATH and the working directory of this process.
+    What was found is kept in the user's cache directory, and recalled unless told otherwise.
     """
     kernel = Kernel()
-    kept = Memory(directory_of(os.environ, kernel.user()))
+    kept = Memory(directory_of(os.environ, kernel.user()) if recalls else None)
     return Probe(kernel, kept).host(
         os.environ.get("PATH", os.defpath) if search_path is None else search_path,
-        os.getcwd() if working_directory is None else working_directory,
+        _current_directory() if working_directory is None else working_directory,
     )
 
 
@@ -215,6 +217,14 @@ def enforcement(facts: HostFacts) -> Enforcement | None:
     if facts.bwrap is None or not facts.can_unshare or facts.arch not in MACHINES:
         return None
     return Enforcement.PARTIAL if landlock.missing_from(facts.landlock_abi) else Enforcement.FULL
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        # It was removed, so nothing can be in it.
+        return "/"
 
 
 def _works(found: Candidate, answer: Answer) -> _Search:

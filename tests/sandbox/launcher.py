@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.cli import confined
+import paddock.cli.confined
 from paddock.cli.main import main
 from paddock.sandbox import init, janitor
 from paddock.transport import runtime_directory
@@ -110,7 +110,7 @@ def _import_all() -> None:
     with redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as home:
         os.environ |= {"HOME": home, runtime_directory.VARIABLE: os.path.join(home, "runtime")}
         assert main(["sandbox", "--explain"]) == 0, "the sandbox does not work here"
-        assert confined
+    assert callable(paddock.cli.confined.run_confined)
 
 
 def _use_copies(directory: Path) -> None:
@@ -133,7 +133,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             _become(request, [stdin.fileno(), out.fileno(), err.fileno()])
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        answer = {"status": code if code >= 0 else 128 - code}
+        answer: dict[str, Any] = {"status": code if code >= 0 else 128 - code}
         for name, file in (("stdout", out), ("stderr", err)):
             file.seek(0)
             answer[name] = file.read().decode(errors="replace")

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,7 +214,7 @@ def _problem(
 ) -> str:
     """The first thing that is not as it should be."""
     stdout, stderr = outcome.stdout.strip(), outcome.stderr
-    checks = {
+    checks: dict[str, Callable[[Any], object]] = {
         "exit": lambda value: outcome.status == value,
         "exit_not": lambda value: outcome.status not in value,
         "stdout": lambda value: stdout == value.strip(),

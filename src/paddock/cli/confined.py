@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from paddock.sandbox.launch import Confined
+    from paddock.sandbox.confined import Confined
 
 PASSED_ON: Final = (
     signal.SIGINT,
@@ -22,6 +22,7 @@ PASSED_ON: Final = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+STATUS_NOT_STARTED: Final = 125
 STATUS_NOT_FOUND: Final = 127
 STATUS_NOT_EXECUTABLE: Final = 126
 
@@ -43,7 +44,13 @@ def run_confined(confined: Confined) -> int:
     confined.started()
     with _passed_on(child, confined):
         status = child.wait()
-    confined.ended(was_killed=status < 0)
+    reports = confined.ended(was_killed=status < 0)
+    if status > 0 and confined.plan is not None and not reports:
+        # The command was never reached; what bubblewrap has written to stderr says why.
+        print(
+            "paddock: bubblewrap could not make the sandbox, and the command was not started", file=sys.stderr
+        )
+        return STATUS_NOT_STARTED
     return status if status >= 0 else 128 - status
 
 

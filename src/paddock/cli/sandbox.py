@@ -68,6 +68,11 @@ def add_parser(verbs: Verbs) -> None:
         help=f"a name, a file or JSON (default {DEFAULT_PROFILE})",
     )
     parser.add_argument("--no-proc", action="store_true", help="leave /proc empty, where none can be mounted")
+    parser.add_argument(
+        "--use-legacy-landlock",
+        action="store_true",
+        help="enforce by Landlock alone, without bubblewrap; only where that can express the profile",
+    )
     parser.add_argument("--explain", action="store_true", help="print what would be enforced; run nothing")
     parser.add_argument(
         "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
@@ -95,7 +100,7 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
     written = read_profile(arguments.profile)
     command = _command(arguments, argv, written)
     has_proc = not arguments.no_proc
-    sandbox = _sandbox(command)
+    sandbox = _sandbox(command, arguments.use_legacy_landlock)
     try:
         if arguments.explain:
             print(_explanation(sandbox, written.profile, command, has_proc), end="")
@@ -118,14 +123,19 @@ def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenPro
     )
 
 
-def _sandbox(command: Command) -> Sandbox:
+def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
     from paddock.sandbox import probe
     from paddock.sandbox.launch import Sandbox
     from paddock.transport import runtime_directory
 
     places = runtime_directory.candidates(os.environ, os.getuid())
     directory = runtime_directory.provide(places, os.getuid())
-    return Sandbox(probe.host(working_directory=command.cwd), directory, private=places)
+    return Sandbox(
+        probe.host(working_directory=command.cwd),
+        directory,
+        private=places,
+        use_legacy_landlock=use_legacy_landlock,
+    )
 
 
 def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc: bool) -> str:

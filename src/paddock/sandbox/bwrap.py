@@ -56,7 +56,7 @@ def options(plan: Plan, capabilities: BwrapCapabilities, files: HostFiles) -> li
             "let deny patterns match fewer files, or deny the directories they are in",
         )
     return [
-        "--as-pid-1",
+        *(["--as-pid-1"] if capabilities.as_pid_1 else []),
         "--new-session",
         "--die-with-parent",
         # Explicitly: for root bubblewrap would make no user namespace.

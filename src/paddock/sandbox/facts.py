@@ -15,6 +15,7 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
 from paddock.sandbox.path import ROOT, clean, join, parent
 
 MINIMAL: Final = (
@@ -69,12 +70,15 @@ class FileFacts:
         if directory.first_missing is not None:
             return PathFact(Kind.MISSING, path, directory.links, directory.first_missing)
         try:
-            mode = os.lstat(path).st_mode
-            target = os.readlink(path) if stat.S_ISLNK(mode) else None
+            status = os.lstat(path)
+            target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError:
             return PathFact(Kind.MISSING, path, directory.links, path)
+        if _is_placeholder(status):
+            # Of another command, and it goes with that: this one has to hold the place, too.
+            return PathFact(Kind.MISSING, path, directory.links, path)
         if target is None:
-            kind = Kind.DIRECTORY if stat.S_ISDIR(mode) else Kind.FILE
+            kind = Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE
             return PathFact(kind, path, directory.links)
         if followed == LINK_LIMIT:
             raise ProfileRefused(path, "is a link in a circle", "remove it")
@@ -88,6 +92,14 @@ class FileFacts:
             elif name not in ("", "."):
                 place = self._child(place, name, followed)
         return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
+
+
+def _is_placeholder(status: os.stat_result) -> bool:
+    # A directory takes over the set-group-ID bit of its parent.
+    mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
+    if stat.S_ISDIR(status.st_mode):
+        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
+    return stat.S_ISREG(status.st_mode) and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
 
 
 def surroundings_of(

@@ -7,6 +7,7 @@ killed (native/janitor.c). What the places are for is not known here.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -65,13 +66,12 @@ class Janitor:
         """Let go of places. They are gone when this returns if nobody else needs them.
 
         With `was_killed` they stay a moment longer, for processes that were killed may
-        not be quite dead.
+        not be quite dead. Without a janitor they stay until the next one needs them.
         """
+        verb = _LINGER if was_killed else _DROP
         if placeholders:
-            with self._lock:
-                self._ask(
-                    _LINGER if was_killed else _DROP, [os.fsencode(place.path) for place in placeholders]
-                )
+            with self._lock, contextlib.suppress(SandboxUnavailable):
+                self._ask(verb, [os.fsencode(place.path) for place in placeholders])
 
     def close(self) -> None:
         """Let the helper clear away what is left, and end. It goes on for a moment by itself."""

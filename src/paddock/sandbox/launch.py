@@ -9,15 +9,13 @@ has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard
 
-import msgspec
-
 from paddock.errors import ProfileRefused, SandboxUnavailable
-from paddock.model.host import Bubblewrap, Enforcement, HostFacts
+from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
     Access,
     DisabledProfile,
@@ -30,20 +28,22 @@ from paddock.model.profile import (
     UnrestrictedFileSystem,
 )
 from paddock.sandbox import bwrap, init, landlock, probe, seccomp
+from paddock.sandbox.access import AccessTable
+from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken
-from paddock.sandbox.plan import Plan, Scene, confine, grants_of
+from paddock.sandbox.path import ROOT
+from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, grants_of
 from paddock.sandbox.unreadable import unreadable_file
 from paddock.sandbox.view import INIT
+
+EnforcedProfile = ManagedProfile | ExternalProfile
 
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
 
-_PID_REPORT_BYTES: Final = 4096
-"""What bubblewrap tells of the sandbox is a JSON object of about 200 bytes, written at once."""
-
-FdWords = Callable[[Sequence[int]], list[str]]
+NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,90 +58,40 @@ class Command:
     """That of the command. It is not passed on here, only asked for TMPDIR."""
 
 
-class Confined:
-    """A command that is ready to be started in its sandbox, once.
-
-    Start `argv(numbers)` so that the descriptors `files` have those numbers there and no
-    others are inherited but the standard ones; then call `started`, and `ended` when it
-    is gone. If it can't be started, call both all the same.
-    """
-
-    def __init__(
-        self,
-        words: FdWords,
-        files: Sequence[int],
-        enforcement: Enforcement,
-        plan: Plan | None = None,
-        janitor: Janitor | None = None,
-        pid_reader: int | None = None,
-    ) -> None:
-        self._words = words
-        self.files = tuple(files)
-        self.enforcement = enforcement
-        self.plan = plan
-        self._janitor = janitor
-        self._pid_reader = pid_reader
-        self._first_pid: int | None = None
-
-    def argv(self, numbers: Sequence[int]) -> list[str]:
-        """The program and its arguments, if `files` have these numbers there."""
-        return self._words(numbers)
-
-    def started(self) -> None:
-        """The program has its descriptors, or never will: close ours."""
-        for file in self.files:
-            os.close(file)
-        self.files = ()
-
-    def first_pid(self) -> int | None:
-        """The first process of the sandbox, which passes signals on to the command; None if there is none.
-
-        Waits until bubblewrap has made it. Call it only while bubblewrap runs, or was not waited for.
-        """
-        if self._pid_reader is not None:
-            told = os.read(self._pid_reader, _PID_REPORT_BYTES)
-            os.close(self._pid_reader)
-            self._pid_reader = None
-            if told:
-                self._first_pid = int(msgspec.json.decode(told)["child-pid"])
-        return self._first_pid
-
-    def ended(self, *, was_killed: bool) -> None:
-        """The program is gone; `was_killed` if a signal ended it."""
-        if self._pid_reader is not None:
-            os.close(self._pid_reader)
-            self._pid_reader = None
-        if self._janitor is not None and self.plan is not None:
-            self._janitor.release(self.plan.placeholders, was_killed=was_killed)
-            self._janitor = None
-
-
 class Sandbox:
     """Prepares commands on one host. May be used from any thread; `close` it in the end.
 
     `directory` is private to the user, for files of the sandbox's own; it and `private`
-    are hidden from every command.
+    are hidden from every command. With `use_legacy_landlock` profiles are enforced by
+    Landlock alone, and refused if it can't express them.
     """
 
-    def __init__(self, host: HostFacts, directory: Path, private: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        host: HostFacts,
+        directory: Path,
+        private: Sequence[Path] = (),
+        *,
+        use_legacy_landlock: bool = False,
+    ) -> None:
         self._host = host
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
+        self._use_legacy_landlock = use_legacy_landlock
         self._janitor = Janitor()
         self._scanner = Scanner()
 
     @property
     def enforcement(self) -> Enforcement:
         """The level that confined commands reach here."""
-        return probe.enforcement(self._host) or Enforcement.NONE
+        level = probe.enforcement(self._host) or Enforcement.NONE
+        return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
     def close(self) -> None:
         """Clear away what commands have left. Those that still run lose the protection of missing paths."""
         self._janitor.close()
 
-    def plan(
-        self, profile: ManagedProfile | ExternalProfile, command: Command, *, has_proc: bool = True
-    ) -> Plan:
+    def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
         surroundings = surroundings_of(command.project_roots, command.environment, self._private)
         patterns = grants_of(profile, surroundings).denied_patterns
@@ -166,16 +116,20 @@ class Sandbox:
         are, SandboxUnavailable when this host can't enforce it.
         """
         if not is_enforced(profile):
-            return Confined(lambda _: list(command.argv), (), Enforcement.NONE)
+            return Confined(lambda _: list(command.argv))
+        if self._use_legacy_landlock:
+            return self._with_landlock_alone(self.plan(profile, command), command.argv)
+        if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
+            return self._with_filter_alone(profile, command.argv)
         bubblewrap = self._bubblewrap()
         plan = self._held_plan(profile, command, has_proc)
         try:
-            return self._confined(bubblewrap, plan, command.argv)
+            return self._with_bubblewrap(bubblewrap, plan, command.argv)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
             raise
 
-    def _held_plan(self, profile: ManagedProfile | ExternalProfile, command: Command, has_proc: bool) -> Plan:
+    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> Plan:
         taken = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
@@ -190,43 +144,81 @@ class Sandbox:
     def _bubblewrap(self) -> Bubblewrap:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
-            problems = host.problems
-            raise SandboxUnavailable(
-                problems[0].detail if problems else "no usable bubblewrap was found",
-                problems[0].remedy if problems else "install bubblewrap",
-            )
+            problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
+            raise SandboxUnavailable(problem.detail, problem.remedy)
         return host.bwrap
 
-    def _confined(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:
+    def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(plan, bubblewrap.capabilities, host_files)
         program = seccomp.program(plan.network, self._host.arch)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
-        said = init.words(
-            limits=plan.limits,
-            ruleset=landlock.second_layer(writable, plan.network, self._host.landlock_abi),
-        )
+        ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first, pid_writer = (str(number) for number in numbers)
+            arguments, filter_, first, pid, report, *rest = numbers
+            said = init.words(limits=plan.limits, ruleset=ruleset, report_fd=report)
             return [
-                bubblewrap.path,
-                *("--args", arguments, "--seccomp", filter_, "--info-fd", pid_writer),
+                f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
+                *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
+                *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
                 *(*said, "--", *command),
             ]
 
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        files = (
+        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
+        report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
+        files = [
             _file_in_memory("options", b"".join(os.fsencode(option) + b"\0" for option in options)),
             _file_in_memory("filter", program),
             os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
-            writer,
+            pid_writer,
+            report_writer,
+        ]
+        if bubblewrap.fd is not None:
+            # Verified as this descriptor; by its name it could be another by now.
+            files.append(os.dup(bubblewrap.fd))
+        return Confined(
+            words,
+            files,
+            self.enforcement,
+            plan=plan,
+            janitor=self._janitor,
+            readers=Readers(pid_reader, report_reader),
         )
-        return Confined(words, files, self.enforcement, plan, self._janitor, reader)
+
+    def _with_landlock_alone(self, plan: Plan, command: Sequence[str]) -> Confined:
+        """Without namespaces: nothing is hidden, only writing is restricted."""
+        ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
+        if isinstance(ruleset, tuple):
+            raise SandboxUnavailable(
+                f"Landlock alone can't enforce the profile: {'; '.join(ruleset)}",
+                "switch use_legacy_landlock off, or use another profile",
+            )
+        return self._with_init_alone(plan.limits, plan.network, command, ruleset)
+
+    def _with_filter_alone(self, profile: EnforcedProfile, command: Sequence[str]) -> Confined:
+        """Without namespaces, where only the network is to be refused."""
+        limits = profile.limits if isinstance(profile, ManagedProfile) else Limits()
+        return self._with_init_alone(limits, profile.network, command, None)
+
+    def _with_init_alone(
+        self,
+        limits: Limits,
+        network: NetworkMode,
+        command: Sequence[str],
+        ruleset: landlock.Ruleset | None,
+    ) -> Confined:
+        filter_ = _file_in_memory("filter", seccomp.program(network, self._host.arch))
+
+        def words(numbers: Sequence[int]) -> list[str]:
+            said = init.words(limits=limits, ruleset=ruleset, filter_fd=numbers[0])
+            return [str(init.PATH), *said, "--", *command]
+
+        return Confined(words, [filter_], Enforcement.PARTIAL)
 
 
-def is_enforced(profile: Profile) -> TypeGuard[ManagedProfile | ExternalProfile]:
+def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
     """Whether the profile leaves anything to enforce."""
     match profile:
         case DisabledProfile():
@@ -237,6 +229,28 @@ def is_enforced(profile: Profile) -> TypeGuard[ManagedProfile | ExternalProfile]
             return network is not NetworkMode.ENABLED
         case _:
             return True
+
+
+def _is_about_network_alone(profile: EnforcedProfile) -> bool:
+    """Whether somebody outside confines files, and a filter is enough to refuse the network."""
+    return isinstance(profile, ExternalProfile) and profile.network is NetworkMode.RESTRICTED
+
+
+def _reach(plan: Plan) -> landlock.Reach:
+    table = AccessTable(plan.rules)
+    return landlock.Reach(
+        is_fully_readable=all(rule.access is not Access.DENY or rule.origin == PRIVATE for rule in plan.rules)
+        and table.access_of(ROOT) is not Access.DENY,
+        is_fully_writable=table.access_of(ROOT) is Access.WRITE,
+        writable=tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE),
+        exceptions=tuple(
+            rule.path
+            for rule in plan.rules
+            if rule.access is not Access.WRITE and table.access_around(rule.path) is Access.WRITE
+        ),
+        network=plan.network,
+        has_process_limit=plan.limits.processes is not None,
+    )
 
 
 def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:

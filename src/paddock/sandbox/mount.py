@@ -84,6 +84,10 @@ class PlaceholderKind(StrEnum):
     DIRECTORY = "directory"
 
 
+PLACEHOLDER_MODES = {PlaceholderKind.DIRECTORY: 0o1700, PlaceholderKind.FILE: 0o1400}
+"""By its mode a placeholder is known for what it is, also after a crash (native/janitor.c)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placeholder:
     """A path that does not exist on the host but must, for as long as the command runs."""

@@ -7,6 +7,7 @@ be done, in which order; how bubblewrap is told is `bwrap`'s business.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import (
@@ -23,6 +24,9 @@ from paddock.sandbox.metadata import protections
 from paddock.sandbox.mount import Mount, Placeholder
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.view import View
+
+PRIVATE: Final = "private to paddock"
+"""The origin of the rules that hide what Paddock itself keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def _resolved_rules(
     grants = grants_of(profile, scene.surroundings)
     written = list(grants.rules)
     written += [Rule(path, Access.DENY, "deny pattern") for path in scene.denied_matches]
-    written += [Rule(path, Access.DENY, "private to paddock") for path in scene.surroundings.private]
+    written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)
     implied_rules, implied_links = _without_links(list(implied), scene.look)

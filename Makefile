@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format reference peer bench native lock clean
+.PHONY: help setup run test check format reference peer bench native bwrap lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,6 +42,9 @@ bench: setup peer ## Run the benchmarks
 
 native: setup ## Recompile native/ if it has changed
 	@$(BIN)/python hatch_build.py
+
+bwrap: ## Build bubblewrap from the distribution's source, to be bundled
+	@scripts/bwrap.sh
 
 lock: setup ## Renew requirements.lock from pyproject.toml
 	@scripts/lock.sh $(ARGS)

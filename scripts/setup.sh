@@ -7,13 +7,14 @@
 # PYTHON chooses the interpreter, CC the compiler.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/packages.sh
+source scripts/packages.sh
 
 readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init})
 readonly log=$venv/setup.log
-apt_updated=no
 
 say() { printf 'setup: %s\n' "$*"; }
 warn() { printf 'setup: warning: %s\n' "$*" >&2; }
@@ -50,26 +51,6 @@ run() {
         cat "$log" >&2
         die "this command failed: $*"
     fi
-}
-
-# True when Debian packages can be installed without asking anybody.
-can_install_packages() {
-    command -v apt-get >/dev/null && { [[ $EUID -eq 0 ]] || sudo -n true 2>/dev/null; }
-}
-
-# apt ARGUMENT...: apt-get as root, never asking, output kept for the log.
-apt() {
-    local as_root=()
-    [[ $EUID -eq 0 ]] || as_root=(sudo -n)
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@"
-}
-
-install_package() {
-    if [[ $apt_updated == no ]]; then
-        apt update || return 1
-        apt_updated=yes
-    fi
-    apt install --no-install-recommends "$1"
 }
 
 is_new_enough() {

@@ -6,16 +6,11 @@ a warning: paddock runs without one, and refuses whatever asks for it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from paddock.cli.finding import Finding, Level
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
-from paddock.sandbox import init, landlock, probe
+from paddock.sandbox import init, landlock, limit, probe
 from paddock.sandbox.complaint import NAMESPACES
 from paddock.sandbox.kernel import Kernel
-
-PROCESSES_DETAIL: Final = "a limit of processes is refused: the kernel does not count those of root"
-PROCESSES_DETAIL_OLD: Final = "a limit of processes is refused: this kernel counts all of the user's together"
 
 
 def examine() -> list[Finding]:
@@ -84,9 +79,7 @@ def _landlock(facts: HostFacts) -> Finding:
 def _limits(facts: HostFacts) -> Finding:
     if facts.can_limit_processes:
         return Finding("limits", Level.OK, "memory, processor time, processes, file size, open files, time")
-    if facts.kernel < probe.COUNTING_KERNEL:
-        return Finding("limits", Level.WARN, PROCESSES_DETAIL_OLD, "use Linux 5.14 or newer")
-    return Finding("limits", Level.WARN, PROCESSES_DETAIL, "run paddock as an ordinary user")
+    return _warning(limit.processes_problem(facts))
 
 
 def _sum(facts: HostFacts, *, has_init: bool) -> Finding:

@@ -164,5 +164,8 @@ def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
         yield f"it protects paths below writable ones ({told})"
     if reach.network is NetworkMode.LOOPBACK:
         yield "a private loopback needs a network namespace"
+    if reach.network is NetworkMode.ENABLED:
+        # Those of paddock itself among them, by which a command would start others without confinement.
+        yield "with the network it could connect to local sockets that only mounts can hide"
     if reach.has_process_limit:
         yield "a limit of processes needs a user namespace"

@@ -17,7 +17,7 @@ from typing import Final
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import Bubblewrap, BwrapCapabilities, Enforcement, HostFacts, Problem
-from paddock.sandbox import candidate, complaint, landlock
+from paddock.sandbox import candidate, complaint, landlock, limit
 from paddock.sandbox.candidate import Candidate
 from paddock.sandbox.kernel import Kernel, Trial
 from paddock.sandbox.memory import Answer, Key, Memory, directory_of
@@ -26,9 +26,6 @@ from paddock.sandbox.syscall_table import MACHINES
 NEEDED_OPTIONS: Final = ("perms", "seccomp", "as_pid_1", "args")
 """Without these a mask can't be made, or what belongs inside can't be handed over. Whatever else is
 missing has another way."""
-
-COUNTING_KERNEL: Final = (5, 14)
-"""Since then RLIMIT_NPROC counts the processes of one user namespace, not all of the user's."""
 
 NEEDED_VERSION: Final = "0.5"
 """The first bubblewrap that has them."""
@@ -91,7 +88,7 @@ class Probe:
             bwrap=search.bwrap,
             can_unshare=answer is not None,
             can_mount_proc=answer is not None and answer.can_mount_proc,
-            can_limit_processes=self.kernel.user() != 0 and kernel >= COUNTING_KERNEL,
+            can_limit_processes=limit.can_count_processes(kernel, self.kernel.user()),
             landlock_abi=abi,
             is_wsl1=is_wsl1,
             problems=(*search.problems, *self._kernel_problems(abi, is_wsl1)),

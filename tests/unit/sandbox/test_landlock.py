@@ -68,6 +68,7 @@ def test_alone_it_enforces_writable_directories_without_exceptions() -> None:
         (replace(READ_ONLY, is_fully_readable=False), 7, "restricts what can be read"),
         (replace(READ_ONLY, exceptions=("/work/.git",)), 7, "below writable ones (/work/.git)"),
         (replace(READ_ONLY, network=NetworkMode.LOOPBACK), 7, "needs a network namespace"),
+        (replace(READ_ONLY, network=NetworkMode.ENABLED), 7, "sockets that only mounts can hide"),
         (replace(READ_ONLY, has_process_limit=True), 7, "needs a user namespace"),
         (READ_ONLY, 2, "can't forbid to truncate"),
     ],

@@ -27,7 +27,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     UnrestrictedFileSystem,
 )
-from paddock.sandbox import bwrap, init, landlock, probe, seccomp
+from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
@@ -117,6 +117,8 @@ class Sandbox:
         """
         if not is_enforced(profile):
             return Confined(lambda _: list(command.argv))
+        if problem := limit.unenforceable(_limits_of(profile), self._host):
+            raise SandboxUnavailable(problem.detail, problem.remedy)
         if self._use_legacy_landlock:
             return self._with_landlock_alone(self.plan(profile, command), command.argv)
         if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
@@ -199,8 +201,7 @@ class Sandbox:
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Sequence[str]) -> Confined:
         """Without namespaces, where only the network is to be refused."""
-        limits = profile.limits if isinstance(profile, ManagedProfile) else Limits()
-        return self._with_init_alone(limits, profile.network, command, None)
+        return self._with_init_alone(_limits_of(profile), profile.network, command, None)
 
     def _with_init_alone(
         self,
@@ -229,6 +230,10 @@ def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
             return network is not NetworkMode.ENABLED
         case _:
             return True
+
+
+def _limits_of(profile: EnforcedProfile) -> Limits:
+    return profile.limits if isinstance(profile, ManagedProfile) else Limits()
 
 
 def _is_about_network_alone(profile: EnforcedProfile) -> bool:

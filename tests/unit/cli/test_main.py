@@ -15,7 +15,7 @@ from paddock.cli.main import build_parser
 from paddock.version import __version__
 from tests.operators import PADDOCK, PATIENCE_S, Desk
 
-VERBS = ("serve", "run", "ps", "attach", "logs", "kill", "doctor", "completion", "version")
+VERBS = ("serve", "run", "sandbox", "ps", "attach", "logs", "kill", "doctor", "completion", "version")
 
 EXPENSIVE = (
     "asyncio",

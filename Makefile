@@ -6,12 +6,12 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format reference peer bench native lock clean
+.PHONY: help setup run test check format reference peer bench native bwrap lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: ## Make .venv with the locked dependencies and the compiled spawner
+setup: ## Make .venv with the locked dependencies and the compiled programs
 	@scripts/setup.sh
 
 run: setup ## Start the server
@@ -43,10 +43,13 @@ bench: setup peer ## Run the benchmarks
 native: setup ## Recompile native/ if it has changed
 	@$(BIN)/python hatch_build.py
 
+bwrap: ## Build bubblewrap from the distribution's source, to be bundled
+	@scripts/bwrap.sh
+
 lock: setup ## Renew requirements.lock from pyproject.toml
 	@scripts/lock.sh $(ARGS)
 
 clean: ## Remove everything that the other targets made
 	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	@rm -f src/paddock/native/paddock-spawner
+	@rm -rf src/paddock/native
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

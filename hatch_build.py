@@ -1,9 +1,9 @@
 """Build hook: compiles native/ into the package.
 
-The result is a plain executable which the package runs as a separate process,
+The results are plain executables which the package runs as separate processes,
 so the wheel depends on the platform but on no Python ABI. The hook promises
-that the executable is there and newer than its sources, or that the build
-fails with one sentence saying why. It knows nothing about what the program does.
+that each is there and newer than its sources, or that the build fails with
+one sentence saying why. It knows nothing about what the programs do.
 
 Run as a script it only compiles; `make native` does this.
 """
@@ -13,13 +13,29 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_SOURCE = Path("native/spawner.c")
-_BINARY = Path("src/paddock/native/paddock-spawner")
+
+@dataclass(frozen=True)
+class Program:
+    """One executable: a source that includes the headers beside it, and flags of its own."""
+
+    source: Path
+    binary: Path
+    flags: tuple[str, ...] = ()
+
+
+PROGRAMS = (
+    Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner")),
+    # Static, because it runs where the C library of the host may not be in sight.
+    Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), ("-static",)),
+    # Static, because it starts faster.
+    Program(Path("native/janitor.c"), Path("src/paddock/native/paddock-janitor"), ("-static",)),
+)
 _COMPILE_FLAGS = (
     "-O2",
     "-std=gnu11",
@@ -34,15 +50,26 @@ _COMPILE_FLAGS = (
 )
 
 
+_STATIC_HINT = (
+    ". It is linked statically: if libc.a is missing, install libc6-dev (Debian) or glibc-static (Fedora), "
+    "or set CC=musl-gcc"
+)
+
+
 class NativeBuildError(Exception):
     """The executable could not be made; an older one, if any, is still in place."""
 
 
-def compile_spawner(root: Path) -> None:
-    """Make the executable under `root` unless it is there and newer than its sources and these flags."""
-    source, binary = root / _SOURCE, root / _BINARY
+def compile_programs(root: Path) -> None:
+    """Make every executable under `root` that is not there or older than its sources and these flags."""
+    for program in PROGRAMS:
+        _compile(root, program)
+
+
+def _compile(root: Path, program: Program) -> None:
+    source, binary = root / program.source, root / program.binary
     if not source.is_file():
-        raise NativeBuildError(f"{_SOURCE} is missing, so paddock-spawner cannot be compiled")
+        raise NativeBuildError(f"{program.source} is missing, so {binary.name} cannot be compiled")
     inputs = [Path(__file__), *source.parent.glob("*.[ch]")]
     newest_input_ns = max(path.stat().st_mtime_ns for path in inputs)
     if binary.is_file() and binary.stat().st_mtime_ns > newest_input_ns:
@@ -53,7 +80,9 @@ def compile_spawner(root: Path) -> None:
     unfinished = binary.with_name(f".{binary.name}.{os.getpid()}")
     compiler = shlex.split(os.environ.get("CC") or "cc")
     try:
-        subprocess.run([*compiler, *_COMPILE_FLAGS, "-o", str(unfinished), str(source)], check=True)
+        subprocess.run(
+            [*compiler, *_COMPILE_FLAGS, *program.flags, "-o", str(unfinished), str(source)], check=True
+        )
         unfinished.replace(binary)
     except FileNotFoundError as error:
         raise NativeBuildError(
@@ -61,14 +90,14 @@ def compile_spawner(root: Path) -> None:
         ) from error
     except subprocess.CalledProcessError as error:
         raise NativeBuildError(
-            f"{shlex.join(compiler)} could not compile {_SOURCE} (exit status {error.returncode}); "
-            "its messages are above"
+            f"{shlex.join(compiler)} could not compile {program.source} (exit status {error.returncode}); "
+            "its messages are above" + (_STATIC_HINT if "-static" in program.flags else "")
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-class SpawnerBuildHook(BuildHookInterface[Any]):
+class NativeBuildHook(BuildHookInterface[Any]):
     """Compiles before a wheel or an editable install is made; a source distribution needs no compiler."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -76,7 +105,7 @@ class SpawnerBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         try:
-            compile_spawner(Path(self.root))
+            compile_programs(Path(self.root))
         except NativeBuildError as error:
             # The frontend prints the traceback of any other exception.
             raise SystemExit(f"error: {error}") from None
@@ -87,6 +116,6 @@ class SpawnerBuildHook(BuildHookInterface[Any]):
 
 if __name__ == "__main__":
     try:
-        compile_spawner(Path(__file__).resolve().parent)
+        compile_programs(Path(__file__).resolve().parent)
     except NativeBuildError as error:
         sys.exit(f"error: {error}")

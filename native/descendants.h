@@ -4,7 +4,7 @@
  * Promises that when `kill_descendants` returns, no process started by this
  * one or by its children is left, whatever sessions, groups and double forks
  * they used. Requires that this process is a child subreaper, has one thread,
- * and reaps nowhere else meanwhile. Included once, by spawner.c.
+ * and reaps nowhere else meanwhile.
  *
  * Privilege: that of the caller. Processes that took another user's identity
  * (sudo) may refuse the signals; they are then waited for.
@@ -37,7 +37,7 @@ static void pid_add(pid_set set, pid_t pid) {
         set[pid / 64] |= UINT64_C(1) << (pid % 64);
 }
 
-static void pid_remove(pid_set set, pid_t pid) {
+static inline void pid_remove(pid_set set, pid_t pid) {
     if (pid > 0 && pid < PID_LIMIT)
         set[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }

@@ -44,6 +44,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "descendants.h"
 #include "wire.h"
 
@@ -154,38 +155,6 @@ struct spawn {
     volatile enum stage stage;
 };
 
-/*
- * Executes the program, looked up in the child's own PATH if it has no slash.
- * Returns only on failure, with the errno to report. There is no fall-back to
- * a shell for a file without "#!": what runs is what was asked for.
- */
-static int exec_program(const struct spawn *spawn) {
-    size_t length = strlen(spawn->program);
-    if (length == 0 || strchr(spawn->program, '/')) {
-        execve(spawn->program, spawn->argv, spawn->envp);
-        return errno;
-    }
-    int error = ENOENT;
-    const char *element = spawn->path;
-    do {
-        size_t width = (size_t)(strchrnul(element, ':') - element);
-        char candidate[PATH_MAX];
-        if (width + length + 2 < sizeof candidate) {
-            /* An empty element is the working directory (environ(7)). */
-            char *end = mempcpy(candidate, width ? element : ".", width ? width : 1);
-            *end++ = '/';
-            memcpy(end, spawn->program, length + 1);
-            execve(candidate, spawn->argv, spawn->envp);
-            if (errno == EACCES)
-                error = EACCES;
-            else if (errno != ENOENT && errno != ENOTDIR)
-                return errno;
-        }
-        element += width;
-    } while (*element++);
-    return error;
-}
-
 static _Noreturn void child_fail(struct spawn *spawn, enum stage stage, int error) {
     spawn->error = error;
     spawn->stage = stage;
@@ -233,7 +202,7 @@ static int child_main(void *argument) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    child_fail(spawn, STAGE_EXEC, exec_program(spawn));
+    child_fail(spawn, STAGE_EXEC, exec_program(spawn->program, spawn->path, spawn->argv, spawn->envp));
 }
 
 /* ---- Spawning ---- */
@@ -261,7 +230,7 @@ static bool spawn_parse(struct spawn *spawn, const struct request *request, char
     for (uint32_t i = 0; i < spawn->head.argc; i++)
         if (!(spawn->argv[i] = (char *)next_string(&cursor, end)))
             return false;
-    spawn->path = "/usr/local/bin:/usr/bin:/bin";
+    spawn->path = DEFAULT_PATH;
     for (uint32_t i = 0; i < spawn->head.envc; i++) {
         if (!(spawn->envp[i] = (char *)next_string(&cursor, end)))
             return false;
@@ -372,10 +341,6 @@ static bool request_serve(struct request *request) {
 
 /* ---- Reaping ---- */
 
-static uint64_t microseconds(struct timeval value) {
-    return (uint64_t)value.tv_sec * 1000000 + (uint64_t)value.tv_usec;
-}
-
 /* Reaps all that ended: reports what was spawned, drops adopted orphans. False when the server is gone. */
 static bool reap(void) {
     int status;
@@ -435,11 +400,7 @@ static int start(void) {
     close(probe);
     if (parent_of(self) != getppid())
         startup_fail("/proc of this pid namespace");
-    /* Children inherit dispositions through exec: all default, whatever the server ignores (Python does
-     * SIGPIPE). Zeros are SIG_DFL; raw, because the C library keeps 32 and 33 to itself. */
-    const unsigned long defaults[8] = {0};
-    for (int signo = 1; signo <= 64; signo++)
-        syscall(SYS_rt_sigaction, signo, defaults, NULL, (size_t)8);
+    default_signals();
     /* Blocked and not ignored, so that children have one mask to reset instead of 64 dispositions. */
     sigset_t all, child;
     sigfillset(&all);

@@ -2,18 +2,19 @@
 # Makes .venv ready to run, test and check Paddock; does nothing when it already is.
 #
 # It needs Python 3.11 or newer and a C compiler. Missing Debian packages
-# (python3-venv, bubblewrap) are installed only when the caller is root or has
+# (python3-venv, bubblewrap, libseccomp2) are installed only when the caller is root or has
 # sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/packages.sh
+source scripts/packages.sh
 
 readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
-readonly spawner=src/paddock/native/paddock-spawner
+readonly programs=(src/paddock/native/paddock-{spawner,init})
 readonly log=$venv/setup.log
-apt_updated=no
 
 say() { printf 'setup: %s\n' "$*"; }
 warn() { printf 'setup: warning: %s\n' "$*" >&2; }
@@ -34,9 +35,12 @@ is_ready() {
         [[ -z $(find requirements.lock pyproject.toml hatch_build.py scripts/setup.sh -newer "$stamp" -print -quit) ]]
 }
 
-# True when the executable is there and newer than every source of it.
+# True when the executables are there and newer than every source of them.
 is_compiled() {
-    [[ -x $spawner && -z $(find hatch_build.py native/*.[ch] -newer "$spawner" -print -quit) ]]
+    local program
+    for program in "${programs[@]}"; do
+        [[ -x $program && -z $(find hatch_build.py native/*.[ch] -newer "$program" -print -quit) ]] || return
+    done
 }
 
 # run LABEL COMMAND...: one line of progress, and the command's output only if it fails.
@@ -47,26 +51,6 @@ run() {
         cat "$log" >&2
         die "this command failed: $*"
     fi
-}
-
-# True when Debian packages can be installed without asking anybody.
-can_install_packages() {
-    command -v apt-get >/dev/null && { [[ $EUID -eq 0 ]] || sudo -n true 2>/dev/null; }
-}
-
-# apt ARGUMENT...: apt-get as root, never asking, output kept for the log.
-apt() {
-    local as_root=()
-    [[ $EUID -eq 0 ]] || as_root=(sudo -n)
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@"
-}
-
-install_package() {
-    if [[ $apt_updated == no ]]; then
-        apt update || return 1
-        apt_updated=yes
-    fi
-    apt install --no-install-recommends "$1"
 }
 
 is_new_enough() {
@@ -104,16 +88,20 @@ make_venv() {
     printf '%s\n' "$PWD" >"$origin"
 }
 
-install_bubblewrap() {
-    command -v bwrap >/dev/null && return
+# install_optional PACKAGE CONSEQUENCE: a Debian package without which only a part is missing.
+install_optional() {
     if ! can_install_packages; then
-        warn "bubblewrap is missing, so sandboxes will not be available; run: apt-get install bubblewrap"
+        warn "$1 is missing, so $2; run: apt-get install $1"
         return
     fi
-    say "installing bubblewrap"
-    if ! install_package bubblewrap >"$log" 2>&1; then
-        warn "bubblewrap could not be installed, so sandboxes will not be available; see $log"
+    say "installing $1"
+    if ! install_package "$1" >"$log" 2>&1; then
+        warn "$1 could not be installed, so $2; see $log"
     fi
+}
+
+has_libseccomp() {
+    "$venv/bin/python" -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")' 2>/dev/null
 }
 
 compile_native() {
@@ -147,7 +135,8 @@ main() {
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
-    install_bubblewrap
+    command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
+    has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"
     mv "$stamp.new" "$stamp"
     say "done"
 }

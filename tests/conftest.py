@@ -1,4 +1,4 @@
-"""What every test has: a runtime directory that no server of the user who runs the tests is in."""
+"""What every test has: directories for sockets and caches that the user who runs the tests does not use."""
 
 from __future__ import annotations
 
@@ -16,4 +16,5 @@ def own_runtime_directory() -> Iterator[str]:
     # Short: a socket's path has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp") as directory:
         os.environ[VARIABLE] = directory
+        os.environ["XDG_CACHE_HOME"] = os.path.join(directory, "cache")
         yield directory

@@ -21,6 +21,11 @@ class ServerProcess:
         self.pid = process.pid
         self.url = process.stdout.readline().strip()
 
+    def next_line(self) -> str:
+        """The next line that it writes to standard error."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline()
+
     def stop(self) -> str:
         """End the server and give what it wrote to standard error."""
         self._process.terminate()

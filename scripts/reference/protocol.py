@@ -16,6 +16,7 @@ from msgspec import NODEFAULT
 from paddock import errors
 from paddock.config import Settings
 from paddock.model import terminal
+from paddock.model.profile import Grant
 from paddock.process import output_log
 from paddock.protocol import codes, structure
 from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS, Lane, Method
@@ -203,7 +204,7 @@ def _on_the_wire(text: str, info: inspect.StructType) -> str:
 def _fields(kind: type) -> str:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    is_request = issubclass(kind, structure.Params | structure.Grant)
+    is_request = issubclass(kind, structure.Params | Grant)
     rows = [_tag_row(info)] if info.tag_field else []
     rows += [_row(info, field) for field in info.fields]
     return table(("field", "type", "required" if is_request else "present", "meaning"), rows)
@@ -228,7 +229,7 @@ def _row(info: inspect.StructType, field: inspect.Field) -> tuple[str, ...]:
 def _presence(info: inspect.StructType, field: inspect.Field) -> str:
     if field.required:
         return "yes"
-    if not issubclass(info.cls, structure.Params | structure.Grant):
+    if not issubclass(info.cls, structure.Params | Grant):
         return "to clients that asked for extensions"
     is_unset = field.default is NODEFAULT and field.default_factory is NODEFAULT
     if is_unset and field.name not in getattr(info.cls, "EXTENSIONS", ()):
@@ -246,7 +247,7 @@ def _meaning(kind: type, field: inspect.Field) -> str:
     if field.name == "session_id" and issubclass(kind, structure.Params):
         return OPERATORS_SESSION
     common = COMMON.get(field.name)
-    if common is None and not issubclass(kind, structure.Grant):
+    if common is None and not issubclass(kind, Grant):
         raise ValueError(f"{kind.__name__}.{field.name} has no meaning; put a string below it in the source")
     return common or ""
 

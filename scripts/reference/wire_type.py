@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec.inspect as inspect
+from msgspec import to_builtins
 
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
@@ -78,4 +79,4 @@ def literal(name: str, value: Any) -> str:
         return code(json.dumps(value))
     if isinstance(value, int | float):
         return number(name, value)
-    return code(json.dumps(list(value)))
+    return code(json.dumps(to_builtins(value)))

@@ -16,18 +16,21 @@
     │   │   ├── NotATerminal
     │   │   ├── ExecForbidden
     │   │   ├── SandboxRequired
+    │   │   ├── ProfileRefused      a profile that can't be enforced on the files as they are
     │   │   ├── UnknownSession
     │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
     │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
+    │   │   └── InvalidProfile      a sandbox profile that can't be read or means nothing
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
     │       ├── FetchFailed         an HTTP request that was made for a client did not get its answer
     │       ├── AuditUnwritable     a start can't be recorded, and so was not carried out
     │       ├── SpawnError          the program could not be started
-    │       └── SpawnerLost         the helper that starts programs is gone
+    │       ├── SpawnerLost         the helper that starts programs is gone
+    │       └── SandboxUnavailable  the host lacks a mechanism that the profile needs
     ├── CommandError                a command that a client ran, not the request for it
     │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
     │   ├── RunTimeout              it took longer than the caller allowed, and was killed
@@ -209,6 +212,19 @@ class SandboxRequired(InvalidRequest):
         return f"{self.subject} is refused: this server requires a sandbox (require_sandbox); {way_out}"
 
 
+class ProfileRefused(InvalidRequest):
+    """The profile is understood, but can't be enforced on the files as they are. Nothing was started."""
+
+    def __init__(self, place: str, problem: str, remedy: str) -> None:
+        super().__init__(place, problem, remedy)
+        self.place = place
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"can't confine the command: {self.place} {self.problem}; {self.remedy}"
+
+
 class UnknownSession(InvalidRequest):
     """The session never existed here or has expired."""
 
@@ -252,6 +268,18 @@ class CapabilityMissing(MethodNotFound):
 
 class InvalidParams(RequestError):
     """The parameters do not fit the method."""
+
+
+class InvalidProfile(InvalidParams):
+    """A sandbox profile can't be read, or does not mean anything. Nothing was started."""
+
+    def __init__(self, origin: str, problem: str) -> None:
+        super().__init__(origin, problem)
+        self.origin = origin
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"profile {self.origin}: {self.problem}"
 
 
 class NotFound(RequestError):
@@ -315,6 +343,18 @@ class SpawnError(OperationFailed):
 
 class SpawnerLost(OperationFailed):
     """The helper that starts programs is missing or has gone. Nothing can be started."""
+
+
+class SandboxUnavailable(OperationFailed):
+    """The host lacks a mechanism that the profile needs. Nothing was started."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"can't confine the command: {self.problem}; {self.remedy}"
 
 
 class CommandError(PaddockError):

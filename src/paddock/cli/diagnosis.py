@@ -2,6 +2,7 @@
 
 Each check tries the thing itself where that is harmless, rather than to reason from
 version numbers. None of them raises: what can't be found out is a finding too.
+Sandboxes have a module of their own.
 """
 
 from __future__ import annotations
@@ -12,17 +13,14 @@ import errno
 import os
 import platform
 import resource
-import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from paddock.cli.finding import Finding, Level
 from paddock.cli.survey import survey
 from paddock.errors import ListenError, PaddockError
 from paddock.process.group import PIDFD_SIGNAL_PROCESS_GROUP
@@ -40,24 +38,6 @@ PR_GET_CHILD_SUBREAPER: Final = 37
 """prctl(2), Linux 3.4."""
 
 
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing, how it is, and the way out if it is not as it should be."""
-
-    name: str
-    level: Level
-    detail: str
-    remedy: str | None = None
-
-
 def examine() -> list[Finding]:
     """Every finding, in the order in which things depend on each other."""
     checks: tuple[Callable[[], Finding], ...] = (
@@ -70,8 +50,6 @@ def examine() -> list[Finding]:
         check_spawner,
         check_uvloop,
         check_descriptors,
-        check_bubblewrap,
-        check_user_namespaces,
         check_runtime_directory,
         check_servers,
     )
@@ -181,7 +159,7 @@ def check_uvloop() -> Finding:
     return Finding("uvloop", Level.OK, metadata.version("uvloop"))
 
 
-# --- limits and programs ----------------------------------------------------
+# --- limits -----------------------------------------------------------------
 
 
 def check_descriptors() -> Finding:
@@ -194,91 +172,6 @@ def check_descriptors() -> Finding:
         remedy = f"raise the hard limit of open files to {COMFORTABLE_DESCRIPTORS} or more (limits.conf(5))"
         return Finding("descriptors", Level.WARN, detail, remedy)
     return Finding("descriptors", Level.OK, detail)
-
-
-def check_bubblewrap() -> Finding:
-    """The program that sandboxes will be made with."""
-    path = shutil.which("bwrap")
-    if path is None:
-        return Finding(
-            "bubblewrap",
-            Level.WARN,
-            "not found; this version confines nothing, later ones need it",
-            "install it: apt install bubblewrap",
-        )
-    try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return Finding("bubblewrap", Level.WARN, f"{path}: {error}", "install it again")
-    return Finding("bubblewrap", Level.OK, f"{done.stdout.strip()} ({path})")
-
-
-_NAMESPACE_PROBE: Final = """\
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-def must(result):
-    if result:
-        sys.exit(ctypes.get_errno())
-uid, gid = os.geteuid(), os.getegid()
-try:
-    must(libc.unshare(0x10000000))
-    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
-    must(libc.unshare(0x00020000))
-except OSError as error:
-    sys.exit(error.errno)
-"""
-"""A user namespace, a user in it, and something that only its root may do: on hosts where AppArmor
-restricts them the first step works and what follows does not."""
-
-
-def check_user_namespaces() -> Finding:
-    """Whether an ordinary user may make the namespaces of a sandbox."""
-    name = "user namespaces"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE],
-            capture_output=True,
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return Finding(name, Level.WARN, f"can't be tried: {error}", "see the message")
-    if done.returncode == 0:
-        return Finding(name, Level.OK, "can be made")
-    reason = os.strerror(done.returncode) if done.returncode > 0 else f"signal {-done.returncode}"
-    detail, remedy = _explain_namespaces(Path("/proc/sys"))
-    return Finding(name, Level.WARN, f"can't be made: {reason.lower()}; {detail}", remedy)
-
-
-def _explain_namespaces(settings: Path) -> tuple[str, str]:
-    """Which of the kernel's settings forbids them, and how to change it."""
-    if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return (
-            "AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns = 1)",
-            "allow userns in a profile of bwrap, or: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        )
-    if _setting(settings / "kernel/unprivileged_userns_clone") == "0":
-        return (
-            "they are switched off (kernel.unprivileged_userns_clone = 0)",
-            "sysctl kernel.unprivileged_userns_clone=1",
-        )
-    if _setting(settings / "user/max_user_namespaces") == "0":
-        return (
-            "none are allowed (user.max_user_namespaces = 0)",
-            "sysctl user.max_user_namespaces=10000",
-        )
-    return "the kernel's settings allow them", "in a container, allow unshare(2) and the uid_map of its user"
-
-
-def _setting(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 # --- servers ----------------------------------------------------------------

@@ -1,6 +1,6 @@
 """`paddock doctor`: whether this host has what paddock needs.
 
-Declares the verb and renders the findings; `diagnosis` makes them.
+Declares the verb and renders the findings; `diagnosis` and `sandbox_diagnosis` make them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from paddock.cli.options import Verbs, add_verb
 
 if TYPE_CHECKING:
-    from paddock.cli.diagnosis import Finding
+    from paddock.cli.finding import Finding
 
 DESCRIPTION = """\
 Look at this host: Python, the kernel's features, the programs and limits that paddock
-uses, and the servers that run. Whatever is not as it should be comes with a way out.
+uses, the servers that run, and how well commands can be confined. Whatever is not as it
+should be comes with a way out.
 """
 
 EXAMPLES = """\
@@ -26,7 +27,7 @@ examples:
 
 levels:
   ok    as it should be
-  warn  works, but less well, or will be needed later
+  warn  works, but less well, or without sandboxes
   fail  paddock does not work here
 
 exit status:
@@ -44,9 +45,10 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
-    from paddock.cli.diagnosis import Level, examine
+    from paddock.cli import diagnosis, sandbox_diagnosis
+    from paddock.cli.finding import Level
 
-    findings = examine()
+    findings = [*diagnosis.examine(), *sandbox_diagnosis.examine()]
     has_failed = any(finding.level is Level.FAIL for finding in findings)
     if arguments.json:
         print(_json(findings, is_healthy=not has_failed))
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(findings: list[Finding]) -> None:
-    from paddock.cli.diagnosis import Level
+    from paddock.cli.finding import Level
     from paddock.cli.rendering import Colour, Palette
     from paddock.journal import printable
 

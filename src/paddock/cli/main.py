@@ -25,6 +25,7 @@ examples:
   paddock run -- make test                      run a command through a private server
   paddock run --url ws://127.0.0.1:4100 -- ls   run it on a server that is there already
   paddock run --detach --tty -- bash            leave it running on your server
+  paddock sandbox -- make test                  run it with the files and network of a profile
   paddock ps                                    what runs on your servers
   paddock attach 3f2a                           go there
   paddock cp -r src ws://127.0.0.1:4100:/work   copy files to a server's host
@@ -130,6 +131,7 @@ def build_parser() -> argparse.ArgumentParser:
         ps,
         rules,
         run,
+        sandbox,
         serve,
         version,
     )
@@ -142,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, ps, attach, logs, kill, cp, ls, cat, rules, audit, doctor, completion, version):
+    for verb in (serve, run, sandbox, ps, attach, logs, kill, cp, ls, cat, rules, audit, doctor, completion, version):
         verb.add_parser(verbs)
     return parser
 

@@ -13,7 +13,7 @@ from errno import EACCES, ENOENT, ENOEXEC, EPERM
 from typing import TYPE_CHECKING
 
 from paddock.cli.options import seconds
-from paddock.errors import OperationFailed, PaddockError, SpawnError
+from paddock.errors import InvalidProfile, OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ examples:
   paddock run --url ws://127.0.0.1:4100 -- uname    on a server
   paddock run --url wss://build.example:4100 --token-file ~/.paddock-token -- make
   tar c . | paddock run --url unix:///run/paddock.sock -- tar x -C /tmp/copy
+  paddock run --profile :workspace -- make test     with the files and network of a profile
   paddock run --env LANG=C --cwd /tmp -- bash       interactively
   id=$(paddock run --detach -- make all); paddock logs --follow $id
   paddock run --detach --tty -- bash                a shell to come back to, with paddock attach
@@ -100,6 +101,11 @@ def add_parser(verbs: Verbs) -> None:
         "--cwd", metavar="DIR", help="where to run it (default: here; with --url, the server's directory)"
     )
     parser.add_argument(
+        "--profile",
+        metavar="PROFILE",
+        help="confine it: a name such as :workspace, a file or JSON, as of `paddock sandbox`",
+    )
+    parser.add_argument(
         "--env",
         metavar="NAME=VALUE",
         type=_variable,
@@ -129,6 +135,12 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.usage_error("give a command to run after --")
     if arguments.url is None and (arguments.token_file or arguments.tls_ca):
         arguments.usage_error("--token-file and --tls-ca go with --url")
+    if arguments.profile is not None:
+        if arguments.url is not None or arguments.server is not None or arguments.detach:
+            arguments.usage_error(
+                "--profile goes with a private server, not with --url, --server or --detach"
+            )
+        command = _confined(arguments, command)
     try:
         cwd = _directory(arguments)
         if arguments.detach:
@@ -136,6 +148,21 @@ def run(arguments: argparse.Namespace) -> int:
         return asyncio.run(_run(arguments, command, cwd))
     except PaddockError as error:
         return _fail(str(error))
+
+
+def _confined(arguments: argparse.Namespace, command: list[str]) -> list[str]:
+    """The command in a sandbox whose project root is where it runs."""
+    from paddock.sandbox.profile_source import read_profile
+
+    try:
+        read_profile(arguments.profile)
+    except InvalidProfile as error:
+        arguments.usage_error(str(error))
+    profile: str = arguments.profile
+    if not profile.lstrip().startswith(("{", ":")):
+        # A file, found from here and not from where the command runs.
+        profile = os.path.abspath(profile)
+    return [sys.executable, "-m", "paddock", "sandbox", "--profile", profile, "--", *command]
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:

@@ -176,6 +176,7 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
     import signal
 
     from paddock.server.app import serve
+    from paddock.server.enforcement import report_enforcement
     from paddock.transport.handshake import ignore_hang_ups
 
     stop = asyncio.Event()
@@ -191,9 +192,11 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
             _announce(server.url)
             if has_hint:
                 _hint(server)
+        # Clients need not wait for it.
+        report = asyncio.create_task(report_enforcement())
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
+        for wait in (*waits, report):
             wait.cancel()
     if server.failure is not None:
         raise PaddockError(server.failure)

@@ -2,7 +2,8 @@
 
 The outer object is an ordinary request part (camelCase, unknown fields
 ignored). What stands inside `permissions` grants access (snake_case, unknown
-fields refused). These are shapes only; what they mean is decided elsewhere.
+fields refused); it differs from `model.profile` in that a path may be a `file:`
+URI. These are shapes only; what they mean is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -11,77 +12,27 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from paddock.protocol.path import HostPath
-from paddock.protocol.structure import Grant, Params
-
-Access = Literal["read", "write", "deny", "none"]
-Network = Literal["restricted", "enabled"]
-WindowsSandboxLevel = Literal["disabled", "restricted-token", "elevated", "mxc"]
-
-
-class RootPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="root"):
-    """The whole file system."""
-
-
-class MinimalPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="minimal"):
-    """What programs need to start."""
-
-
-class ProjectRoots(Grant, frozen=True, kw_only=True, tag_field="kind", tag="project_roots"):
-    """The workspace roots of the request."""
-
-    subpath: str | None = None
-    """What is meant below each root; the roots themselves by default."""
-
-
-class CurrentWorkingDirectory(
-    Grant, frozen=True, kw_only=True, tag_field="kind", tag="current_working_directory"
-):
-    """An older name of `project_roots`."""
-
-    subpath: str | None = None
-    """What is meant below it."""
-
-
-class TemporaryDirectory(Grant, frozen=True, kw_only=True, tag_field="kind", tag="tmpdir"):
-    """The directory that TMPDIR names."""
-
-
-class SlashTmp(Grant, frozen=True, kw_only=True, tag_field="kind", tag="slash_tmp"):
-    """`/tmp`."""
-
-
-class UnknownSpecialPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="unknown"):
-    """A special path that the sender itself did not know."""
-
-
-SpecialPath = (
-    RootPath
-    | MinimalPath
-    | ProjectRoots
-    | CurrentWorkingDirectory
-    | TemporaryDirectory
-    | SlashTmp
-    | UnknownSpecialPath
+from paddock.model.profile import (
+    Access,
+    DisabledProfile,
+    ExternalProfile,
+    GlobPath,
+    Grant,
+    Limits,
+    NamedPath,
+    NetworkMode,
+    UnrestrictedFileSystem,
 )
+from paddock.protocol.path import HostPath
+from paddock.protocol.structure import Params
+
+WindowsSandboxLevel = Literal["disabled", "restricted-token", "elevated", "mxc"]
 
 
 class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
     """One path and what is below it."""
 
     path: HostPath
-
-
-class GlobPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="glob_pattern"):
-    """Every path that a pattern matches."""
-
-    pattern: str
-
-
-class NamedPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="special"):
-    """A path that depends on the host or on the request."""
-
-    value: SpecialPath
 
 
 class AccessEntry(Grant, frozen=True, kw_only=True):
@@ -101,25 +52,13 @@ class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", t
     """How deep patterns are searched for."""
 
 
-class UnrestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="unrestricted"):
-    """Everything that the server's user may do."""
-
-
 class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="managed"):
     """The executor enforces this profile."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem
-    network: Network
-
-
-class DisabledProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="disabled"):
-    """No sandbox is asked for."""
-
-
-class ExternalProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="external"):
-    """Somebody outside confines the executor already."""
-
-    network: Network
+    network: NetworkMode
+    limits: Limits = Limits()
+    """How much it may use."""
 
 
 PermissionProfile = ManagedProfile | DisabledProfile | ExternalProfile

@@ -2,7 +2,7 @@
 
 Python names are snake_case and wire names camelCase; the mapping is declared
 here, once. Requests ignore fields they do not know, because peers differ in
-version; a type that grants access derives from `Grant`, which refuses them.
+version; a type that grants access derives from `model.profile.Grant`, which refuses them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,6 @@ class Result(Struct, frozen=True, kw_only=True, rename="camel"):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset()
     """Fields that only clients get which asked for extensions."""
-
-
-class Grant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that grants access. A field that is not understood is refused, never ignored."""
 
 
 class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ from tests.operators import PADDOCK, PATIENCE_S, Desk
 VERBS = (
     "serve",
     "run",
+    "sandbox",
     "ps",
     "attach",
     "logs",

@@ -1,0 +1,68 @@
+/*
+ * What every program here does for a child that it starts and reaps.
+ *
+ * Privilege: that of the caller. What runs between fork and exec makes system
+ * calls only, so that it is safe in memory shared with the parent.
+ */
+#ifndef PADDOCK_CHILD_H
+#define PADDOCK_CHILD_H
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/*
+ * Executes the program, looked up in `path` if it has no slash. Returns only on
+ * failure, with the errno to report. There is no fall-back to a shell for a
+ * file without "#!": what runs is what was asked for.
+ */
+static int exec_program(const char *program, const char *path, char **argv, char **envp) {
+    size_t length = strlen(program);
+    if (length == 0 || strchr(program, '/')) {
+        execve(program, argv, envp);
+        return errno;
+    }
+    int error = ENOENT;
+    const char *element = path;
+    do {
+        size_t width = (size_t)(strchrnul(element, ':') - element);
+        char candidate[PATH_MAX];
+        if (width + length + 2 < sizeof candidate) {
+            /* An empty element is the working directory (environ(7)). */
+            char *end = mempcpy(candidate, width ? element : ".", width ? width : 1);
+            *end++ = '/';
+            memcpy(end, program, length + 1);
+            execve(candidate, argv, envp);
+            if (errno == EACCES) {
+                /* A directory that can't be searched does not have it, as far as this user can tell. */
+                if (faccessat(AT_FDCWD, candidate, F_OK, AT_EACCESS) == 0)
+                    error = EACCES;
+            } else if (errno != ENOENT && errno != ENOTDIR)
+                return errno;
+        }
+        element += width;
+    } while (*element++);
+    return error;
+}
+
+/* Children inherit dispositions through exec: all default, whatever our own parent ignored (Python does
+ * SIGPIPE). Zeros are SIG_DFL; raw, because the C library keeps 32 and 33 to itself. */
+static void default_signals(void) {
+    const unsigned long defaults[8] = {0};
+    for (int signo = 1; signo <= 64; signo++)
+        syscall(SYS_rt_sigaction, signo, defaults, NULL, (size_t)8);
+}
+
+static uint64_t microseconds(struct timeval value) {
+    return (uint64_t)value.tv_sec * 1000000 + (uint64_t)value.tv_usec;
+}
+
+#endif

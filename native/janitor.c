@@ -1,0 +1,284 @@
+/*
+ * paddock-janitor: keeps the places that sandboxes need to exist, and clears them away.
+ *
+ * To keep a command from making, say, a .git of its own, something must be mounted
+ * on .git, and only what exists can be mounted on. The janitor makes such a place
+ * on the host, holds it while a sandbox needs it, and removes it after the last one.
+ * It is a process of its own so that it outlives a launcher that was killed.
+ *
+ * A place is an empty file or directory with a mode that nothing else has, so that it
+ * is known for what it is even after a crash. A directory holds a note for whoever
+ * finds it. Whoever needs a place has a shared flock(2) on it; whoever wants to remove
+ * it must get the exclusive one. Thus janitors of different launchers agree without
+ * knowing each other, and the kernel forgets the locks of the dead: a place that was
+ * left behind is taken over by the next that needs it.
+ *
+ * The launcher sends packets over a SOCK_SEQPACKET socket: a verb, then items. Each is
+ * answered by a packet of one byte for each item: 0, or an errno.
+ *     'h'  hold: items are 'd' or 'f', path, NUL. EEXIST: something else is there.
+ *     'd'  drop: items are path, NUL. The sandbox has ended.
+ *     'l'  linger: as drop, but the sandbox was killed, and may not be quite dead.
+ * When the launcher has closed its end, all places linger and the janitor ends.
+ *
+ * Privilege: that of the launcher, whose paths it trusts. It removes nothing that is
+ * not a place of its own making, and no directory that somebody has put something in.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int launcher = 0; /* the socket */
+
+/* The sticky bit on a private directory, or on a file that nobody writes, means nothing to anybody else. */
+enum { DIRECTORY_MODE = S_ISVTX | 0700, FILE_MODE = S_ISVTX | 0400, ORDINARY_MODE = 0755 };
+
+/* Between the SIGKILL of a sandbox and the last instruction of its processes; a second is an age for that. */
+enum { LINGER_MS = 1000 };
+
+/* The launcher never sends more: 15 paths of the longest kind, or some hundred usual ones. */
+enum { PACKET_BYTES = 64 << 10 };
+
+/* Races that can be lost to other janitors in a row before something else must be wrong. */
+enum { ATTEMPTS = 100 };
+
+#define NOTE "PADDOCK"
+static const char note[] =
+    "Paddock keeps this place while a sandboxed command runs, so that the command can't make one.\n"
+    "It goes away with the command.\n";
+
+struct place {
+    struct place *next;
+    int fd;            /* open on the place, with the lock on it */
+    unsigned users;    /* sandboxes of this launcher */
+    unsigned lingering; /* of these, those that were killed */
+    int64_t until_ms;  /* when the last of the lingering is dead */
+    bool is_directory;
+    char path[];
+};
+static struct place *places;
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- What a place is ---- */
+
+static bool is_at(int fd, const char *path) {
+    struct stat held, found;
+    return fstat(fd, &held) == 0 && lstat(path, &found) == 0 && held.st_dev == found.st_dev &&
+           held.st_ino == found.st_ino;
+}
+
+static bool is_place(int fd, bool is_directory) {
+    struct stat found;
+    if (fstat(fd, &found) != 0 || found.st_uid != geteuid())
+        return false;
+    /* A directory takes over the set-group-ID bit of its parent. */
+    mode_t mode = found.st_mode & (S_IFMT | (07777 & ~S_ISGID));
+    return is_directory ? mode == (S_IFDIR | DIRECTORY_MODE)
+                        : mode == (S_IFREG | FILE_MODE) && found.st_size == 0;
+}
+
+static bool make(const char *path, bool is_directory) {
+    if (is_directory)
+        return mkdir(path, DIRECTORY_MODE) == 0;
+    int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static void leave_note(int directory) {
+    int fd = openat(directory, NOTE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    if (fd < 0)
+        return;
+    if (write(fd, note, sizeof note - 1) < 0) {
+        /* A full disk: then it is an empty note. */
+    }
+    close(fd);
+}
+
+/* ---- Holding and clearing away ---- */
+
+static struct place *find(const char *path) {
+    struct place *place = places;
+    while (place && strcmp(place->path, path) != 0)
+        place = place->next;
+    return place;
+}
+
+/* Opens a place with a shared lock, makes it if nothing is there. Returns -1 with errno. */
+static int acquire(const char *path, bool is_directory) {
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        bool is_made = make(path, is_directory);
+        if (!is_made && errno != EEXIST)
+            return -1;
+        int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+            continue;
+        /* Whoever has the exclusive lock is about to remove it, and has it for an instant. */
+        if (fd < 0 || flock(fd, LOCK_SH) != 0) {
+            if (fd >= 0)
+                close(fd);
+            errno = EEXIST;
+            return -1;
+        }
+        if (!is_at(fd, path)) {
+            close(fd);
+            continue;
+        }
+        if (!is_place(fd, is_directory)) {
+            close(fd);
+            errno = EEXIST;
+            return -1;
+        }
+        if (is_directory)
+            leave_note(fd);
+        return fd;
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+static int hold(const char *path, bool is_directory) {
+    struct place *place = find(path);
+    if (place && is_at(place->fd, path)) {
+        place->users++;
+        return 0;
+    }
+    if (place)
+        return EEXIST; /* Its owner has put something else there, while others still need it. */
+    int fd = acquire(path, is_directory);
+    if (fd < 0)
+        return errno;
+    place = malloc(sizeof *place + strlen(path) + 1);
+    if (!place) {
+        close(fd);
+        return ENOMEM;
+    }
+    *place = (struct place){.next = places, .fd = fd, .users = 1, .is_directory = is_directory};
+    strcpy(place->path, path);
+    places = place;
+    return 0;
+}
+
+/* Removes a place that nobody else holds and closes it. */
+static void clear_away(struct place *place) {
+    if (flock(place->fd, LOCK_EX | LOCK_NB) == 0 && is_at(place->fd, place->path) &&
+        is_place(place->fd, place->is_directory)) {
+        if (!place->is_directory) {
+            unlink(place->path);
+        } else {
+            unlinkat(place->fd, NOTE, 0);
+            /* Somebody on the host has begun to use it: then it is theirs. */
+            if (rmdir(place->path) != 0)
+                fchmod(place->fd, ORDINARY_MODE);
+        }
+    }
+    close(place->fd);
+}
+
+static void forget_unused(void) {
+    for (struct place **link = &places; *link;) {
+        struct place *place = *link;
+        if (place->users > 0) {
+            link = &place->next;
+            continue;
+        }
+        *link = place->next;
+        clear_away(place);
+        free(place);
+    }
+}
+
+static int drop(const char *path) {
+    struct place *place = find(path);
+    if (!place || place->users == place->lingering)
+        return ENOENT;
+    place->users--;
+    return 0;
+}
+
+static int linger(const char *path) {
+    struct place *place = find(path);
+    if (!place || place->users == place->lingering)
+        return ENOENT;
+    place->lingering++;
+    place->until_ms = now_ms() + LINGER_MS;
+    return 0;
+}
+
+/* Drops those whose time is over. Returns how long to wait for the next, -1 for ever. */
+static int drop_dead(void) {
+    int64_t now = now_ms(), next = -1;
+    for (struct place *place = places; place; place = place->next) {
+        if (place->lingering == 0)
+            continue;
+        if (place->until_ms <= now) {
+            place->users -= place->lingering;
+            place->lingering = 0;
+        } else if (next < 0 || place->until_ms - now < next) {
+            next = place->until_ms - now;
+        }
+    }
+    forget_unused();
+    return (int)next;
+}
+
+/* ---- Talking to the launcher ---- */
+
+/* Answers one packet. It ends in NUL, behind the buffer if need be. */
+static bool serve(char *packet, size_t length) {
+    static char answer[PACKET_BYTES];
+    size_t answered = 0;
+    char verb = packet[0];
+    for (char *item = packet + 1; item < packet + length; item += strlen(item) + 1) {
+        int problem = verb == 'h'   ? hold(item + 1, *item == 'd')
+                      : verb == 'd' ? drop(item)
+                      : verb == 'l' ? linger(item)
+                                    : EINVAL;
+        answer[answered++] = (char)problem;
+    }
+    forget_unused();
+    return send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
+}
+
+int main(void) {
+    static char packet[PACKET_BYTES + 1];
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_IGN);
+    /* Whatever else the launcher had open would be kept open by a process that outlives it. */
+    close_range(3, ~0U, 0);
+    if (chdir("/") != 0)
+        return 1;
+    for (;;) {
+        struct pollfd wait = {.fd = launcher, .events = POLLIN};
+        if (poll(&wait, 1, drop_dead()) <= 0)
+            continue;
+        ssize_t length = recv(launcher, packet, PACKET_BYTES, 0);
+        if (length <= 0)
+            break;
+        packet[length] = '\0';
+        if (!serve(packet, (size_t)length))
+            break;
+    }
+    /* The launcher is gone, and its sandboxes die with it. */
+    poll(NULL, 0, LINGER_MS);
+    for (struct place *place = places; place; place = place->next)
+        place->users = 0;
+    forget_unused();
+    return 0;
+}

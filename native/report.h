@@ -1,0 +1,34 @@
+/*
+ * What paddock-init reports to whoever gave it the descriptor `report=FD`.
+ *
+ * Packed and little-endian; the other side is src/paddock/sandbox/init.py. A
+ * report is one write below PIPE_BUF, so a pipe carries it whole. There is one,
+ * or NOT_EXECUTED followed by EXITED; none at all means that the init was
+ * killed with everything below it.
+ */
+#ifndef PADDOCK_REPORT_H
+#define PADDOCK_REPORT_H
+
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "reports are written as they are in memory, and are little-endian"
+#endif
+
+enum report_kind {
+    REPORT_EXITED = 1,       /* value: status of the command, as of wait(2) */
+    REPORT_NOT_EXECUTED = 2, /* value: errno of execve(2); no program ran */
+    REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran, and nothing follows */
+    REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and everything was killed */
+};
+
+struct __attribute__((packed)) report {
+    uint32_t kind;
+    int32_t value;
+    /* EXITED: of the command and those of its descendants that were waited for. */
+    uint64_t user_us;
+    uint64_t system_us;
+    uint64_t max_rss_kib;
+};
+
+#endif

@@ -1,0 +1,147 @@
+"""`paddock sandbox`: run a command under a profile, here and without a server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from paddock.cli.options import Verbs, add_verb
+from paddock.errors import InvalidProfile, PaddockError
+
+if TYPE_CHECKING:
+    from paddock.model.profile import Profile
+    from paddock.sandbox.launch import Command, Sandbox
+    from paddock.sandbox.profile_table import WrittenProfile
+
+DESCRIPTION = """\
+Run a command that gets exactly the files, network and kernel that a profile grants.
+Its streams are those of paddock, signals reach it, and when it ends, so does
+everything that it has started. What can't be enforced is refused.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock sandbox -- make test                        read everything, write here and in /tmp, no network
+  paddock sandbox --profile :read-only -- ls -l
+  paddock sandbox --profile strict.toml#ci -- pytest
+  paddock sandbox --profile '{"type": "managed", "file_system": {"type": "unrestricted"},
+                             "network": "loopback"}' -- ./server-test
+  paddock sandbox --explain                           what would be enforced, and why
+
+profiles:
+  :workspace, :read-only, :danger-full-access; JSON; or a file in JSON or TOML, of which
+  FILE#NAME chooses one of several profiles.
+
+exit status:
+  the command's own, 128+n if signal n ended it, 127 if it was not found, 126 if it
+  could not be executed, 125 if it was not confined and so not started, 124 if its time
+  was over, and 2 if the command line or the profile makes no sense.
+"""
+
+DEFAULT_PROFILE = ":workspace"
+STATUS_NOT_STARTED = 125
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(
+        verbs,
+        "sandbox",
+        run,
+        help="run a command under a profile",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.usage = "paddock sandbox [--policy-cwd DIR]... [--profile PROFILE] [OPTION]... -- COMMAND [ARG]..."
+    parser.add_argument(
+        "--policy-cwd",
+        metavar="DIR",
+        action="append",
+        help="what the profile's project roots are; may be repeated (default: here)",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="PROFILE",
+        default=DEFAULT_PROFILE,
+        help=f"a name, a file or JSON (default {DEFAULT_PROFILE})",
+    )
+    parser.add_argument("--no-proc", action="store_true", help="leave /proc empty, where none can be mounted")
+    parser.add_argument(
+        "--use-legacy-landlock",
+        action="store_true",
+        help="enforce by Landlock alone, without bubblewrap; only where that can express the profile",
+    )
+    parser.add_argument("--explain", action="store_true", help="print what would be enforced; run nothing")
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; the status to exit with is returned."""
+    argv = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not argv and not arguments.explain:
+        arguments.usage_error("give a command to run after --")
+    try:
+        return _run(arguments, argv)
+    except InvalidProfile as error:
+        arguments.usage_error(str(error))
+    except PaddockError as error:
+        print(f"paddock sandbox: {error}", file=sys.stderr)
+    return STATUS_NOT_STARTED
+
+
+def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
+    from paddock.cli.confined import run_confined
+    from paddock.sandbox.profile_source import read_profile
+
+    written = read_profile(arguments.profile)
+    command = _command(arguments, argv, written)
+    has_proc = not arguments.no_proc
+    sandbox = _sandbox(command, arguments.use_legacy_landlock)
+    try:
+        if arguments.explain:
+            print(_explanation(sandbox, written.profile, command, has_proc), end="")
+            return 0
+        return run_confined(sandbox.prepare(written.profile, command, has_proc=has_proc))
+    finally:
+        sandbox.close()
+
+
+def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenProfile) -> Command:
+    from paddock.sandbox.launch import Command
+
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError as error:
+        raise PaddockError("the current directory is gone; go to another") from error
+    roots = arguments.policy_cwd or [cwd]
+    return Command(
+        argv=argv, cwd=cwd, project_roots=(*roots, *written.workspace_roots), environment=os.environ
+    )
+
+
+def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
+    from paddock.sandbox import probe
+    from paddock.sandbox.launch import Sandbox
+    from paddock.transport import runtime_directory
+
+    places = runtime_directory.candidates(os.environ, os.getuid())
+    directory = runtime_directory.provide(places, os.getuid())
+    return Sandbox(
+        probe.host(working_directory=command.cwd),
+        directory,
+        private=places,
+        use_legacy_landlock=use_legacy_landlock,
+    )
+
+
+def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc: bool) -> str:
+    from paddock.sandbox.explain import explain
+    from paddock.sandbox.launch import is_enforced
+
+    if not is_enforced(profile):
+        return "nothing is enforced: the profile asks for nothing\n"
+    return explain(sandbox.plan(profile, command, has_proc=has_proc), sandbox.enforcement)

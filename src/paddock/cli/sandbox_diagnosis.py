@@ -1,0 +1,115 @@
+"""What this host can enforce, mechanism by mechanism, and the level that comes of it.
+
+The probe has found the facts; here they become findings. A sandbox that can't be had is
+a warning: paddock runs without one, and refuses whatever asks for it.
+"""
+
+from __future__ import annotations
+
+from paddock.cli.finding import Finding, Level
+from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
+from paddock.sandbox import init, landlock, limit, probe
+from paddock.sandbox.complaint import NAMESPACES
+from paddock.sandbox.kernel import Kernel
+
+
+def examine() -> list[Finding]:
+    """Every finding about sandboxes; the last one is the sum of them."""
+    # Nothing is recalled: whoever asks may have changed something just now.
+    return findings_of(probe.host(recalls=False), check_init(Kernel()))
+
+
+def findings_of(facts: HostFacts, init_finding: Finding) -> list[Finding]:
+    """The findings about given facts."""
+    return [
+        _bubblewrap(facts),
+        _namespaces(facts),
+        _seccomp(facts),
+        _landlock(facts),
+        init_finding,
+        _limits(facts),
+        _sum(facts, has_init=init_finding.level is Level.OK),
+    ]
+
+
+def check_init(kernel: Kernel) -> Finding:
+    """Whether the first process of every sandbox is there and runs."""
+    tried = kernel.run([str(init.PATH), "--", "true"])
+    # It has run also when there is no such program as `true`.
+    if tried.status in (0, init.NOT_FOUND_STATUS):
+        return Finding("init", Level.OK, f"{init.PATH} runs")
+    detail = f"{init.PATH}: {tried.stderr.strip() or f'status {tried.status}'}"
+    return Finding("init", Level.WARN, detail, "build it: make native, or install paddock again")
+
+
+def _bubblewrap(facts: HostFacts) -> Finding:
+    name = "bubblewrap"
+    if facts.bwrap is not None:
+        return Finding(name, Level.OK, _described(facts.bwrap))
+    if problem := _problem(facts, name):
+        return _warning(problem)
+    return Finding(name, Level.WARN, "not looked for on WSL1", "use WSL2")
+
+
+def _described(bwrap: Bubblewrap) -> str:
+    notes = [note for note, holds in (("bundled", bwrap.is_bundled), ("setuid", bwrap.is_setuid)) if holds]
+    return f"{bwrap.version or 'of unknown version'} ({', '.join([bwrap.path, *notes])})"
+
+
+def _namespaces(facts: HostFacts) -> Finding:
+    if problem := _problem(facts, "WSL1", NAMESPACES, "proc"):
+        return _warning(problem, NAMESPACES)
+    if not facts.can_unshare:
+        return Finding(NAMESPACES, Level.WARN, "can't be tried without bubblewrap", "see bubblewrap")
+    return Finding(NAMESPACES, Level.OK, "user, pid, ipc and network namespaces and a new /proc can be made")
+
+
+def _seccomp(facts: HostFacts) -> Finding:
+    if problem := _problem(facts, "seccomp"):
+        return _warning(problem)
+    return Finding("seccomp", Level.OK, f"there is a filter for {facts.arch}")
+
+
+def _landlock(facts: HostFacts) -> Finding:
+    if problem := _problem(facts, "landlock"):
+        return _warning(problem)
+    return Finding("landlock", Level.OK, f"ABI {facts.landlock_abi}, {landlock.COMPLETE_ABI} is enough")
+
+
+def _limits(facts: HostFacts) -> Finding:
+    if facts.can_limit_processes:
+        return Finding("limits", Level.OK, "memory, processor time, processes, file size, open files, time")
+    return _warning(limit.processes_problem(facts))
+
+
+def _sum(facts: HostFacts, *, has_init: bool) -> Finding:
+    level = probe.enforcement(facts) if has_init else None
+    match level:
+        case Enforcement.FULL:
+            return Finding(
+                "sandbox",
+                Level.OK,
+                "full: all that a profile says is enforced, and Landlock stands behind the mounts",
+            )
+        case Enforcement.PARTIAL:
+            return Finding(
+                "sandbox",
+                Level.WARN,
+                "partial: all that a profile says is enforced, but less stands behind the mounts",
+                "see landlock",
+            )
+        case _:
+            return Finding(
+                "sandbox",
+                Level.WARN,
+                "none: commands that ask for a sandbox are refused",
+                "see what is not ok above",
+            )
+
+
+def _problem(facts: HostFacts, *names: str) -> Problem | None:
+    return next((problem for problem in facts.problems if problem.name in names), None)
+
+
+def _warning(problem: Problem, name: str | None = None) -> Finding:
+    return Finding(name or problem.name, Level.WARN, problem.detail, problem.remedy)

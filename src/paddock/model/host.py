@@ -1,0 +1,87 @@
+"""What this host can enforce, as values.
+
+Found out by `paddock.sandbox.probe`, used by everything that plans or explains a
+confinement. Tests make hosts that do not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Enforcement(StrEnum):
+    """How much of a profile is enforced. Whoever starts a command must look at it."""
+
+    FULL = "full"
+    """All of it."""
+
+    PARTIAL = "partial"
+    """All that the profile says, but a second layer of defence is missing; the reasons are told."""
+
+    NONE = "none"
+    """Nothing, because the profile asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BwrapCapabilities:
+    """Which options a bubblewrap has. The first four are needed; the others have another way."""
+
+    perms: bool = False
+    seccomp: bool = False
+    as_pid_1: bool = False
+    args: bool = False
+    argv0: bool = False
+    disable_userns: bool = False
+    ro_bind_fd: bool = False
+    overlay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """A bubblewrap that was chosen and looked at."""
+
+    path: str
+    """Absolute and resolved. For the bundled one, only for messages: it is executed through `fd`."""
+
+    capabilities: BwrapCapabilities
+    version: str = ""
+    is_bundled: bool = False
+    is_setuid: bool = False
+    """It needs no user namespace of its own, and gives up its privileges itself."""
+    fd: int | None = None
+    """An open descriptor of the verified file; owned by whoever probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that keeps a sandbox from being made, or makes it weaker, and the way out."""
+
+    name: str
+    """What is concerned, in a word or two."""
+    detail: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What the kernel and the installed programs offer."""
+
+    arch: str
+    """As `uname -m` says it."""
+    kernel: tuple[int, int]
+    bwrap: Bubblewrap | None
+    can_unshare: bool
+    """Whether bubblewrap may make user namespaces here."""
+    can_mount_proc: bool = True
+    """Whether a new /proc can be mounted in there; many containers refuse it."""
+    can_limit_processes: bool = True
+    """Whether the kernel counts the processes of a sandbox; it never does so for root."""
+    landlock_abi: int = 0
+    """0 without Landlock."""
+    is_wsl1: bool = False
+    problems: tuple[Problem, ...] = field(default=())
+    """What is missing or degraded; for doctor and for the server's start."""

@@ -1,0 +1,171 @@
+"""What a profile's entries grant: the most specific one decides.
+
+From entries to rules, each about one absolute path and everything below it; then
+from rules to the access of any path. Of two rules about the same path the stricter
+in the order deny, write, read wins; without any rule nothing is granted. Pure: what
+special paths refer to is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from paddock.errors import InvalidProfile
+from paddock.model.profile import (
+    Access,
+    AccessEntry,
+    CurrentWorkingDirectory,
+    ExactPath,
+    GlobPath,
+    MinimalPath,
+    NamedPath,
+    ProjectRoots,
+    RootPath,
+    SlashTmp,
+    SpecialPath,
+    TemporaryDirectory,
+    UnknownSpecialPath,
+)
+from paddock.sandbox.glob import Pattern, parse_pattern
+from paddock.sandbox.path import ROOT, ancestors, clean, join
+
+SLASH_TMP = "/tmp"
+
+_STRENGTH = {Access.READ: 0, Access.WRITE: 1, Access.DENY: 2, Access.NONE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the special paths of a profile refer to. All paths are absolute and resolved."""
+
+    project_roots: tuple[str, ...]
+    tmpdir: str | None = None
+    """What TMPDIR names, if it is absolute."""
+    has_slash_tmp: bool = True
+    minimal: tuple[str, ...] = ()
+    """Those of the directories that programs need to start which exist here; may be links."""
+    private: tuple[str, ...] = ()
+    """Denied under every profile: what Paddock itself keeps there would open the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What may be done with a path and everything below it, until a rule about a longer path."""
+
+    path: str
+    access: Access
+    origin: str
+    """Which words of the profile, or which default, it comes from."""
+    skips_missing: bool = False
+    """Whether a path that does not exist may be made."""
+    is_metadata: bool = False
+    """Whether it protects the metadata of a workspace, which is a directory when it does not exist yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The entries of a profile with their special paths resolved."""
+
+    rules: tuple[Rule, ...]
+    denied_patterns: tuple[Pattern, ...]
+
+
+class AccessTable:
+    """The access of every path under a set of rules."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules: dict[str, Rule] = {}
+        for rule in rules:
+            known = self._rules.get(rule.path)
+            if known is None or _STRENGTH[rule.access] > _STRENGTH[known.access]:
+                self._rules[rule.path] = rule
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._rules
+
+    @property
+    def rules(self) -> list[Rule]:
+        """One rule for each path that has one, shallow paths first."""
+        return sorted(self._rules.values(), key=lambda rule: (rule.path.count("/"), rule.path))
+
+    def access_of(self, path: str) -> Access:
+        """What is granted there."""
+        rule = self._rules.get(path)
+        return rule.access if rule is not None else self.access_around(path)
+
+    def access_around(self, path: str) -> Access:
+        """What would be granted there without a rule about the path itself."""
+        for directory in ancestors(path):
+            rule = self._rules.get(directory)
+            if rule is not None:
+                return rule.access
+        return Access.DENY
+
+
+def resolve(entries: Sequence[AccessEntry], surroundings: Surroundings) -> Grants:
+    """Rules for the entries, in their order. Raises InvalidProfile for a denial that can't be understood."""
+    rules: list[Rule] = []
+    patterns: list[Pattern] = []
+    paths: Sequence[str]
+    for entry in entries:
+        match entry.path:
+            case ExactPath(path=path):
+                paths, origin = (path,), path
+            case GlobPath(pattern=pattern):
+                # To grant by pattern would have to hold for files that do not exist yet.
+                if entry.access is Access.DENY:
+                    patterns += _patterns(pattern, surroundings)
+                continue
+            case NamedPath(value=special):
+                paths, origin = _special_paths(special, entry.access, surroundings), _name(special)
+            case _:
+                assert_never(entry.path)
+        skips_missing = entry.missing_path_behavior == "skip"
+        rules += [Rule(clean(path), entry.access, origin, skips_missing) for path in paths]
+    return Grants(tuple(rules), tuple(dict.fromkeys(patterns)))
+
+
+def _special_paths(special: SpecialPath, access: Access, surroundings: Surroundings) -> Sequence[str]:
+    match special:
+        case RootPath():
+            return (ROOT,)
+        case MinimalPath():
+            return surroundings.minimal
+        case ProjectRoots(subpath=subpath) | CurrentWorkingDirectory(subpath=subpath):
+            return [_below(root, subpath) for root in surroundings.project_roots]
+        case TemporaryDirectory():
+            return () if surroundings.tmpdir is None else (surroundings.tmpdir,)
+        case SlashTmp():
+            return (SLASH_TMP,) if surroundings.has_slash_tmp else ()
+        case UnknownSpecialPath(path=word):
+            if access is Access.DENY:
+                raise InvalidProfile(
+                    f"entry {word!r}", "denies a special path that is not known here; name the path itself"
+                )
+            return ()
+        case _:
+            assert_never(special)
+
+
+def _below(root: str, subpath: str | None) -> str:
+    if subpath is None:
+        return root
+    names = subpath.split("/")
+    if subpath.startswith("/") or ".." in names:
+        raise InvalidProfile(f"subpath {subpath!r}", "leaves the project root; write a path below it")
+    return join(root, subpath)
+
+
+def _name(special: SpecialPath) -> str:
+    kind = special.__struct_config__.tag
+    subpath = getattr(special, "subpath", None)
+    return f":{kind}" if subpath is None else f":{kind}/{subpath}"
+
+
+def _patterns(text: str, surroundings: Surroundings) -> list[Pattern]:
+    """A pattern that is not absolute is meant below each project root."""
+    if text.startswith("/"):
+        return [parse_pattern(text)]
+    return [Pattern(root, text) for root in surroundings.project_roots]

@@ -1,0 +1,104 @@
+"""A command that is ready to be started in its sandbox, as data.
+
+Knows descriptors and places, not how they came about: that is `launch`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from paddock.model.host import Enforcement
+from paddock.sandbox.init import Report, read_reports
+from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.plan import Plan
+
+Words = Callable[[Sequence[int]], list[str]]
+"""An argument list, given the numbers that its descriptors will have."""
+
+_READ_BYTES: Final = 4096
+"""Two reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Our ends of the pipes by which a sandbox tells of itself."""
+
+    pid: int
+    report: int
+
+
+class Confined:
+    """A command that is ready to be started in its sandbox, once.
+
+    Start `argv(numbers)` so that the descriptors `files` have those numbers there and no
+    others are inherited but the standard ones; then call `started`, and `ended` when it
+    is gone. If it can't be started, call both all the same.
+    """
+
+    def __init__(
+        self,
+        words: Words,
+        files: Sequence[int] = (),
+        enforcement: Enforcement = Enforcement.NONE,
+        *,
+        plan: Plan | None = None,
+        janitor: Janitor | None = None,
+        readers: Readers | None = None,
+    ) -> None:
+        self._words = words
+        self.files = tuple(files)
+        self.enforcement = enforcement
+        self.plan = plan
+        self._janitor = janitor
+        self._readers = readers
+        self._first_pid: int | None = None
+        self._is_pid_known = readers is None
+
+    def argv(self, numbers: Sequence[int]) -> list[str]:
+        """The program and its arguments, if `files` have these numbers there."""
+        return self._words(numbers)
+
+    def started(self) -> None:
+        """The program has its descriptors, or never will: close ours."""
+        for file in self.files:
+            os.close(file)
+        self.files = ()
+
+    def first_pid(self) -> int | None:
+        """The first process of the sandbox, which passes signals on to the command; None if there is none.
+
+        Waits until bubblewrap has made it or has given up. Call it only before the
+        program was waited for, for later the number may belong to another process.
+        """
+        if not self._is_pid_known and self._readers is not None:
+            self._is_pid_known = True
+            told = os.read(self._readers.pid, _READ_BYTES)
+            if told:
+                self._first_pid = int(msgspec.json.decode(told)["child-pid"])
+        return self._first_pid
+
+    def ended(self, *, was_killed: bool) -> list[Report]:
+        """The program is gone, by a signal if `was_killed`. What it told of the command is returned.
+
+        Nothing at all from a program that ran in a sandbox means that there was no
+        sandbox, or that everything was killed.
+        """
+        reports: list[Report] = []
+        if self._readers is not None:
+            # Every writer is gone, unless a process that was killed is not quite dead.
+            os.set_blocking(self._readers.report, False)
+            with contextlib.suppress(BlockingIOError):
+                reports = read_reports(os.read(self._readers.report, _READ_BYTES))
+            os.close(self._readers.pid)
+            os.close(self._readers.report)
+            self._readers = None
+        if self._janitor is not None and self.plan is not None:
+            self._janitor.release(self.plan.placeholders, was_killed=was_killed)
+            self._janitor = None
+        return reports

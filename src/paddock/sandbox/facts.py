@@ -1,0 +1,124 @@
+"""Facts about the files of this host, for the planner.
+
+Each path is looked at once and the answer remembered: one `FileFacts` describes one
+moment, and is made anew for each command.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.sandbox.access import SLASH_TMP, Surroundings
+from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.path import ROOT, clean, join, parent
+
+MINIMAL: Final = (
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system/sw",
+)
+"""What programs need to start, on the distributions that we know."""
+
+LINK_LIMIT: Final = 40
+"""Links on the way to one file, as in the kernel (path_resolution(7))."""
+
+GITDIR_LIMIT_BYTES: Final = 8192
+"""Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""
+
+
+class FileFacts:
+    """The files of this host, each looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
+
+    def at(self, path: str) -> PathFact:
+        """What is there. What this user can't reach counts as missing: its commands can't reach it either."""
+        known = self._known.get(path)
+        if known is None:
+            known = self._child(self.at(parent(path)), path.rsplit("/", 1)[1], 0)
+            self._known[path] = known
+        return known
+
+    def gitdir(self, path: str) -> str | None:
+        """The directory that a `.git` file points to, absolute but with its links."""
+        try:
+            with open(path, "rb") as file:
+                first, _, _ = file.read(GITDIR_LIMIT_BYTES).partition(b"\n")
+        except OSError:
+            return None
+        if not first.startswith(b"gitdir:"):
+            return None
+        return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))
+
+    def _child(self, directory: PathFact, name: str, followed: int) -> PathFact:
+        """What is at a name in a place that is known."""
+        path = join(directory.real, name)
+        if directory.first_missing is not None:
+            return PathFact(Kind.MISSING, path, directory.links, directory.first_missing)
+        try:
+            status = os.lstat(path)
+            target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
+        except OSError:
+            return PathFact(Kind.MISSING, path, directory.links, path)
+        if _is_placeholder(status):
+            # Of another command, and it goes with that: this one has to hold the place, too.
+            return PathFact(Kind.MISSING, path, directory.links, path)
+        if target is None:
+            kind = Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE
+            return PathFact(kind, path, directory.links)
+        if followed == LINK_LIMIT:
+            raise ProfileRefused(path, "is a link in a circle", "remove it")
+        return self._target(directory, Link(path, target), followed + 1)
+
+    def _target(self, directory: PathFact, link: Link, followed: int) -> PathFact:
+        place = self.at(ROOT) if link.target.startswith("/") else self.at(directory.real)
+        for name in link.target.split("/"):
+            if name == "..":
+                place = self.at(parent(place.real))
+            elif name not in ("", "."):
+                place = self._child(place, name, followed)
+        return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
+
+
+def _is_placeholder(status: os.stat_result) -> bool:
+    # A directory takes over the set-group-ID bit of its parent.
+    mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
+    if stat.S_ISDIR(status.st_mode):
+        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
+    return stat.S_ISREG(status.st_mode) and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
+
+
+def surroundings_of(
+    project_roots: tuple[str, ...], environment: Mapping[str, str], private: tuple[str, ...] = ()
+) -> Surroundings:
+    """What special paths refer to here. Project roots are resolved; one that is missing is refused."""
+    tmpdir = environment.get("TMPDIR", "")
+    return Surroundings(
+        project_roots=tuple(dict.fromkeys(_resolved(root) for root in project_roots)),
+        tmpdir=clean(tmpdir) if tmpdir.startswith("/") else None,
+        has_slash_tmp=os.path.isdir(SLASH_TMP),
+        minimal=tuple(path for path in MINIMAL if os.path.exists(path)),
+        private=tuple(os.path.realpath(path) for path in private if os.path.exists(path)),
+    )
+
+
+def _resolved(root: str) -> str:
+    try:
+        return os.path.realpath(root, strict=True)
+    except OSError as error:
+        problem = "does not exist" if error.errno == errno.ENOENT else f"can't be used: {error.strerror}"
+        raise ProfileRefused(f"the project root {root}", problem, "name a directory") from error

@@ -1,0 +1,91 @@
+"""Words for paddock-init, the first process of a sandbox, and the reports it writes.
+
+The other side is native/init.c, which says what each word means and promises. The
+two are built and shipped together: change both. Starting it is up to the caller,
+who opens `PATH` and lets bubblewrap execute the descriptor, so that the program
+need not be in sight of the command.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+from paddock.model.profile import Limits
+from paddock.sandbox.landlock import Ruleset
+
+PATH: Final = Path(__file__).parent.parent / "native" / "paddock-init"
+
+WALL_LIMIT_STATUS: Final = 124
+NOT_CONFINED_STATUS: Final = 125
+NOT_EXECUTABLE_STATUS: Final = 126
+NOT_FOUND_STATUS: Final = 127
+"""Exit statuses of its own; a program may end with the same, so `Report` is what tells for certain."""
+
+_REPORT: Final = struct.Struct("<Ii3Q")
+
+
+class ReportKind(IntEnum):
+    """What became of the command."""
+
+    EXITED = 1
+    NOT_EXECUTED = 2
+    NOT_CONFINED = 3
+    WALL_LIMIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report. `value` is a status as of wait(2) for EXITED, otherwise an errno."""
+
+    kind: ReportKind
+    value: int
+    user_us: int
+    system_us: int
+    max_rss_kib: int
+
+
+def words(
+    *,
+    limits: Limits | None = None,
+    ruleset: Ruleset | None = None,
+    filter_fd: int | None = None,
+    report_fd: int | None = None,
+    argv0: str | None = None,
+) -> list[str]:
+    """What to put between the init and `--`. The descriptors must be inherited under these numbers.
+
+    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself.
+    """
+    said = []
+    if limits is not None:
+        said += [f"{name}={value}" for name, value in _limits(limits) if value is not None]
+    if ruleset is not None:
+        said.append(f"landlock={ruleset.handled:x}:{ruleset.ports:x}:{ruleset.scopes:x}")
+        said += [f"allow={ruleset.handled:x}:{path}" for path in ruleset.writable]
+    if filter_fd is not None:
+        said.append(f"seccomp={filter_fd}")
+    if report_fd is not None:
+        said.append(f"report={report_fd}")
+    if argv0 is not None:
+        said.append(f"argv0={argv0}")
+    return said
+
+
+def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:
+    yield "as", limits.memory_bytes
+    yield "cpu", limits.cpu_seconds
+    yield "fsize", limits.file_bytes
+    yield "nofile", limits.open_files
+    yield "nproc", limits.processes
+    yield "wall", limits.wall_seconds
+
+
+def read_reports(data: bytes) -> list[Report]:
+    """All whole reports in what was read; empty if everything was killed before there was one."""
+    whole = len(data) - len(data) % _REPORT.size
+    return [Report(ReportKind(kind), *rest) for kind, *rest in _REPORT.iter_unpack(data[:whole])]

@@ -1,0 +1,171 @@
+"""Landlock: which rights a command keeps on files, as rules for paddock-init.
+
+It serves twice. Under bubblewrap it is the second layer: the mounts decide what can be
+read and written, and Landlock takes away the right to write anywhere else, should
+a mount be wrong. Without bubblewrap, behind the setting `use_legacy_landlock`, it is all
+there is, and then only what it can express is accepted.
+
+A rule grants and can't take back below itself, so an exception inside a writable
+directory is beyond Landlock alone. The kernel's ABI is a number given by the
+caller; nothing here asks the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Final
+
+from paddock.model.profile import NetworkMode
+
+NEEDED_ABI: Final = 2
+"""Before it (Linux 5.19) no file could be moved or linked to another directory, rules or not."""
+
+COMPLETE_ABI: Final = 6
+"""From it on (Linux 6.12) everything below is enforced."""
+
+
+class Right(IntFlag):
+    """Rights on files that change something, and the ABI that brought them (linux/landlock.h)."""
+
+    WRITE_FILE = 1 << 1
+    REMOVE_DIR = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_CHAR = 1 << 6
+    MAKE_DIR = 1 << 7
+    MAKE_REG = 1 << 8
+    MAKE_SOCK = 1 << 9
+    MAKE_FIFO = 1 << 10
+    MAKE_BLOCK = 1 << 11
+    MAKE_SYM = 1 << 12
+    REFER = 1 << 13
+    TRUNCATE = 1 << 14
+    IOCTL_DEV = 1 << 15
+
+
+class Port(IntFlag):
+    """Rights on TCP ports."""
+
+    BIND_TCP = 1 << 0
+    CONNECT_TCP = 1 << 1
+
+
+class Scope(IntFlag):
+    """What a command is kept from doing to processes outside."""
+
+    ABSTRACT_UNIX_SOCKET = 1 << 0
+    SIGNAL = 1 << 1
+
+
+_BROUGHT_LATER: Final = {Right.REFER: 2, Right.TRUNCATE: 3, Right.IOCTL_DEV: 5}
+_PORTS_ABI: Final = 4
+_SCOPES_ABI: Final = 6
+
+ALWAYS_WRITABLE: Final = ("/dev", "/proc")
+"""Made for the sandbox: what is written there reaches nobody else. Host devices are refused by
+the mount, and the host's /proc/sys is covered."""
+
+ALWAYS_WRITABLE_ALONE: Final = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+)
+"""Without bubblewrap /dev and /proc are the host's; these are what programs expect to open for writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """What is taken away, and the paths below which writing stays allowed."""
+
+    handled: Right
+    ports: Port
+    scopes: Scope
+    writable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a profile comes to on this host, as far as it decides whether Landlock alone can enforce it."""
+
+    is_fully_readable: bool
+    is_fully_writable: bool
+    writable: tuple[str, ...]
+    exceptions: tuple[str, ...]
+    """Paths below a writable one that are not, or that must not even be read."""
+    network: NetworkMode
+    has_process_limit: bool = False
+
+
+def rights_of(abi: int) -> Right:
+    """Every right that an ABI knows; none before Landlock."""
+    if abi < 1:
+        return Right(0)
+    known = Right(0)
+    for right in Right:
+        if _BROUGHT_LATER.get(right, 1) <= abi:
+            known |= right
+    return known
+
+
+def second_layer(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset | None:
+    """The rules inside bubblewrap's mounts, or None if this ABI is too old to do no harm."""
+    if abi < NEEDED_ABI:
+        return None
+    return _ruleset((*ALWAYS_WRITABLE, *writable), network, abi)
+
+
+def alone(reach: Reach, abi: int) -> Ruleset | tuple[str, ...]:
+    """The rules that enforce a profile without bubblewrap, or every reason why there are none."""
+    if reasons := tuple(_inexpressible(reach, abi)):
+        return reasons
+    writable = ("/",) if reach.is_fully_writable else (*ALWAYS_WRITABLE_ALONE, *reach.writable)
+    return _ruleset(writable, reach.network, abi)
+
+
+def missing_from(abi: int) -> tuple[str, ...]:
+    """What a newer kernel would enforce in the second layer and this one does not."""
+    if abi < NEEDED_ABI:
+        return ("everything",)
+    gaps = []
+    if abi < _BROUGHT_LATER[Right.TRUNCATE]:
+        gaps.append("truncation")
+    if abi < _PORTS_ABI:
+        gaps.append("TCP ports")
+    if abi < _BROUGHT_LATER[Right.IOCTL_DEV]:
+        gaps.append("device controls")
+    if abi < _SCOPES_ABI:
+        gaps.append("signals and abstract sockets")
+    return tuple(gaps)
+
+
+def _ruleset(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset:
+    has_no_network = network is NetworkMode.RESTRICTED
+    return Ruleset(
+        handled=rights_of(abi),
+        ports=Port.BIND_TCP | Port.CONNECT_TCP if has_no_network and abi >= _PORTS_ABI else Port(0),
+        scopes=Scope.ABSTRACT_UNIX_SOCKET | Scope.SIGNAL if abi >= _SCOPES_ABI else Scope(0),
+        writable=tuple(dict.fromkeys(writable)),
+    )
+
+
+def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
+    if abi < _BROUGHT_LATER[Right.TRUNCATE]:
+        yield f"this kernel's Landlock (ABI {abi}) can't forbid to truncate files; Linux 6.2 can"
+    if not reach.is_fully_readable:
+        yield "it restricts what can be read"
+    if reach.exceptions:
+        told = ", ".join(reach.exceptions[:3]) + (", …" if len(reach.exceptions) > 3 else "")
+        yield f"it protects paths below writable ones ({told})"
+    if reach.network is NetworkMode.LOOPBACK:
+        yield "a private loopback needs a network namespace"
+    if reach.network is NetworkMode.ENABLED:
+        # Those of paddock itself among them, by which a command would start others without confinement.
+        yield "with the network it could connect to local sockets that only mounts can hide"
+    if reach.has_process_limit:
+        yield "a limit of processes needs a user namespace"

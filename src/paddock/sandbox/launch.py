@@ -1,0 +1,272 @@
+"""From a plan to a command that can be started.
+
+`Sandbox` prepares commands; it starts nothing itself, because the command line and
+the server start programs in different ways. What it gives is data: an argument list
+and the descriptors that the program must inherit. Whoever starts it tells when it
+has ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeGuard
+
+from paddock.errors import ProfileRefused, SandboxUnavailable
+from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
+from paddock.model.profile import (
+    Access,
+    DisabledProfile,
+    ExternalProfile,
+    Limits,
+    ManagedProfile,
+    NetworkMode,
+    Profile,
+    RestrictedFileSystem,
+    UnrestrictedFileSystem,
+)
+from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
+from paddock.sandbox.access import AccessTable
+from paddock.sandbox.confined import Confined, Readers
+from paddock.sandbox.facts import FileFacts, surroundings_of
+from paddock.sandbox.glob_scan import Scanner
+from paddock.sandbox.janitor import Janitor, PlaceTaken
+from paddock.sandbox.path import ROOT
+from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, grants_of
+from paddock.sandbox.unreadable import unreadable_file
+from paddock.sandbox.view import INIT
+
+EnforcedProfile = ManagedProfile | ExternalProfile
+
+ATTEMPTS: Final = 5
+"""Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
+
+NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is to be run, and where."""
+
+    argv: Sequence[str]
+    cwd: str
+    """Absolute."""
+    project_roots: tuple[str, ...]
+    environment: Mapping[str, str]
+    """That of the command. It is not passed on here, only asked for TMPDIR."""
+
+
+class Sandbox:
+    """Prepares commands on one host. May be used from any thread; `close` it in the end.
+
+    `directory` is private to the user, for files of the sandbox's own; it and `private`
+    are hidden from every command. With `use_legacy_landlock` profiles are enforced by
+    Landlock alone, and refused if it can't express them.
+    """
+
+    def __init__(
+        self,
+        host: HostFacts,
+        directory: Path,
+        private: Sequence[Path] = (),
+        *,
+        use_legacy_landlock: bool = False,
+    ) -> None:
+        self._host = host
+        self._directory = directory
+        self._private = tuple(str(path) for path in (directory, *private))
+        self._use_legacy_landlock = use_legacy_landlock
+        self._janitor = Janitor()
+        self._scanner = Scanner()
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """The level that confined commands reach here."""
+        level = probe.enforcement(self._host) or Enforcement.NONE
+        return Enforcement.PARTIAL if self._use_legacy_landlock else level
+
+    def close(self) -> None:
+        """Clear away what commands have left. Those that still run lose the protection of missing paths."""
+        self._janitor.close()
+
+    def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
+        """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
+        surroundings = surroundings_of(command.project_roots, command.environment, self._private)
+        patterns = grants_of(profile, surroundings).denied_patterns
+        matches: tuple[str, ...] = ()
+        if patterns:
+            matches = self._scanner.matches(patterns, surroundings.project_roots, _scan_depth(profile))
+        return confine(
+            profile,
+            Scene(
+                surroundings=surroundings,
+                look=FileFacts(),
+                cwd=os.path.realpath(command.cwd),
+                denied_matches=matches,
+                has_proc=has_proc and self._host.can_mount_proc,
+            ),
+        )
+
+    def prepare(self, profile: Profile, command: Command, *, has_proc: bool = True) -> Confined:
+        """Make a command ready. Blocks while files are looked at.
+
+        Raises ProfileRefused when the profile can't be enforced on the files as they
+        are, SandboxUnavailable when this host can't enforce it.
+        """
+        if not is_enforced(profile):
+            return Confined(lambda _: list(command.argv))
+        if problem := limit.unenforceable(_limits_of(profile), self._host):
+            raise SandboxUnavailable(problem.detail, problem.remedy)
+        if self._use_legacy_landlock:
+            return self._with_landlock_alone(self.plan(profile, command), command.argv)
+        if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
+            return self._with_filter_alone(profile, command.argv)
+        bubblewrap = self._bubblewrap()
+        plan = self._held_plan(profile, command, has_proc)
+        try:
+            return self._with_bubblewrap(bubblewrap, plan, command.argv)
+        except BaseException:
+            self._janitor.release(plan.placeholders, was_killed=False)
+            raise
+
+    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> Plan:
+        taken = ""
+        for _ in range(ATTEMPTS):
+            plan = self.plan(profile, command, has_proc=has_proc)
+            try:
+                self._janitor.hold(plan.placeholders)
+            except PlaceTaken as error:
+                taken = str(error)
+                continue
+            return plan
+        raise ProfileRefused(taken, "changes all the time", "run the command when it is at rest")
+
+    def _bubblewrap(self) -> Bubblewrap:
+        host = self._host
+        if host.bwrap is None or probe.enforcement(host) is None:
+            problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
+            raise SandboxUnavailable(problem.detail, problem.remedy)
+        return host.bwrap
+
+    def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:
+        host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
+        options = bwrap.options(plan, bubblewrap.capabilities, host_files)
+        program = seccomp.program(plan.network, self._host.arch)
+        writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
+        ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
+
+        def words(numbers: Sequence[int]) -> list[str]:
+            arguments, filter_, first, pid, report, *rest = numbers
+            said = init.words(limits=plan.limits, ruleset=ruleset, report_fd=report)
+            return [
+                f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
+                *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
+                *("--seccomp", str(filter_), "--info-fd", str(pid)),
+                *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
+                *(*said, "--", *command),
+            ]
+
+        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
+        report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
+        files = [
+            _file_in_memory("options", b"".join(os.fsencode(option) + b"\0" for option in options)),
+            _file_in_memory("filter", program),
+            os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
+            pid_writer,
+            report_writer,
+        ]
+        if bubblewrap.fd is not None:
+            # Verified as this descriptor; by its name it could be another by now.
+            files.append(os.dup(bubblewrap.fd))
+        return Confined(
+            words,
+            files,
+            self.enforcement,
+            plan=plan,
+            janitor=self._janitor,
+            readers=Readers(pid_reader, report_reader),
+        )
+
+    def _with_landlock_alone(self, plan: Plan, command: Sequence[str]) -> Confined:
+        """Without namespaces: nothing is hidden, only writing is restricted."""
+        ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
+        if isinstance(ruleset, tuple):
+            raise SandboxUnavailable(
+                f"Landlock alone can't enforce the profile: {'; '.join(ruleset)}",
+                "switch use_legacy_landlock off, or use another profile",
+            )
+        return self._with_init_alone(plan.limits, plan.network, command, ruleset)
+
+    def _with_filter_alone(self, profile: EnforcedProfile, command: Sequence[str]) -> Confined:
+        """Without namespaces, where only the network is to be refused."""
+        return self._with_init_alone(_limits_of(profile), profile.network, command, None)
+
+    def _with_init_alone(
+        self,
+        limits: Limits,
+        network: NetworkMode,
+        command: Sequence[str],
+        ruleset: landlock.Ruleset | None,
+    ) -> Confined:
+        filter_ = _file_in_memory("filter", seccomp.program(network, self._host.arch))
+
+        def words(numbers: Sequence[int]) -> list[str]:
+            said = init.words(limits=limits, ruleset=ruleset, filter_fd=numbers[0])
+            return [str(init.PATH), *said, "--", *command]
+
+        return Confined(words, [filter_], Enforcement.PARTIAL)
+
+
+def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
+    """Whether the profile leaves anything to enforce."""
+    match profile:
+        case DisabledProfile():
+            return False
+        case ManagedProfile(file_system=UnrestrictedFileSystem(), network=network, limits=limits):
+            return network is not NetworkMode.ENABLED or limits != Limits()
+        case ExternalProfile(network=network):
+            return network is not NetworkMode.ENABLED
+        case _:
+            return True
+
+
+def _limits_of(profile: EnforcedProfile) -> Limits:
+    return profile.limits if isinstance(profile, ManagedProfile) else Limits()
+
+
+def _is_about_network_alone(profile: EnforcedProfile) -> bool:
+    """Whether somebody outside confines files, and a filter is enough to refuse the network."""
+    return isinstance(profile, ExternalProfile) and profile.network is NetworkMode.RESTRICTED
+
+
+def _reach(plan: Plan) -> landlock.Reach:
+    table = AccessTable(plan.rules)
+    return landlock.Reach(
+        is_fully_readable=all(rule.access is not Access.DENY or rule.origin == PRIVATE for rule in plan.rules)
+        and table.access_of(ROOT) is not Access.DENY,
+        is_fully_writable=table.access_of(ROOT) is Access.WRITE,
+        writable=tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE),
+        exceptions=tuple(
+            rule.path
+            for rule in plan.rules
+            if rule.access is not Access.WRITE and table.access_around(rule.path) is Access.WRITE
+        ),
+        network=plan.network,
+        has_process_limit=plan.limits.processes is not None,
+    )
+
+
+def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
+    if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
+        return profile.file_system.glob_scan_max_depth
+    return None
+
+
+def _file_in_memory(name: str, content: bytes) -> int:
+    """A file in memory, to be read from its beginning."""
+    file = os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC)
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

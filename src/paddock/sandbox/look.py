@@ -1,0 +1,51 @@
+"""How the planner sees the files of a host.
+
+`facts` looks at the real ones; a test can describe a host that does not exist. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Kind(StrEnum):
+    """What is at a path, links followed."""
+
+    MISSING = "missing"
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link: where it is, and what it says."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathFact:
+    """What is at a path."""
+
+    kind: Kind
+    real: str
+    """The path without links; of one that is missing, as far as it exists and then as written."""
+    links: tuple[Link, ...] = ()
+    """The links that lead there, in the order in which they are followed."""
+    first_missing: str | None = None
+    """The first of its directories, or itself, that does not exist."""
+
+
+class Look(Protocol):
+    """How the planner sees the host's files."""
+
+    def at(self, path: str) -> PathFact:
+        """What is there."""
+        ...
+
+    def gitdir(self, path: str) -> str | None:
+        """The directory that a `.git` file points to; None if it is no such file."""
+        ...

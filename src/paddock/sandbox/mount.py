@@ -1,0 +1,96 @@
+"""The steps by which a view of the file system is built, as data.
+
+They are carried out in their order, each on top of those before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Show a path of the host, with everything below it, at the same place."""
+
+    path: str
+    is_writable: bool
+    reason: str
+
+    has_devices: bool = False
+    """Whether device files work there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDirectory:
+    """Cover a path by an empty directory, in which the steps that follow may make places."""
+
+    path: str
+    mode: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """Cover a file by an empty one that nobody may open."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Let nothing be made in an empty directory any more."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """Make a symbolic link that the host has, too."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """A /dev with the harmless devices only."""
+
+    path: str = "/dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """A /proc of the sandbox's own processes."""
+
+    path: str = "/proc"
+
+
+@dataclass(frozen=True, slots=True)
+class InitProgram:
+    """Show the sandbox's first program, where no /proc is there to execute its descriptor."""
+
+    path: str
+
+
+Mount = Bind | InitProgram | EmptyDirectory | UnreadableFile | Seal | Shortcut | Devices | Processes
+
+
+class PlaceholderKind(StrEnum):
+    """What has to exist so that something can be mounted on it."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
+PLACEHOLDER_MODES = {PlaceholderKind.DIRECTORY: 0o1700, PlaceholderKind.FILE: 0o1400}
+"""By its mode a placeholder is known for what it is, also after a crash (native/janitor.c)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A path that does not exist on the host but must, for as long as the command runs."""
+
+    path: str
+    kind: PlaceholderKind

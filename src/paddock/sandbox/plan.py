@@ -1,0 +1,146 @@
+"""From a profile and the facts of a host to a plan: what confines a command.
+
+Pure: the same profile and the same facts give the same plan. A plan says what has to
+be done, in which order; how bubblewrap is told is `bwrap`'s business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import (
+    Access,
+    ExternalProfile,
+    Limits,
+    ManagedProfile,
+    NetworkMode,
+    RestrictedFileSystem,
+)
+from paddock.sandbox.access import AccessTable, Grants, Rule, Surroundings, resolve
+from paddock.sandbox.look import Link, Look
+from paddock.sandbox.metadata import protections
+from paddock.sandbox.mount import Mount, Placeholder
+from paddock.sandbox.path import ROOT, is_within
+from paddock.sandbox.view import View
+
+PRIVATE: Final = "private to paddock"
+"""The origin of the rules that hide what Paddock itself keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a command is to run: all that a plan depends on besides the profile."""
+
+    surroundings: Surroundings
+    look: Look
+    cwd: str
+    """Absolute and resolved."""
+    denied_matches: tuple[str, ...] = ()
+    """What the deny patterns of the profile match, resolved."""
+    has_proc: bool = True
+    """Whether a new /proc can be mounted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What confines a command."""
+
+    mounts: tuple[Mount, ...]
+    """The view of the file system, in the order in which it is built."""
+    placeholders: tuple[Placeholder, ...]
+    """What must exist on the host meanwhile, so that something can be mounted on it."""
+    rules: tuple[Rule, ...]
+    """What is granted, resolved; shallow paths first."""
+    network: NetworkMode
+    limits: Limits
+    cwd: str
+    has_proc: bool
+
+    @property
+    def has_own_network(self) -> bool:
+        """Whether the command gets a network namespace of its own."""
+        return self.network is not NetworkMode.ENABLED
+
+
+def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
+    """The order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
+    rules, links = _resolved_rules(profile, scene)
+    table = AccessTable(rules)
+    _refuse_replaceable_links(links, table)
+    _refuse_hidden_directory(scene.cwd, table)
+    view = View(table, scene.look)
+    view.show_root([link for _, link in links])
+    view.add_devices()
+    view.add_processes(scene.has_proc)
+    for rule in table.rules:
+        view.apply(rule)
+    view.seal()
+    return Plan(
+        mounts=tuple(view.mounts),
+        placeholders=tuple(view.placeholders),
+        rules=tuple(table.rules),
+        network=profile.network,
+        limits=profile.limits if isinstance(profile, ManagedProfile) else Limits(),
+        cwd=scene.cwd,
+        has_proc=scene.has_proc,
+    )
+
+
+def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundings) -> Grants:
+    """What the profile says about files, with its special paths resolved."""
+    if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
+        return resolve(profile.file_system.entries, surroundings)
+    return Grants((Rule(ROOT, Access.WRITE, "unrestricted"),), ())
+
+
+def _resolved_rules(
+    profile: ManagedProfile | ExternalProfile, scene: Scene
+) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+    """All rules, about paths without links, and the links that led there."""
+    grants = grants_of(profile, scene.surroundings)
+    written = list(grants.rules)
+    written += [Rule(path, Access.DENY, "deny pattern") for path in scene.denied_matches]
+    written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
+    rules, links = _without_links(written, scene.look)
+    implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)
+    implied_rules, implied_links = _without_links(list(implied), scene.look)
+    # First, because of two equal rules about one path the first is kept, and these know more.
+    return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+
+
+def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:
+    """The links that lead to where patterns are searched for."""
+    rules = [Rule(pattern.base, Access.DENY, str(pattern)) for pattern in grants.denied_patterns]
+    return _without_links(rules, look)[1]
+
+
+def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+    resolved, links = [], []
+    for rule in rules:
+        fact = look.at(rule.path)
+        resolved.append(replace(rule, path=fact.real))
+        links += [(rule, link) for link in fact.links]
+    return resolved, links
+
+
+def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable) -> None:
+    """A rule must mean the same for the next command, whatever this one does."""
+    for rule, link in links:
+        if table.access_of(link.path) is Access.WRITE:
+            raise ProfileRefused(
+                rule.path,
+                f"crosses the symlink {link.path}, which the command could replace",
+                "name the path that it points to",
+            )
+
+
+def _refuse_hidden_directory(cwd: str, table: AccessTable) -> None:
+    is_seen = table.access_of(cwd) is not Access.DENY or any(
+        rule.access is not Access.DENY and is_within(rule.path, cwd) for rule in table.rules
+    )
+    if not is_seen:
+        raise ProfileRefused(
+            f"the working directory {cwd}", "can't be read under the profile", "run the command elsewhere"
+        )

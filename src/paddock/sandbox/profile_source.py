@@ -1,0 +1,51 @@
+"""A profile as people name it: JSON, a built-in name or a file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from paddock.errors import InvalidProfile
+from paddock.sandbox.profile import parse_profile
+from paddock.sandbox.profile_table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
+
+SIZE_LIMIT_BYTES = 1 << 20
+"""Of a profile's file: some ten thousand entries, more than could ever be enforced."""
+
+
+def read_profile(text: str) -> WrittenProfile:
+    """The profile that `text` names. Raises InvalidProfile.
+
+    `{…}` is JSON, `:name` is built in; everything else is a file, in TOML or JSON by its
+    ending, and `file#name` chooses one of several profiles in it.
+    """
+    if text.lstrip().startswith("{"):
+        return WrittenProfile(parse_profile(text, "in JSON"))
+    if text.startswith(":"):
+        return WrittenProfile(built_in(text))
+    path, _, name = text.partition("#")
+    content = _content(path)
+    if path.endswith(".json"):
+        return WrittenProfile(parse_profile(content, path))
+    try:
+        table = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidProfile(path, f"is not valid TOML: {error}") from error
+    return parse_table(table, path, os.path.expanduser("~"), name or None)
+
+
+def _content(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(SIZE_LIMIT_BYTES + 1)
+        if len(content) > SIZE_LIMIT_BYTES:
+            raise InvalidProfile(path, f"is larger than {SIZE_LIMIT_BYTES} bytes")
+        return content.decode()
+    except FileNotFoundError as error:
+        names = ", ".join(BUILT_IN_NAMES)
+        raise InvalidProfile(path, f"there is no such file; give JSON, a file or one of {names}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidProfile(path, "is not UTF-8") from error
+    except OSError as error:
+        raise InvalidProfile(path, f"can't be read: {error.strerror}") from error

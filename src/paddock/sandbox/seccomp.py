@@ -1,0 +1,171 @@
+"""Which system calls a confined command may not make.
+
+One program per network mode and machine, made of the lists below; the same lists
+are what `paddock sandbox --explain` tells. Whatever they do not name is allowed:
+files, processes and namespaces are confined by the mounts, the missing
+capabilities and Landlock. The program refuses what those do not reach - sockets,
+parts of the kernel that belong to no namespace, ways into other processes - and
+new user namespaces, in which a command would have capabilities again.
+
+It is the innermost wall and can't be taken down: bubblewrap loads it last, and
+every child inherits it. It can't look behind pointers, so what matters must
+be decided by numbers and flags.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, assert_never
+
+from paddock.errors import SandboxUnavailable
+from paddock.model.profile import NetworkMode
+from paddock.sandbox import bpf
+from paddock.sandbox.bpf import Condition, Word
+from paddock.sandbox.syscall_table import MACHINES
+
+AF_UNIX: Final = 1
+AF_INET: Final = 2
+AF_INET6: Final = 10
+AF_NETLINK: Final = 16
+
+SOCK_STREAM: Final = 1
+SOCK_SEQPACKET: Final = 5
+SOCK_TYPE_MASK: Final = 0xF
+"""The rest of the word are flags such as SOCK_CLOEXEC (socket(2))."""
+
+NETLINK_ROUTE: Final = 0
+CLONE_NEWUSER: Final = 0x10000000
+TIOCSTI: Final = 0x5412
+TIOCLINUX: Final = 0x541C
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One call that is refused, always or when all conditions hold, and why."""
+
+    call: str
+    reason: str
+    conditions: tuple[Condition, ...] = ()
+    errno: int = errno.EPERM
+
+
+@cache
+def program(mode: NetworkMode, machine: str) -> bytes:
+    """The filter for `bwrap --seccomp`. Raises SandboxUnavailable for a machine that has none."""
+    known = MACHINES.get(machine)
+    if known is None:
+        raise SandboxUnavailable(
+            f"there is no seccomp filter for the machine {machine!r}",
+            f"use one of {', '.join(MACHINES)}",
+        )
+    refusals = [bpf.Refusal(known.numbers[rule.call], rule.errno, rule.conditions) for rule in rules(mode)]
+    return bpf.assemble(known.audit_architecture, refusals, foreign_abi_bit=known.foreign_abi_bit)
+
+
+def rules(mode: NetworkMode) -> tuple[Rule, ...]:
+    """What is refused under a network mode, in the order in which it is tried."""
+    match mode:
+        case NetworkMode.RESTRICTED:
+            return _ALWAYS + _NO_NETWORK
+        case NetworkMode.LOOPBACK:
+            return _ALWAYS + _PRIVATE_LOOPBACK
+        case NetworkMode.ENABLED:
+            return _ALWAYS + _HOST_NETWORK
+        case _:
+            assert_never(mode)
+
+
+def _among(word: Word, *values: int, mask: int = bpf.WHOLE_WORD) -> Condition:
+    return Condition(word, values, mask)
+
+
+def _not_among(word: Word, *values: int, mask: int = bpf.WHOLE_WORD) -> Condition:
+    return Condition(word, values, mask, is_negated=True)
+
+
+_FIRST: Final = Word(0)
+_SECOND: Final = Word(1)
+_THIRD: Final = Word(2)
+
+_ALWAYS: Final = (
+    *(
+        Rule(call, "it reaches into other processes, the init of the sandbox included")
+        for call in ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd")
+    ),
+    *(
+        Rule(call, "it makes system calls that no filter sees")
+        for call in ("io_uring_setup", "io_uring_enter", "io_uring_register")
+    ),
+    *(Rule(call, "keyrings are shared with the host") for call in ("keyctl", "add_key", "request_key")),
+    *(
+        Rule(call, "it opens parts of the kernel that a command does not need and an attack does")
+        for call in ("bpf", "userfaultfd", "perf_event_open", "open_by_handle_at")
+    ),
+    Rule("syslog", "the log of the kernel is the host's"),
+    *(
+        Rule(
+            call,
+            "a new user namespace gives capabilities back",
+            (_among(_FIRST, CLONE_NEWUSER, mask=CLONE_NEWUSER),),
+        )
+        for call in ("clone", "unshare")
+    ),
+    # Its flags are behind a pointer. C libraries take this errno as an old kernel's, and use clone.
+    Rule("clone3", "it could make a user namespace unseen", errno=errno.ENOSYS),
+    Rule(
+        "ioctl",
+        "it types into the terminal, in the name of whoever reads there next",
+        (_among(_SECOND, TIOCSTI, TIOCLINUX),),
+    ),
+)
+
+_UNIX_PAIRS: Final = (
+    Rule("socketpair", "only AF_UNIX makes pairs that stay inside", (_not_among(_FIRST, AF_UNIX),)),
+    # Everything but these can send to any address, whether it is connected or not: SOCK_RAW is
+    # another word for SOCK_DGRAM in AF_UNIX (unix_create in the kernel).
+    Rule(
+        "socketpair",
+        "a datagram socket sends to any socket of the host",
+        (_not_among(_SECOND, SOCK_STREAM, SOCK_SEQPACKET, mask=SOCK_TYPE_MASK),),
+    ),
+)
+
+_NO_NETWORK: Final = (
+    *(
+        Rule(call, "the network is restricted")
+        for call in ("connect", "bind", "listen", "accept", "accept4", "sendmmsg", "recvmmsg")
+    ),
+    # Without an address it is send(2), with which event loops wake themselves through a socket pair.
+    Rule("sendto", "the network is restricted", (_not_among(Word(4), 0),)),
+    Rule("sendto", "the network is restricted", (_not_among(Word(4, is_high=True), 0),)),
+    Rule("socket", "the network is restricted", (_not_among(_FIRST, AF_UNIX),)),
+    Rule(
+        "socket",
+        "a datagram socket sends to any socket of the host",
+        (_not_among(_SECOND, SOCK_STREAM, SOCK_SEQPACKET, mask=SOCK_TYPE_MASK),),
+    ),
+    *_UNIX_PAIRS,
+)
+
+_PRIVATE_LOOPBACK: Final = (
+    # A path leads out of the network namespace, and connect(2) keeps it behind a pointer: no AF_UNIX at all.
+    Rule("socket", "only the private loopback is open", (_not_among(_FIRST, AF_INET, AF_INET6, AF_NETLINK),)),
+    # This much of netlink is how programs list their interfaces; Node.js fails without it.
+    Rule(
+        "socket",
+        "only the addresses of the private loopback may be asked for",
+        (_among(_FIRST, AF_NETLINK), _not_among(_THIRD, NETLINK_ROUTE)),
+    ),
+    *_UNIX_PAIRS,
+)
+
+_HOST_NETWORK: Final = tuple(
+    Rule(
+        call,
+        "only the internet, local sockets and netlink are the network",
+        (_not_among(_FIRST, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK),),
+    )
+    for call in ("socket", "socketpair")
+)

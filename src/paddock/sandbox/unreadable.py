@@ -1,0 +1,33 @@
+"""The empty file that is mounted on files which must not be read.
+
+One for each user, in a directory that is hidden from every sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import SandboxUnavailable
+
+NAME: Final = "unreadable"
+
+
+def unreadable_file(directory: Path) -> str:
+    """The path of the file, made if need be. The directory must be writable by this user alone."""
+    path = directory / NAME
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0))
+    except FileExistsError:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) or status.st_size:
+            raise SandboxUnavailable(
+                f"{path} is no longer an empty file of mode 0000", "remove it, and find out who changed it"
+            ) from None
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"{path} can't be made: {error.strerror}", "make room, or name another directory"
+        ) from error
+    return str(path)

@@ -1,0 +1,161 @@
+"""From rules to the mounts that make them true.
+
+Mounts are made from the root towards the leaves, so each rule is a mount on top of
+those about shorter paths, and the most specific one wins by itself. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from paddock.model.profile import Access
+from paddock.sandbox.access import AccessTable, Rule
+from paddock.sandbox.look import Kind, Link, Look, PathFact
+from paddock.sandbox.mount import (
+    Bind,
+    Devices,
+    EmptyDirectory,
+    InitProgram,
+    Mount,
+    Placeholder,
+    PlaceholderKind,
+    Processes,
+    Seal,
+    Shortcut,
+    UnreadableFile,
+)
+from paddock.sandbox.path import ROOT, ancestors, is_within
+
+DEV: Final = "/dev"
+PROC: Final = "/proc"
+INIT: Final = "/proc/paddock-init"
+"""Where the first program is when /proc is empty."""
+KERNEL_SETTINGS: Final = "/proc/sys"
+KERNEL_OBJECTS: Final = "/sys"
+
+VIEW_MODE: Final = 0o755
+BLOCKED_MODE: Final = 0o555
+DENIED_MODE: Final = 0o000
+PASSAGE_MODE: Final = 0o111
+"""Of a denied directory that leads to something granted: it can be passed, not listed."""
+
+
+class View:
+    """Collects the mounts for a set of rules; call its methods in the order in which they stand here."""
+
+    def __init__(self, table: AccessTable, look: Look) -> None:
+        self._table = table
+        self._look = look
+        self.mounts: list[Mount] = []
+        self.placeholders: list[Placeholder] = []
+        self._mounted = {ROOT}
+        self._unsealed: list[str] = []
+
+    def show_root(self, links: Iterable[Link]) -> None:
+        """Start with the host's files, or with nothing but the links by which granted paths are reached."""
+        access = self._table.access_of(ROOT)
+        if access is Access.DENY:
+            self._cover(ROOT, VIEW_MODE, "only what is granted is there")
+            for link in dict.fromkeys(links):
+                if self._table.access_of(link.path) is Access.DENY:
+                    self.mounts.append(Shortcut(link.path, link.target))
+            return
+        self.mounts.append(Bind(ROOT, access is Access.WRITE, f"{access} access to everything"))
+        if access is Access.WRITE and self._look.at(KERNEL_OBJECTS).kind is Kind.DIRECTORY:
+            self._bind(KERNEL_OBJECTS, is_writable=False, reason="settings of the kernel, not files")
+
+    def add_devices(self) -> None:
+        """A /dev of harmless devices."""
+        self.mounts.append(Devices(DEV))
+        self._mounted.add(DEV)
+
+    def add_processes(self, has_proc: bool) -> None:
+        """A /proc that shows no process of the host; without `has_proc` an empty one."""
+        self._mounted.add(PROC)
+        if not has_proc:
+            self._cover(PROC, BLOCKED_MODE, "no process of the host is shown")
+            self.mounts.append(InitProgram(INIT))
+            return
+        self.mounts.append(Processes(PROC))
+        if self._look.at(KERNEL_SETTINGS).kind is Kind.DIRECTORY:
+            # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
+            # root: core_pattern alone would run a program outside.
+            self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
+
+    def apply(self, rule: Rule) -> None:
+        """Make one rule true. Rules come shallow paths first; the one about the root is `show_root`."""
+        # What stands in /proc is about the sandbox, never about the host; there is nothing to grant.
+        if rule.path == ROOT or (rule.access is not Access.DENY and is_within(rule.path, PROC)):
+            return
+        around = self._table.access_around(rule.path)
+        fact = self._look.at(rule.path)
+        if fact.kind is Kind.MISSING:
+            if around is Access.WRITE and rule.access is not Access.WRITE:
+                self._occupy(rule, fact)
+        elif rule.access is not around:
+            if around is Access.WRITE:
+                self._pin_ancestors(rule.path)
+            self._mount(rule, fact.kind)
+
+    def seal(self) -> None:
+        """Close the empty directories, in which mount points had to be made until now."""
+        self.mounts += [Seal(path) for path in reversed(self._unsealed)]
+
+    def _mount(self, rule: Rule, kind: Kind) -> None:
+        reason = f"{rule.access} access, {rule.origin}"
+        if rule.access is not Access.DENY:
+            self._bind(rule.path, is_writable=rule.access is Access.WRITE, reason=reason)
+        elif kind is Kind.DIRECTORY:
+            self._cover(rule.path, PASSAGE_MODE if self._leads_on(rule.path) else DENIED_MODE, reason)
+        else:
+            self.mounts.append(UnreadableFile(rule.path, reason))
+        self._mounted.add(rule.path)
+
+    def _occupy(self, rule: Rule, fact: PathFact) -> None:
+        """Keep a protected path that does not exist from being made."""
+        place = fact.first_missing
+        assert place is not None
+        if any(is_within(place, taken.path) for taken in self.placeholders):
+            return
+        if rule.skips_missing and not rule.is_metadata:
+            return
+        self._pin_ancestors(place)
+        reason = f"nothing can be made here: {rule.origin}"
+        if rule.is_metadata:
+            self.placeholders.append(Placeholder(place, PlaceholderKind.DIRECTORY))
+            self._cover(place, BLOCKED_MODE, reason)
+        else:
+            self.placeholders.append(Placeholder(place, PlaceholderKind.FILE))
+            self.mounts.append(UnreadableFile(place, reason))
+        self._mounted.add(place)
+
+    def _pin_ancestors(self, path: str) -> None:
+        """Mount each writable directory above a path on itself.
+
+        A mount point can't be renamed. Otherwise the command could move a directory
+        away, and the next command would find what is in it under a name that no rule
+        knows.
+        """
+        loose = []
+        for directory in ancestors(path):
+            if directory in self._mounted:
+                break
+            loose.append(directory)
+        for directory in reversed(loose):
+            self._bind(directory, is_writable=True, reason="can't be moved away, for what is protected in it")
+
+    def _leads_on(self, path: str) -> bool:
+        """Whether something below a denied directory is granted."""
+        return any(
+            rule.access is not Access.DENY and rule.path != path and is_within(rule.path, path)
+            for rule in self._table.rules
+        )
+
+    def _bind(self, path: str, *, is_writable: bool, reason: str) -> None:
+        self.mounts.append(Bind(path, is_writable, reason, has_devices=is_within(path, DEV)))
+        self._mounted.add(path)
+
+    def _cover(self, path: str, mode: int, reason: str) -> None:
+        self.mounts.append(EmptyDirectory(path, mode, reason))
+        self._unsealed.append(path)

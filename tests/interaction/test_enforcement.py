@@ -1,0 +1,57 @@
+"""What a server says about sandboxes when it starts."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
+from paddock.sandbox import candidate, probe
+from paddock.server.enforcement import report_enforcement
+from tests.serving import serving
+
+NAMESPACES = Problem("user namespaces", "AppArmor restricts them", "sysctl …")
+
+
+def facts(*problems: Problem, can_unshare: bool) -> HostFacts:
+    bwrap = Bubblewrap(path="/usr/bin/bwrap", capabilities=BwrapCapabilities())
+    return HostFacts("x86_64", (6, 18), bwrap, can_unshare, landlock_abi=7, problems=problems)
+
+
+@pytest.fixture(name="log")
+def log_of_everything(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG, "paddock.server.enforcement")
+    return caplog
+
+
+async def test_each_reason_not_to_have_a_sandbox_is_a_warning_with_its_remedy(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "host", lambda: facts(NAMESPACES, can_unshare=False))
+    await report_enforcement()
+    [record] = log.records
+    assert record.levelno == logging.WARNING
+    assert "no sandboxes can be made" in record.getMessage()
+    assert 'reason="AppArmor restricts them" remedy="sysctl …"' in record.getMessage()
+
+
+async def test_what_only_makes_a_sandbox_weaker_is_no_warning(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "host", lambda: facts(Problem("landlock", "old", "boot"), can_unshare=True))
+    await report_enforcement()
+    assert [record.levelno for record in log.records] == [logging.DEBUG, logging.INFO]
+    assert "weaker than they could be mechanism=landlock" in log.records[1].getMessage()
+
+
+def test_a_server_without_bubblewrap_warns_on_standard_error_and_goes_on(tmp_path: Path) -> None:
+    if candidate.BUNDLED.exists():
+        pytest.skip("a bubblewrap is bundled")
+    with serving(env={"PATH": str(tmp_path)}) as server:
+        while "no sandboxes can be made" not in (line := server.next_line()):
+            assert line
+        assert "mechanism=bubblewrap" in line
+        assert "apt install bubblewrap" in line
+        assert server.url.startswith("ws://")

@@ -1,0 +1,54 @@
+"""What tests with the real kernel share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.identity import ORDINARY
+from tests.sandbox.launcher import Launcher
+
+OUTSIDE_TMP = Path("/var/tmp")
+"""/tmp itself can be written under the usual profiles, so it is no place for what must be protected."""
+
+USERS = [0, ORDINARY] if os.geteuid() == 0 else [os.geteuid()]
+
+
+@pytest.fixture(name="place")
+def directory_for_anybody() -> Iterator[Path]:
+    """A directory that every user can reach and write to, unlike those below pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp") as directory:
+        path = Path(directory).resolve()
+        path.chmod(0o777)
+        yield path
+
+
+@pytest.fixture(scope="session")
+def ground() -> Iterator[Path]:
+    """A directory that every user can reach and write."""
+    directory = Path(tempfile.mkdtemp(prefix="paddock-sandbox-tests-", dir=OUTSIDE_TMP)).resolve()
+    # The sticky bit, as in /tmp, so that a runtime directory in it can be trusted.
+    directory.chmod(0o1777)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary")
+def launcher(request: pytest.FixtureRequest, ground: Path) -> Iterator[Launcher]:
+    """The command line, as each user in turn."""
+    with Launcher(request.param, ground) as launcher:
+        yield launcher
+
+
+@pytest.fixture
+def workspace(ground: Path, launcher: Launcher) -> Iterator[Path]:
+    """An empty directory of the user who runs the command, removed afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="w-", dir=ground))
+    os.chown(directory, launcher.user, launcher.user)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,165 @@
+"""The `paddock` command line as another user would run it, without starting Python each time.
+
+A process that imports everything while it may, gives up root for good, and then forks for
+each command line it is sent. So it works even where an ordinary user can't reach the
+interpreter, and costs milliseconds. It has one thread, hence forking is safe.
+
+    python -m tests.sandbox.launcher USER DIRECTORY
+
+The directory holds copies of the native programs and the user's runtime directory.
+Requests and answers are lines of JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import paddock.cli.confined
+from paddock.cli.main import main
+from paddock.sandbox import init, janitor
+from paddock.transport import runtime_directory
+
+LEAKED_DESCRIPTOR = 9
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command line."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Launcher:
+    """Runs command lines as one user. A context manager, so that the process ends with the tests."""
+
+    def __init__(self, user: int, directory: Path) -> None:
+        self.user = user
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.sandbox.launcher", str(user), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        leak: Path | None = None,
+    ) -> Outcome:
+        """Run `paddock ARGUMENTS`; `leak` is a file that it inherits open as LEAKED_DESCRIPTOR."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {
+            "arguments": list(arguments),
+            "cwd": str(cwd),
+            "env": dict(env or {}),
+            "stdin": stdin,
+            "leak": str(leak) if leak else None,
+        }
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return Outcome(**json.loads(self._process.stdout.readline()))
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def serve(user: int, directory: Path) -> None:
+    """Answer requests until there are no more."""
+    _use_copies(directory)
+    _import_all()
+    if os.geteuid() != user:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    runtime = directory / f"runtime-{user}"
+    runtime.mkdir(mode=0o700)
+    os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
+    for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
+        os.environ.pop(name, None)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), flush=True)
+
+
+def _import_all() -> None:
+    """Whatever the command line imports on demand must be here before the interpreter is out of reach."""
+    with redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as home:
+        os.environ |= {"HOME": home, runtime_directory.VARIABLE: os.path.join(home, "runtime")}
+        assert main(["sandbox", "--explain"]) == 0, "the sandbox does not work here"
+    assert callable(paddock.cli.confined.run_confined)
+
+
+def _use_copies(directory: Path) -> None:
+    """An ordinary user may not reach the ones of the package."""
+    for module, name in ((init, "PATH"), (janitor, "PROGRAM")):
+        original: Path = getattr(module, name)
+        copy = directory / original.name
+        if not copy.exists():
+            copy.write_bytes(original.read_bytes())
+            copy.chmod(0o755)
+        setattr(module, name, copy)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(request["stdin"].encode())
+        stdin.seek(0)
+        pid = os.fork()
+        if pid == 0:
+            _become(request, [stdin.fileno(), out.fileno(), err.fileno()])
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        answer: dict[str, Any] = {"status": code if code >= 0 else 128 - code}
+        for name, file in (("stdout", out), ("stderr", err)):
+            file.seek(0)
+            answer[name] = file.read().decode(errors="replace")
+        return answer
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Run the command line in this process, a child, and end it."""
+    status = 1
+    try:
+        os.chdir(request["cwd"])
+        os.environ.update(request["env"])
+        for number, file in enumerate(streams):
+            os.dup2(file, number)
+        if request["leak"] is not None:
+            os.dup2(os.open(request["leak"], os.O_RDONLY), LEAKED_DESCRIPTOR)
+        status = main(request["arguments"])
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,157 @@
+"""Places that must exist on the host while a sandbox runs, and nobody else's trouble afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox.facts import FileFacts
+from paddock.sandbox.janitor import Janitor, PlaceTaken
+from paddock.sandbox.look import Kind
+from paddock.sandbox.mount import Placeholder, PlaceholderKind
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def janitor() -> Iterator[Janitor]:
+    janitor = Janitor()
+    yield janitor
+    janitor.close()
+
+
+@pytest.fixture
+def other_janitor() -> Iterator[Janitor]:
+    janitor = Janitor()
+    yield janitor
+    janitor.close()
+
+
+def _directory(path: Path) -> Placeholder:
+    return Placeholder(str(path), PlaceholderKind.DIRECTORY)
+
+
+def _file(path: Path) -> Placeholder:
+    return Placeholder(str(path), PlaceholderKind.FILE)
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_true():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def test_places_are_there_while_held_and_gone_afterwards(janitor: Janitor, tmp_path: Path) -> None:
+    places = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
+    janitor.hold(places)
+    assert (tmp_path / ".git").is_dir()
+    assert (tmp_path / "secret").is_file()
+    janitor.release(places, was_killed=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_finds_a_place_is_told_what_it_is(janitor: Janitor, tmp_path: Path) -> None:
+    janitor.hold([_directory(tmp_path / ".git")])
+    (note,) = (tmp_path / ".git").iterdir()
+    assert "goes away with the command" in note.read_text()
+
+
+def test_place_stays_until_the_last_command_that_needs_it(janitor: Janitor, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    janitor.hold([place])
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".git").exists()
+    janitor.release([place], was_killed=False)
+    assert not (tmp_path / ".git").exists()
+
+
+def test_place_stays_until_the_last_launcher_that_needs_it(
+    janitor: Janitor, other_janitor: Janitor, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    other_janitor.hold([place])
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".git").exists()
+    other_janitor.release([place], was_killed=False)
+    assert not (tmp_path / ".git").exists()
+
+
+def test_place_of_another_command_counts_as_missing(janitor: Janitor, tmp_path: Path) -> None:
+    janitor.hold([_directory(tmp_path / ".git"), _file(tmp_path / "secret")])
+    for name in (".git", "secret"):
+        assert FileFacts().at(str(tmp_path / name)).kind is Kind.MISSING
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("/etc")])
+def test_what_is_really_there_is_never_held_nor_removed(
+    make: Callable[[Path], object], janitor: Janitor, tmp_path: Path
+) -> None:
+    make(tmp_path / ".git")
+    with pytest.raises(PlaceTaken):
+        janitor.hold([_directory(tmp_path / ".git"), _directory(tmp_path / ".aws")])
+    assert os.path.lexists(tmp_path / ".git")
+    assert not (tmp_path / ".aws").exists()
+
+
+def test_place_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    (tmp_path / ".git" / "HEAD").write_text("ref")
+    janitor.release([place], was_killed=False)
+    assert [path.name for path in (tmp_path / ".git").iterdir()] == ["HEAD"]
+    assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
+
+
+def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    janitor.release([place], was_killed=True)
+    assert (tmp_path / ".git").exists()
+    _wait_until(lambda: not (tmp_path / ".git").exists())
+
+
+def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from paddock.sandbox.janitor import Janitor\n"
+        "from paddock.sandbox.mount import Placeholder, PlaceholderKind\n"
+        "Janitor().hold([Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)])\n"
+        "print('held', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    argv = [sys.executable, "-c", script, str(tmp_path / ".git")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == b"held\n"
+        assert (tmp_path / ".git").is_dir()
+        launcher.send_signal(signal.SIGKILL)
+    _wait_until(lambda: not (tmp_path / ".git").exists())
+
+
+def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path: Path) -> None:
+    left_behind = tmp_path / ".git"
+    left_behind.mkdir(mode=0o1700)
+    left_behind.chmod(0o1700)
+    janitor.hold([_directory(left_behind)])
+    janitor.release([_directory(left_behind)], was_killed=False)
+    assert not left_behind.exists()
+
+
+def test_more_places_than_fit_a_packet_are_held(janitor: Janitor, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 200) / ("e" * 200)
+    deep.mkdir(parents=True)
+    places = [_file(deep / f"{number:0200}") for number in range(200)]
+    janitor.hold(places)
+    assert len(list(deep.iterdir())) == 200
+    janitor.release(places, was_killed=False)
+    assert list(deep.iterdir()) == []

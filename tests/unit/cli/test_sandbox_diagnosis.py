@@ -1,0 +1,96 @@
+"""What `paddock doctor` says about sandboxes, on hosts that do not exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paddock.cli import sandbox_diagnosis
+from paddock.cli.finding import Finding, Level
+from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
+from paddock.sandbox import init
+from paddock.sandbox.kernel import Kernel
+
+GOOD = HostFacts(
+    arch="x86_64",
+    kernel=(6, 18),
+    bwrap=Bubblewrap(path="/usr/bin/bwrap", capabilities=BwrapCapabilities(perms=True), version="0.11.0"),
+    can_unshare=True,
+    landlock_abi=7,
+)
+INIT_RUNS = Finding("init", Level.OK, "runs")
+
+
+def told(facts: HostFacts, init_finding: Finding = INIT_RUNS) -> dict[str, Finding]:
+    return {finding.name: finding for finding in sandbox_diagnosis.findings_of(facts, init_finding)}
+
+
+def test_a_good_host_enforces_everything() -> None:
+    findings = told(GOOD)
+    assert {finding.level for finding in findings.values()} == {Level.OK}
+    assert findings["sandbox"].detail.startswith("full")
+    assert findings["bubblewrap"].detail == "0.11.0 (/usr/bin/bwrap)"
+
+
+def test_a_bundled_bubblewrap_is_told_as_such() -> None:
+    assert GOOD.bwrap is not None
+    bundled = replace(GOOD, bwrap=replace(GOOD.bwrap, is_bundled=True, path="/lib/bwrap"))
+    assert told(bundled)["bubblewrap"].detail == "0.11.0 (/lib/bwrap, bundled)"
+
+
+def test_a_host_without_bubblewrap_refuses_sandboxes_and_says_how_to_get_one() -> None:
+    problem = Problem("bubblewrap", "not found", "install it")
+    findings = told(replace(GOOD, bwrap=None, can_unshare=False, problems=(problem,)))
+    assert findings["bubblewrap"] == Finding("bubblewrap", Level.WARN, "not found", "install it")
+    assert findings["user namespaces"].level is Level.WARN
+    assert findings["sandbox"].detail.startswith("none")
+
+
+def test_namespaces_that_can_not_be_made_are_told_with_their_remedy() -> None:
+    problem = Problem("user namespaces", "AppArmor restricts them", "sysctl …")
+    findings = told(replace(GOOD, can_unshare=False, problems=(problem,)))
+    assert findings["user namespaces"].remedy == "sysctl …"
+    assert findings["sandbox"].detail.startswith("none")
+
+
+def test_wsl1_is_named() -> None:
+    problem = Problem("WSL1", "it has no namespaces", "use WSL2")
+    findings = told(replace(GOOD, bwrap=None, can_unshare=False, is_wsl1=True, problems=(problem,)))
+    assert findings["user namespaces"].detail == "it has no namespaces"
+    assert findings["bubblewrap"].remedy == "use WSL2"
+
+
+def test_a_weaker_second_layer_is_partial() -> None:
+    findings = told(replace(GOOD, landlock_abi=0, problems=(Problem("landlock", "none", "boot it"),)))
+    assert findings["landlock"].remedy == "boot it"
+    assert findings["sandbox"].detail.startswith("partial")
+
+
+@pytest.mark.parametrize(("kernel", "remedy"), [((6, 18), "ordinary user"), ((5, 10), "Linux 5.14")])
+def test_a_limit_of_processes_that_can_not_be_had_is_told(kernel: tuple[int, int], remedy: str) -> None:
+    finding = told(replace(GOOD, kernel=kernel, can_limit_processes=False))["limits"]
+    assert finding.level is Level.WARN
+    assert remedy in (finding.remedy or "")
+
+
+def test_a_missing_init_is_told_with_the_way_to_build_it_and_refuses_sandboxes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(init, "PATH", tmp_path / "paddock-init")
+    finding = sandbox_diagnosis.check_init(Kernel())
+    assert finding.level is Level.WARN
+    assert "No such file or directory" in finding.detail
+    assert "make native" in (finding.remedy or "")
+    assert told(GOOD, finding)["sandbox"].detail.startswith("none")
+
+
+def test_the_init_of_these_tests_runs() -> None:
+    assert sandbox_diagnosis.check_init(Kernel()).level is Level.OK
+
+
+def test_every_warning_has_a_way_out() -> None:
+    bad = replace(GOOD, bwrap=None, can_unshare=False, landlock_abi=0, can_limit_processes=False)
+    for finding in told(bad).values():
+        assert (finding.remedy is None) == (finding.level is Level.OK)

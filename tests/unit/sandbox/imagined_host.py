@@ -1,0 +1,45 @@
+"""A file system that does not exist, for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.path import ROOT, ancestors, join
+
+
+class ImaginedFiles:
+    """`{"/repo/": "", "/repo/f": "text", "/l": "-> /repo"}`: a directory, a file and a link."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files: dict[str, str | None] = {ROOT: None}
+        for path, content in files.items():
+            name = path.rstrip("/") or ROOT
+            for directory in ancestors(name):
+                self._files.setdefault(directory, None)
+            self._files[name] = None if path.endswith("/") else content
+
+    def at(self, path: str) -> PathFact:
+        here = PathFact(Kind.DIRECTORY, ROOT)
+        for name in filter(None, path.split("/")):
+            real = join(here.real, name)
+            if here.first_missing is not None:
+                here = PathFact(Kind.MISSING, real, here.links, here.first_missing)
+            elif real not in self._files:
+                here = PathFact(Kind.MISSING, real, here.links, real)
+            else:
+                here = self._found(real, self._files[real], here)
+        return here
+
+    def _found(self, path: str, content: str | None, directory: PathFact) -> PathFact:
+        if content is None:
+            return PathFact(Kind.DIRECTORY, path, directory.links)
+        if not content.startswith("-> "):
+            return PathFact(Kind.FILE, path, directory.links)
+        target = self.at(content.removeprefix("-> "))
+        links = (*directory.links, Link(path, content.removeprefix("-> ")), *target.links)
+        return PathFact(target.kind, target.real, links, target.first_missing)
+
+    def gitdir(self, path: str) -> str | None:
+        content = self._files.get(path) or ""
+        return content.removeprefix("gitdir: ") if content.startswith("gitdir: ") else None

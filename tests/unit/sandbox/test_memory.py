@@ -1,0 +1,56 @@
+"""What is remembered about a bubblewrap, and what a broken memory costs: nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.model.host import BwrapCapabilities
+from paddock.sandbox import memory
+from paddock.sandbox.memory import Answer, Key, Memory
+
+ANSWER = Answer(version="1", capabilities=BwrapCapabilities(perms=True), can_mount_proc=True)
+
+
+def key(number: int) -> Key:
+    return Key(path="/usr/bin/bwrap", inode=number, modified_ns=1, user=1, boot="one")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[{}]", b"null", b'[{"key": 1}]', b"\xff"])
+def test_a_file_that_makes_no_sense_is_as_if_there_were_none(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / memory.FILE_NAME).write_bytes(text)
+    kept = Memory(tmp_path)
+    assert kept.recall(key(1)) is None
+    kept.keep(key(1), ANSWER)
+    assert Memory(tmp_path).recall(key(1)) == ANSWER
+
+
+def test_a_directory_that_can_not_be_made_costs_only_the_next_process_time(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    kept = Memory(tmp_path / "file" / "directory")
+    kept.keep(key(1), ANSWER)
+    assert kept.recall(key(1)) == ANSWER
+
+
+def test_old_answers_make_room_and_nothing_is_left_lying_about(tmp_path: Path) -> None:
+    kept = Memory(tmp_path)
+    for number in range(memory.ENTRIES_LIMIT + 1):
+        kept.keep(key(number), ANSWER)
+    again = Memory(tmp_path)
+    assert again.recall(key(0)) is None
+    assert again.recall(key(memory.ENTRIES_LIMIT)) == ANSWER
+    assert os.listdir(tmp_path) == [memory.FILE_NAME]
+
+
+def test_the_directory_is_below_the_cache_of_the_user(tmp_path: Path) -> None:
+    uid = os.geteuid()
+    assert memory.directory_of({"XDG_CACHE_HOME": str(tmp_path)}, uid) == tmp_path / "paddock"
+    assert memory.directory_of({"HOME": str(tmp_path)}, uid) == tmp_path / ".cache" / "paddock"
+    assert memory.directory_of({}, uid) is None
+    assert memory.directory_of({"XDG_CACHE_HOME": "relative"}, uid) is None
+
+
+def test_nothing_is_kept_in_the_home_of_another_user(tmp_path: Path) -> None:
+    assert memory.directory_of({"HOME": str(tmp_path)}, os.geteuid() + 1) is None

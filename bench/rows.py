@@ -6,6 +6,7 @@ from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
 from bench.files import FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
+from bench.sandboxes import ConfinedTrue
 from bench.starts import OrdinaryLatency, QuickAckLatency, StartRate
 from bench.streams import Input, PipeOutput, TerminalOutput
 
@@ -13,6 +14,7 @@ ROWS: tuple[type[Row], ...] = (
     OrdinaryLatency,
     QuickAckLatency,
     StartRate,
+    ConfinedTrue,
     BatchedCalls,
     WindowedCalls,
     SingleCalls,

@@ -144,7 +144,23 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (serve, run, sandbox, ps, attach, logs, kill, cp, ls, cat, rules, audit, doctor, completion, version):
+    for verb in (
+        serve,
+        run,
+        sandbox,
+        ps,
+        attach,
+        logs,
+        kill,
+        cp,
+        ls,
+        cat,
+        rules,
+        audit,
+        doctor,
+        completion,
+        version,
+    ):
         verb.add_parser(verbs)
     return parser
 

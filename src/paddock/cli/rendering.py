@@ -17,6 +17,7 @@ GAP = "  "
 class Colour(StrEnum):
     """SGR parameters (ECMA-48)."""
 
+    PLAIN = "0"
     RED = "31"
     GREEN = "32"
     YELLOW = "33"
@@ -37,7 +38,8 @@ class Palette:
 
     def paint(self, text: str, colour: Colour) -> str:
         """The text in a colour."""
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._is_coloured else text
+        is_plain = not self._is_coloured or colour is Colour.PLAIN
+        return text if is_plain else f"\x1b[{colour}m{text}\x1b[0m"
 
 
 def size_text(count_bytes: int) -> str:

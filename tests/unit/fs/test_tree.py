@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from paddock.fs import metadata
 from paddock.fs.answer import Walked
 from paddock.fs.operation import (
     MIB,
@@ -20,6 +22,7 @@ from paddock.fs.operation import (
     Walk,
 )
 from paddock.fs.operations import Operations
+from tests.unit.fs.places import threads
 
 
 def walk(path: Path, **changes: int) -> Walk:
@@ -84,6 +87,19 @@ async def test_metadata_told_at_once_is_the_same_as_that_of_a_thread(
         operation = GetMetadata(path=bytes(tmp_path / name))
         at_once = files.at_once(operation)
         assert at_once in (None, await files.perform(operation))
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM])
+async def test_a_kernel_that_can_not_tell_at_once_is_asked_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: bytes) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(metadata, "describe_at_once", refuse)
+    async with threads() as files:
+        assert files.at_once(GetMetadata(path=b"/")) is None
+        assert (await files.perform(GetMetadata(path=b"/"))).is_directory
 
 
 async def test_metadata_without_following_refuses_links(files: Operations, tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ async def test_a_directory_is_listed_up_to_its_limit(files: Operations, tmp_path
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
     (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
 
     listing = await files.perform(ReadDirectory(path=bytes(tmp_path), max_entries=3))
 
@@ -411,6 +412,17 @@ async def test_a_walk_ends_at_its_limits_and_says_so(
     walked = await files.perform(walk(tree, **limits))
 
     assert (len(shown(walked, tree)), walked.is_truncated) == (count, is_truncated)
+
+
+async def test_a_walk_leaves_links_out_that_lead_nowhere(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+
+    walked = await files.perform(walk(tmp_path, follow_directory_links=True))
+
+    assert shown(walked, tmp_path) == ["file"]
+    assert walked.errors == []
 
 
 async def test_a_walk_from_something_else_finds_nothing(files: Operations, tree: Path) -> None:

@@ -36,7 +36,7 @@ COMMON = {
     "env": "The whole environment.",
     "exit_code": "The exit status, 128 + n for death by signal n; null while it is not known.",
     "exited": "Whether the exit was seen.",
-    "follow_symlinks": "Whether links are followed, as by default; if not, no part of the path may be one.",
+    "follow_symlinks": "Whether links are followed; if false, none may be in the path. True by default.",
     "handle_id": "Which open file: the id that the client gave it.",
     "is_directory": "Whether it is a directory.",
     "is_file": "Whether it is a regular file.",

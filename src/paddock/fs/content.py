@@ -14,7 +14,7 @@ from paddock.fs.replacement import Replacement
 
 # Without O_NONBLOCK the kernel would wait for the other end of a fifo; without O_NOCTTY a
 # terminal could become that of the server.
-_PATIENTLESS = os.O_NONBLOCK | os.O_NOCTTY
+_NEVER_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 
 
 def write_file(operation: WriteFile) -> Done:
@@ -46,14 +46,14 @@ def _write_beside(operation: WriteFile) -> None:
 
 def open_to_read(path: bytes, *, follow: bool) -> int:
     """Open a regular file for reading. Raises OSError, and InvalidRequest for anything else."""
-    descriptor = resolve.open_path(path, os.O_RDONLY | _PATIENTLESS, follow=follow)
+    descriptor = resolve.open_path(path, os.O_RDONLY | _NEVER_WAITING, follow=follow)
     return _regular(descriptor, path)
 
 
 def open_to_replace(path: bytes, *, follow: bool) -> int:
     """Create a regular file, or empty it. Raises OSError, and InvalidRequest for anything else."""
     # Not O_TRUNC: what is not a regular file shall not be touched.
-    descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _PATIENTLESS, follow=follow)
+    descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _NEVER_WAITING, follow=follow)
     _regular(descriptor, path)
     try:
         os.ftruncate(descriptor, 0)

@@ -53,11 +53,8 @@ def read_directory(operation: ReadDirectory) -> Listing:
     try:
         with os.scandir(path) as found:
             for entry in found:
-                is_directory, is_file = entry.is_dir(), entry.is_file()
-                # A link that leads nowhere is neither, and is the only thing that does not exist.
-                if not (is_directory or is_file) and entry.is_symlink() and not os.path.exists(entry.path):
-                    continue
-                entries.append(DirectoryEntry(name=entry.name, is_directory=is_directory, is_file=is_file))
+                if (target := _target(entry)) is not None:
+                    entries.append(target)
                 if len(entries) > operation.max_entries:
                     raise OperationFailed(
                         f"directory {os.fsdecode(path)!r} has more than {operation.max_entries} entries, "
@@ -66,3 +63,15 @@ def read_directory(operation: ReadDirectory) -> Listing:
     except OSError as error:
         raise map_os_error(error, "list", path) from error
     return Listing(entries=entries)
+
+
+def _target(entry: os.DirEntry[bytes]) -> DirectoryEntry | None:
+    """What an entry is or leads to; None for a link to nothing, in circles, or to where nobody may look."""
+    try:
+        is_directory, is_file = entry.is_dir(), entry.is_file()
+        if entry.is_symlink() and not (is_directory or is_file):
+            # Those two are false for what does not exist, too.
+            entry.stat()
+    except OSError:
+        return None
+    return DirectoryEntry(name=entry.name, is_directory=is_directory, is_file=is_file)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from paddock.fs.handle import HandleTable
-from paddock.fs.lane import Lane
+from paddock.fs.lane import CLOSE_TIMEOUT_S, Lane
 from paddock.fs.operation import A, Operation, is_bulky
 from paddock.fs.perform import perform, perform_at_once
 
@@ -61,6 +61,7 @@ class LocalOperations:
         return await self._lanes.lane_of(operation).submit(partial(perform, operation, self._handles))
 
     async def aclose(self) -> None:
-        """Close every open file; what was to be published is discarded."""
+        """Close every open file; what was to be published is discarded. Waits a while, if threads hang."""
         if self._handles.end():
-            await self._lanes.bulk.submit(self._handles.close_all)
+            closing = self._lanes.bulk.submit(self._handles.close_all)
+            await asyncio.wait([closing], timeout=CLOSE_TIMEOUT_S)

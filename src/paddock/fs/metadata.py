@@ -19,9 +19,8 @@ from paddock.fs.syscall import (
     AT_FDCWD,
     AT_SYMLINK_NOFOLLOW,
     Status,
-    locate_at_once,
+    describe_at_once,
     statx,
-    statx_at_once,
 )
 
 
@@ -51,15 +50,11 @@ def get_metadata_at_once(operation: GetMetadata) -> Metadata | None:
     if not operation.follow:
         return None
     try:
-        descriptor = locate_at_once(operation.path)
+        status = describe_at_once(operation.path)
     except OSError as error:
         if error.errno in _NOT_NOW:
             return None
         raise map_os_error(error, "look at", operation.path) from error
-    try:
-        status = statx_at_once(descriptor)
-    finally:
-        os.close(descriptor)
     return None if stat.S_ISLNK(status.mode) else _metadata(status, is_link=False)
 
 

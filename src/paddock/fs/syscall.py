@@ -6,6 +6,7 @@ Each raises OSError, as the functions of `os` do. What they are good for is deci
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Callable
@@ -75,15 +76,27 @@ _spare_buffers: list[ctypes.Array[ctypes.c_char]] = []
 _HOW_CACHED = _OPEN_HOW.pack(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
 
 
-def locate_at_once(path: bytes) -> int:
-    """A descriptor (O_PATH) of the file or link of an absolute path, if the kernel has all of it in memory.
+def describe_at_once(path: bytes) -> Status:
+    """Describe the file or link of an absolute path, if the kernel has all of it in memory.
 
     Never waits: EAGAIN if it would have to (Linux 5.12; EINVAL before).
     """
     descriptor = _openat2_at_once(_OPENAT2, AT_FDCWD, path, _HOW_CACHED, len(_HOW_CACHED))
+    if descriptor < 0 and ctypes.get_errno() == errno.EAGAIN:
+        # Any rename on the host disturbs a look without locks; a second one finds it undisturbed as a rule.
+        descriptor = _openat2_at_once(_OPENAT2, AT_FDCWD, path, _HOW_CACHED, len(_HOW_CACHED))
     if descriptor < 0:
         raise _last_error()
-    return descriptor
+    # To make a buffer takes as long as to ask the kernel.
+    buffer = _spare_buffers.pop() if _spare_buffers else ctypes.create_string_buffer(_STATX_BYTES)
+    failed = _statx_at_once(descriptor, b"", _AT_ONCE, _STATX_WANTED, buffer)
+    # The descriptor only names the file: to close it, too, is nothing to wait for.
+    os.close(descriptor)
+    if failed:
+        raise _last_error()
+    status = _status(buffer)
+    _spare_buffers.append(buffer)
+    return status
 
 
 def statx(directory: int, path: bytes, flags: int) -> Status:
@@ -92,17 +105,6 @@ def statx(directory: int, path: bytes, flags: int) -> Status:
     if _statx(directory, path, flags, _STATX_WANTED, buffer) != 0:
         raise _last_error()
     return _status(buffer)
-
-
-def statx_at_once(descriptor: int) -> Status:
-    """Describe an open file by what is in memory; never waits."""
-    # To make a buffer takes as long as to ask the kernel.
-    buffer = _spare_buffers.pop() if _spare_buffers else ctypes.create_string_buffer(_STATX_BYTES)
-    if _statx_at_once(descriptor, b"", _AT_ONCE, _STATX_WANTED, buffer) != 0:
-        raise _last_error()
-    status = _status(buffer)
-    _spare_buffers.append(buffer)
-    return status
 
 
 def _status(buffer: ctypes.Array[ctypes.c_char]) -> Status:

@@ -107,7 +107,7 @@ class _Walker:
             if self._scanned == limits.max_entries:
                 return False
             self._scanned += 1
-            is_directory = entry.is_dir(follow_symlinks=follow)
+            is_directory = _is_directory(entry, follow=follow)
             if not is_directory and not entry.is_file(follow_symlinks=False):
                 continue
             self._bytes += len(here) + len(name) + ENTRY_BYTES
@@ -130,3 +130,11 @@ class _Walker:
 
 def _name(entry: tuple[bytes, os.DirEntry[str]]) -> bytes:
     return entry[0]
+
+
+def _is_directory(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        # A link in circles, or to where nobody may look: it is left out, as one that leads nowhere is.
+        return False

@@ -135,7 +135,8 @@ def convert_params(value: Any, kind: type[P]) -> P:
         params = msgspec.convert(value, kind, dec_hook=_from_wire)
     except msgspec.ValidationError as error:
         raise InvalidParams(_readable(str(error))) from error
-    _refuse_loose_base64(value, kind)
+    if binary := _binary_fields(kind):
+        _refuse_loose_base64(value, binary)
     return params
 
 
@@ -147,8 +148,8 @@ def _binary_fields(kind: type[Params]) -> tuple[str, ...]:
     )
 
 
-def _refuse_loose_base64(value: dict[str, Any], kind: type[Params]) -> None:
-    for name in _binary_fields(kind):
+def _refuse_loose_base64(value: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
         text = value.get(name)
         if type(text) is str and not bulk.is_canonical(text.encode()):
             raise InvalidParams(f"params.{name}: invalid base64: the last symbol has bits that mean nothing")

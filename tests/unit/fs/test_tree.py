@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from paddock.fs import metadata
 from paddock.fs.answer import Walked
 from paddock.fs.operation import (
     MIB,
@@ -20,6 +22,7 @@ from paddock.fs.operation import (
     Walk,
 )
 from paddock.fs.operations import Operations
+from tests.unit.fs.places import threads
 
 
 def walk(path: Path, **changes: int) -> Walk:
@@ -86,6 +89,19 @@ async def test_metadata_told_at_once_is_the_same_as_that_of_a_thread(
         assert at_once in (None, await files.perform(operation))
 
 
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM])
+async def test_a_kernel_that_can_not_tell_at_once_is_asked_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: bytes) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(metadata, "describe_at_once", refuse)
+    async with threads() as files:
+        assert files.at_once(GetMetadata(path=b"/")) is None
+        assert (await files.perform(GetMetadata(path=b"/"))).is_directory
+
+
 async def test_metadata_without_following_refuses_links(files: Operations, tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "d").mkdir()
@@ -145,6 +161,7 @@ async def test_a_directory_is_listed_up_to_its_limit(files: Operations, tmp_path
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
     (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
 
     listing = await files.perform(ReadDirectory(path=bytes(tmp_path), max_entries=3))
 
@@ -395,6 +412,17 @@ async def test_a_walk_ends_at_its_limits_and_says_so(
     walked = await files.perform(walk(tree, **limits))
 
     assert (len(shown(walked, tree)), walked.is_truncated) == (count, is_truncated)
+
+
+async def test_a_walk_leaves_links_out_that_lead_nowhere(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+
+    walked = await files.perform(walk(tmp_path, follow_directory_links=True))
+
+    assert shown(walked, tmp_path) == ["file"]
+    assert walked.errors == []
 
 
 async def test_a_walk_from_something_else_finds_nothing(files: Operations, tree: Path) -> None:

@@ -14,7 +14,8 @@ from paddock.errors import InvalidParams
 from paddock.model.stream import Stream
 from paddock.protocol.bulk import BULK_BYTES, MARK, lift
 from paddock.protocol.codec import CodecLimits, convert_params, read_json
-from paddock.protocol.envelope import write_notification
+from paddock.protocol.envelope import begin_file, write_notification, write_result
+from paddock.protocol.fs import ReadBlockResult, WriteFileParams
 from paddock.protocol.process import OutputEvent, WriteParams
 
 LIMITS = CodecLimits()
@@ -101,3 +102,31 @@ def test_duplicate_chunks_are_refused_however_large() -> None:
 
     with pytest.raises(Exception, match="duplicate"):
         read(data)
+
+
+@given(st.binary(max_size=3000), st.booleans())
+def test_a_block_of_any_size_is_valid_json(chunk: bytes, eof: bool) -> None:
+    message = json.loads(write_result(7, ReadBlockResult(chunk=chunk, eof=eof)))
+
+    assert message == {"id": 7, "result": {"eof": eof, "chunk": base64.b64encode(chunk).decode()}}
+
+
+@given(st.lists(st.binary(max_size=9).filter(lambda piece: len(piece) % 3 == 0)), st.binary(max_size=9))
+def test_a_file_in_pieces_is_the_same_as_in_one(pieces: list[bytes], last: bytes) -> None:
+    answer = begin_file("x")
+    for piece in (*pieces, last):
+        answer.add(piece)
+
+    content = base64.b64encode(b"".join((*pieces, last))).decode()
+    assert json.loads(answer.finish()) == {"id": "x", "result": {"dataBase64": content}}
+
+
+def test_the_content_of_a_large_file_is_lifted() -> None:
+    data = bytes(range(256)) * 10
+    params = {"path": "/x", "dataBase64": base64.b64encode(data).decode()}
+    request = {"id": 1, "method": "fs/writeFile", "params": params}
+
+    value = read_json(json.dumps(request, separators=(",", ":")).encode(), CodecLimits())
+
+    assert value["params"]["dataBase64"] == data
+    assert convert_params(value["params"], WriteFileParams).data_base64.decode() == data

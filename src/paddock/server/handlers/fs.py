@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from paddock.errors import InvalidRequest
+from paddock.errors import InvalidRequest, RequestError
 from paddock.fs import operation as engine
 from paddock.fs.answer import Metadata, Opened, Walked
 from paddock.fs.operations import Operations
@@ -71,9 +71,13 @@ async def _read_file(connection: ClientConnection, params: FollowablePathParams,
     if opened.handle is None:
         return Encoded(answer.finish())
     try:
-        return await _read_rest(connection, operations, opened, opened.handle, answer)
-    finally:
+        encoded = await _read_rest(connection, operations, opened, opened.handle, answer)
+    except RequestError:
         await operations.perform(engine.Close(handle=opened.handle))
+        raise
+    # Not when it is cancelled: then the connection has ended, and closes its files without waiting here.
+    await operations.perform(engine.Close(handle=opened.handle))
+    return encoded
 
 
 async def _read_rest(

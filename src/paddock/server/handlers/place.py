@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from paddock.errors import InvalidParams, InvalidRequest
 from paddock.fs.operations import Operations
 from paddock.protocol.path import HostPath
@@ -13,9 +11,10 @@ from paddock.server.connection import ClientConnection
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
     """Where operations under this sandbox are carried out. Raises InvalidParams if it can't be enforced."""
-    match sandbox:
-        case SandboxContext(permissions=ManagedProfile(file_system=RestrictedFileSystem())):
-            raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
+    if sandbox is not None:
+        match sandbox.permissions:
+            case ManagedProfile(file_system=RestrictedFileSystem()):
+                raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
     return connection.operations
 
 
@@ -29,4 +28,4 @@ def local_path(path: HostPath) -> bytes:
     """The path as the kernel wants it. Raises InvalidRequest if it is not of this host."""
     if path.is_foreign:
         raise InvalidRequest(f"{path.text!r} is invalid on 'linux'; it names no file of this host")
-    return os.fsencode(path.path)
+    return path.path.encode("utf-8", "surrogateescape")

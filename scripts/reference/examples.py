@@ -306,6 +306,22 @@ CONVERSATION = (
     ),
     *_FILES,
     Example(
+        "http/request",
+        "Ask for something that cannot be had from this host",
+        {
+            "method": "GET",
+            "url": "http://127.0.0.1:1/",
+            "requestId": "r1",
+            "headers": [{"name": "Accept", "value": "application/json"}],
+            "timeoutMs": 5000,
+        },
+        error={
+            "code": -32603,
+            "message": "http/request failed: error sending request for url (http://127.0.0.1:1/): "
+            "Connection refused",
+        },
+    ),
+    Example(
         "control/status",
         "See every session, as an operator",
         None,

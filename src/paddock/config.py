@@ -78,6 +78,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_prepared_exec: bool = False
     """Whether `process/start` with a prepared spawn request is allowed."""
 
+    require_sandbox: bool = False
+    """Whether everything must be confined: `process/start` without a sandbox that is enforced, prepared
+    starts and `http/request` are refused."""
+
+    allow_unsandboxed_http: bool = False
+    """Whether `http/request` is allowed although `require_sandbox` is set; the server itself makes them."""
+
     max_processes_per_connection: Positive = 1024
     """Live processes of one session."""
 

@@ -14,6 +14,7 @@
     │   │   ├── StdinFull
     │   │   ├── NotATerminal
     │   │   ├── ExecForbidden
+    │   │   ├── SandboxRequired
     │   │   ├── UnknownSession
     │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
@@ -22,6 +23,7 @@
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
+    │       ├── FetchFailed         an HTTP request that was made for a client did not get its answer
     │       ├── SpawnError          the program could not be started
     │       └── SpawnerLost         the helper that starts programs is gone
     ├── CommandError                a command that a client ran, not the request for it
@@ -169,6 +171,19 @@ class ExecForbidden(InvalidRequest):
         return f"{self.kind} starts are switched off on this server; its setting {self.setting} allows them"
 
 
+class SandboxRequired(InvalidRequest):
+    """The server runs nothing outside a sandbox. Nothing was done."""
+
+    def __init__(self, subject: str, setting: str | None = None) -> None:
+        super().__init__(subject, setting)
+        self.subject = subject
+        self.setting = setting
+
+    def __str__(self) -> str:
+        way_out = f"its setting {self.setting} allows it" if self.setting else "ask for a sandbox"
+        return f"{self.subject} is refused: this server requires a sandbox (require_sandbox); {way_out}"
+
+
 class UnknownSession(InvalidRequest):
     """The session never existed here or has expired."""
 
@@ -224,6 +239,10 @@ class SessionAttached(RequestError):
 
 class OperationFailed(RequestError):
     """The operating system, or the server itself, failed to carry the request out."""
+
+
+class FetchFailed(OperationFailed):
+    """An HTTP request got no answer, or not all of it. Whether it took effect is not known."""
 
 
 class SpawnError(OperationFailed):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, executor, fs, process, session
+from paddock.protocol import control, discovery, fetch, fs, process, session
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -95,10 +95,10 @@ _ALL = (
     Method("fs/writeBlock", fs.WriteBlockParams, Empty, Family.FILESYSTEM),
     Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
     Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
-    Method("http/request", executor.HttpRequestParams, None, Family.HTTP),
-    Method("environmentConfig/read", executor.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),
-    Method("capabilityRoots/discoverV1", executor.CapabilityRootsParams, None, Family.CAPABILITY_DISCOVERY),
-    Method("capabilities/discoverV2", executor.CapabilitiesParams, None, Family.CAPABILITY_DISCOVERY),
+    Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
+    Method("environmentConfig/read", discovery.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),
+    Method("capabilityRoots/discoverV1", discovery.CapabilityRootsParams, None, Family.CAPABILITY_DISCOVERY),
+    Method("capabilities/discoverV2", discovery.CapabilitiesParams, None, Family.CAPABILITY_DISCOVERY),
 )
 
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
@@ -107,6 +107,7 @@ NOTIFICATIONS: dict[str, type[Result]] = {
     "process/output": process.OutputEvent,
     "process/exited": process.ExitedEvent,
     "process/closed": process.ClosedEvent,
+    "http/request/bodyDelta": fetch.BodyDelta,
 }
 """What the server sends to every client."""
 

@@ -7,9 +7,11 @@ read its answers costs bounded memory.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -30,6 +32,7 @@ from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
 from paddock.server.dispatch import Dispatcher, Encoded, Then
+from paddock.server.downloads import Downloads
 from paddock.server.files import ClientFiles
 from paddock.server.metrics import Metrics
 from paddock.server.record import shown_id
@@ -109,6 +112,7 @@ class ClientConnection:
         self._answers = Room(ANSWER_BYTES)
         self._unsent: list[Grant] = []
         self._is_congested = False
+        self._slow_streams: list[asyncio.Future[None]] = []
         self._is_reading = True
         self._is_open = True
         self._journal = Journal(log, connection=number)
@@ -146,6 +150,18 @@ class ClientConnection:
         if size_bytes <= ANSWER_BYTES:
             return await take_all(size_bytes, self._answers)
         return await take_all(size_bytes, self._answers, self.services.large_answers)
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        """The HTTP exchanges that this client asked for."""
+        return Downloads(self)
+
+    async def caught_up(self) -> None:
+        """Wait until no more than a send buffer is unsent. Whoever streams waits here after each piece."""
+        while self._is_congested:
+            waiter = asyncio.get_running_loop().create_future()
+            self._slow_streams.append(waiter)
+            await waiter
 
     def greet(self, session: Session, capabilities: ClientCapabilities) -> None:
         """`initialize` succeeded: attach to the session and remember what the client understands."""
@@ -205,6 +221,10 @@ class ClientConnection:
         self._release_unsent()
         if self._session is not None:
             self._session.resume_output()
+        waiting, self._slow_streams = self._slow_streams, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
         self._read_if_there_is_room()
 
     def link_closed(self, error: Exception | None) -> None:
@@ -224,6 +244,8 @@ class ClientConnection:
         self._link.abort()
         await self._dispatcher.aclose()
         await self.operations.aclose()
+        if "downloads" in self.__dict__:
+            await self.downloads.aclose()
         for entry in self.unanswered_starts:
             entry.begin_unanswered()
         self.unanswered_starts.clear()

@@ -33,7 +33,7 @@ REFERENCE_CAPABILITIES = (
 )
 """Capabilities of the reference protocol."""
 
-OFFERED_CAPABILITIES = ("fileWriteStreaming",)
+OFFERED_CAPABILITIES = ("fileWriteStreaming", "httpHeaderEnvVars")
 """Those of them that this version has."""
 
 EXTENSION_CAPABILITIES = (

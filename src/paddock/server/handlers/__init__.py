@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.server.connection import HandlerTable
-from paddock.server.handlers import control, environment, fs, fs_handle, process
+from paddock.server.handlers import control, environment, fetch, fs, fs_handle, process
 
 
 def handler_table() -> HandlerTable:
@@ -11,6 +11,7 @@ def handler_table() -> HandlerTable:
     return {
         **environment.HANDLERS,
         **process.HANDLERS,
+        **fetch.HANDLERS,
         **control.HANDLERS,
         **fs.HANDLERS,
         **fs_handle.HANDLERS,

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import UNSET
 
 from paddock.config import Settings
-from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError
+from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError, SandboxRequired
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 from paddock.process.environment import (
     THREAD_VARIABLE,
@@ -126,6 +126,8 @@ class Plan:
 def plan_start(settings: Settings, params: StartParams) -> Plan:
     """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
     _refuse_unenforceable(params)
+    if settings.require_sandbox:
+        raise SandboxRequired("a start without a sandbox that is enforced")
     if params.prepared is not None:
         if not settings.allow_prepared_exec:
             raise ExecForbidden("prepared", "allow_prepared_exec")

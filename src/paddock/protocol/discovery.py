@@ -1,33 +1,10 @@
-"""`http/request`, `environmentConfig/read` and capability discovery: questions to the executor's host."""
+"""`environmentConfig/read` and capability discovery: what the host of the executor has to tell agents."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
-from paddock.protocol.structure import Params, Unsigned
-
-
-class HttpHeader(Params, frozen=True, kw_only=True):
-    """A header; its value may be completed from a variable of the server's environment."""
-
-    name: str
-    value: str
-    value_env_var: str | None = None
-
-
-class HttpRequestParams(Params, frozen=True, kw_only=True):
-    """An HTTP request made from the executor's host."""
-
-    method: str
-    url: str
-    request_id: str
-    headers: list[HttpHeader] = []
-    body_base64: bytes | None = None
-    timeout_ms: Unsigned | None = None
-    redirect_policy: Literal["follow", "stop"] | None = None
-    stream_response: bool = False
+from paddock.protocol.structure import Params
 
 
 class EnvironmentConfigParams(Params, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""HTTP requests that are made from this host for somebody else."""

@@ -1,0 +1,303 @@
+"""`http/request`: what the host fetches for a client, whole or piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from paddock.transport.limits import TransportLimits
+from tests.http_origin import Asked, origin, response, say_ok
+from tests.wire import Message, WireClient, WireError, attach, served, session, shell
+
+SEND_BUFFER = 64 * 1024
+
+
+async def fetch(client: WireClient, url: str, **params: Any) -> Any:
+    return await client.call("http/request", {"method": "GET", "url": url, "requestId": "r"} | params)
+
+
+async def delta(client: WireClient, request_id: str = "r") -> Message:
+    """The next piece of a stream."""
+
+    def wanted(message: Message) -> bool:
+        is_delta = message.get("method") == "http/request/bodyDelta"
+        return is_delta and message["params"]["requestId"] == request_id
+
+    params: Message = (await client.take(wanted))["params"]
+    return params
+
+
+async def streamed(client: WireClient, request_id: str = "r") -> tuple[bytes, str | None]:
+    """A whole stream; checks that it is numbered without gaps and ends with an empty piece."""
+    body = b""
+    seq = 0
+    while True:
+        params = await delta(client, request_id)
+        seq += 1
+        assert params["seq"] == seq
+        piece = base64.b64decode(params["deltaBase64"])
+        assert len(piece) <= 1024 * 1024
+        if params["done"]:
+            assert piece == b""
+            return body, params["error"]
+        body += piece
+
+
+async def test_an_answer_comes_with_its_status_headers_and_body() -> None:
+    async with session() as client, origin(say_ok) as remote:
+        result = await fetch(
+            client,
+            f"{remote.url}/a?b=c d",
+            method="POST",
+            bodyBase64="aGk=",
+            headers=[{"name": "X-A", "value": "1"}, {"name": "X-A", "value": "2"}],
+        )
+
+    assert result == {
+        "status": 200,
+        "headers": [
+            {"name": "set-cookie", "value": "a=1"},
+            {"name": "set-cookie", "value": "b=2"},
+            {"name": "content-length", "value": "2"},
+        ],
+        "bodyBase64": "b2s=",
+    }
+    (asked,) = remote.requests
+    assert (asked.method, asked.target, asked.body) == ("POST", "/a?b=c%20d", b"hi")
+    assert asked.header("x-a") == ["1", "2"]
+
+
+async def test_nothing_is_sent_that_the_client_did_not_ask_for() -> None:
+    async with session() as client, origin(say_ok) as remote:
+        await fetch(client, remote.url)
+        await fetch(client, remote.url)
+
+    for asked in remote.requests:
+        assert {name for name, _ in asked.headers} == {"host", "accept"}
+    assert remote.connections == 1
+
+
+async def test_a_header_is_completed_from_the_environment_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PADDOCK_TEST_TOKEN", "hunter2")
+    header = {"name": "Authorization", "value": "Bearer ", "valueEnvVar": "PADDOCK_TEST_TOKEN"}
+    async with session() as client, origin(say_ok) as remote:
+        await fetch(client, remote.url, headers=[header])
+
+    assert remote.requests[0].header("authorization") == ["Bearer hunter2"]
+
+
+async def redirect(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    """`/to/URL` leads to URL; anything else says what it is."""
+    if asked.target.startswith("/to/"):
+        writer.write(response(b"moved", f"Location: {asked.target[4:]}", status="302 Found"))
+    else:
+        writer.write(response(b"here"))
+
+
+async def test_a_redirect_is_followed_over_the_same_connection() -> None:
+    async with session() as client, origin(redirect) as remote:
+        result = await fetch(client, f"{remote.url}/to//there", method="POST", bodyBase64="aGk=")
+
+    assert (result["status"], result["bodyBase64"]) == (200, "aGVyZQ==")
+    assert [(asked.method, asked.target) for asked in remote.requests] == [
+        ("POST", "/to//there"),
+        ("GET", "/there"),
+    ]
+    assert remote.connections == 1
+
+
+async def test_a_redirect_is_shown_to_a_client_that_wants_to_stop_at_it() -> None:
+    async with session() as client, origin(redirect) as remote:
+        result = await fetch(client, f"{remote.url}/to//there", redirectPolicy="stop")
+
+    assert (result["status"], result["bodyBase64"]) == (302, "bW92ZWQ=")
+    assert {"name": "location", "value": "/there"} in result["headers"]
+
+
+async def test_a_secret_is_not_repeated_to_another_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_TEST_TOKEN", "hunter2")
+    headers = [
+        {"name": "X-Key", "value": "", "valueEnvVar": "PADDOCK_TEST_TOKEN"},
+        {"name": "X-Plain", "value": "1"},
+    ]
+    async with session() as client, origin(say_ok) as other, origin(redirect) as remote:
+        await fetch(client, f"{remote.url}/to/{other.url}/", headers=headers)
+        await fetch(client, f"{remote.url}/to//there", headers=headers)
+
+    assert [asked.header("x-key") for asked in remote.requests] == [["hunter2"]] * 3
+    assert other.requests[0].header("x-key") == []
+    assert other.requests[0].header("x-plain") == ["1"]
+
+
+async def test_redirects_without_end_and_to_other_schemes_fail() -> None:
+    async def again(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"", f"Location: {asked.target}", status="307 Again"))
+
+    async with session() as client, origin(again) as loop, origin(redirect) as remote:
+        with pytest.raises(WireError, match="more than 10 redirects") as too_many:
+            await fetch(client, loop.url)
+        with pytest.raises(WireError, match="unsupported URL scheme: ftp"):
+            await fetch(client, f"{remote.url}/to/ftp://example.invalid/")
+
+    assert too_many.value.code == -32603
+    assert len(loop.requests) == 11
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("nope", "relative URL without a base"),
+        ("", "relative URL without a base"),
+        ("ftp://x/", "only supports http and https URLs, got ftp"),
+        ("http://", "empty host"),
+        ("http://127.0.0.1:99999/", "invalid port number"),
+        ("http://[::1", "url is invalid"),
+        ("http://a\nb/", "url is invalid"),
+    ],
+)
+async def test_a_bad_url_is_refused_before_anything_is_sent(url: str, problem: str) -> None:
+    async with session() as client:
+        with pytest.raises(WireError, match=problem) as refusal:
+            await fetch(client, url)
+    assert refusal.value.code == -32602
+
+
+async def test_a_failure_names_the_url_without_its_password_and_the_reason() -> None:
+    async with session() as client:
+        with pytest.raises(WireError) as refusal:
+            await fetch(client, "http://me:hunter2@127.0.0.1:1/x")
+    assert refusal.value.code == -32603
+    assert refusal.value.message == (
+        "http/request failed: error sending request for url (http://127.0.0.1:1/x): Connection refused"
+    )
+
+
+async def stall(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    """Give three of ten bytes, or nothing, and no more."""
+    if asked.target == "/body":
+        writer.write(response(b"0123456789")[:-7])
+        await writer.drain()
+    await asyncio.Event().wait()
+
+
+async def test_the_time_of_a_request_covers_the_head_and_the_body() -> None:
+    async with session() as client, origin(stall) as remote:
+        with pytest.raises(WireError, match=r"error sending request for url .*timed out"):
+            await fetch(client, f"{remote.url}/head", timeoutMs=50)
+        with pytest.raises(WireError, match="response body: timed out"):
+            await fetch(client, f"{remote.url}/body", timeoutMs=50)
+        await fetch(client, f"{remote.url}/body", timeoutMs=200, streamResponse=True)
+        assert await streamed(client) == (b"012", "failed to read http/request response body: timed out")
+
+
+async def test_a_streamed_body_follows_its_answer_in_numbered_pieces() -> None:
+    body = bytes(range(256)) * 8192
+
+    async def answer(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(body))
+
+    async with session() as client, origin(answer) as remote:
+        request_id = client.request(
+            "http/request", {"method": "GET", "url": remote.url, "requestId": "r", "streamResponse": True}
+        )
+        first = await client.next()
+        assert (first["id"], first["result"]["bodyBase64"]) == (request_id, "")
+        assert await streamed(client) == (body, None)
+
+
+async def test_a_body_that_breaks_off_is_said_to_be_incomplete() -> None:
+    async def answer(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"0123456789")[:-7])
+        await writer.drain()
+        writer.close()
+
+    async with session() as client, origin(answer) as remote:
+        with pytest.raises(WireError, match="failed to read http/request response body"):
+            await fetch(client, remote.url)
+        await fetch(client, remote.url, streamResponse=True)
+        body, problem = await streamed(client)
+    assert body == b"012"
+    assert problem is not None
+    assert "failed to read http/request response body" in problem
+
+
+async def test_the_id_of_a_stream_is_taken_until_its_end() -> None:
+    async with session() as client, origin(stall) as remote, origin(say_ok) as other:
+        await fetch(client, f"{remote.url}/body", streamResponse=True)
+        with pytest.raises(WireError, match="'r' is already active") as refusal:
+            await fetch(client, other.url, streamResponse=True)
+        assert refusal.value.code == -32602
+        assert (await fetch(client, other.url))["status"] == 200
+
+        await fetch(client, other.url, streamResponse=True, requestId="s")
+        await streamed(client, "s")
+        await fetch(client, other.url, streamResponse=True, requestId="s")
+        await streamed(client, "s")
+
+
+async def test_the_id_of_a_stream_that_never_began_is_free() -> None:
+    async with session() as client, origin(say_ok) as remote:
+        with pytest.raises(WireError, match="Connection refused"):
+            await fetch(client, "http://127.0.0.1:1/", streamResponse=True)
+        await fetch(client, remote.url, streamResponse=True)
+        assert await streamed(client) == (b"ok", None)
+
+
+async def test_a_body_too_large_for_a_message_must_be_streamed() -> None:
+    async def answer(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"x" * 100_000))
+
+    async with session(max_message_bytes=100_000) as client, origin(answer) as remote:
+        with pytest.raises(WireError, match="exceeds 75000 bytes; ask for it with streamResponse"):
+            await fetch(client, remote.url)
+        await fetch(client, remote.url, streamResponse=True)
+        assert (await streamed(client))[0] == b"x" * 100_000
+
+
+async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+    while True:
+        writer.write(b"x" * 65536)
+        await writer.drain()
+
+
+async def test_a_client_that_does_not_read_slows_the_remote_server_down() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server, origin(endless) as remote:
+        slow = attach(server, TransportLimits(write_high_water_bytes=SEND_BUFFER))
+        other = attach(server)
+        await slow.initialize()
+        await other.initialize()
+        await fetch(slow, remote.url, streamResponse=True)
+        slow.link.pause_reading()
+        # Three million bytes take far longer to reach another client than to fill one buffer.
+        await other.start("size", *shell("head -c 3000000 /dev/zero"))
+        await other.finish("size")
+
+        assert slow.server_link.buffered_bytes < 4 * SEND_BUFFER
+        slow.link.resume_reading()
+        for _ in range(100):
+            await delta(slow)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_lost_connection_ends_its_requests(is_streamed: bool) -> None:
+    async with served() as server, origin(endless) as remote:
+        client = attach(server)
+        await client.initialize()
+        params = {"method": "GET", "url": remote.url, "requestId": "r", "streamResponse": is_streamed}
+        client.request("http/request", params)
+        await remote.is_asked.wait()
+        client.link.abort()
+        await remote.is_left.wait()
+
+
+def test_the_http_library_is_not_loaded_before_it_is_needed() -> None:
+    script = "import sys, paddock.server.app; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -322,6 +322,70 @@ CONVERSATION = (
         },
     ),
     Example(
+        "environmentConfig/read",
+        "Ask what Codex's configuration on the host says about one key",
+        {"cwd": "/", "configPaths": [["model"]], "requirementsPaths": []},
+        Varies(
+            {
+                "userHomeDir": "file:///home/me",
+                "codexHomeDir": "file:///home/me/.codex",
+                "hostname": "box",
+                "config": {
+                    "layers": [
+                        {
+                            "source": "user (/home/me/.codex/config.toml)",
+                            "baseDir": "file:///home/me/.codex",
+                            "toml": 'model = "large"\n',
+                        }
+                    ],
+                    "cloudInsertionIndex": 0,
+                },
+                "requirements": {"layers": [], "cloudInsertionIndex": 0},
+            }
+        ),
+    ),
+    Example(
+        "capabilityRoots/discoverV1",
+        "Look for plugins and skills in a directory that is not there",
+        {"roots": [{"id": "mine", "path": "/nonexistent"}]},
+        {
+            "roots": [
+                {
+                    "id": "mine",
+                    "path": "/nonexistent",
+                    "plugin": None,
+                    "skills": [],
+                    "namespaceManifests": [],
+                    "warnings": [],
+                    "error": "failed to inspect capability root /nonexistent: "
+                    "No such file or directory (os error 2)",
+                }
+            ]
+        },
+    ),
+    Example(
+        "capabilities/discoverV2",
+        "Look for what the user of the host has installed",
+        {"cwd": "/"},
+        Varies(
+            {
+                "plugins": [],
+                "skills": [
+                    {
+                        "name": "review",
+                        "description": "Reviews a change",
+                        "shortDescription": None,
+                        "path": "/home/me/.agents/skills/review/SKILL.md",
+                        "discoveryRoot": {"id": "user-agent-skills", "path": "/home/me/.agents/skills"},
+                        "dependencies": None,
+                        "policy": None,
+                    }
+                ],
+                "warnings": [],
+            }
+        ),
+    ),
+    Example(
         "control/status",
         "See every session, as an operator",
         None,

@@ -96,9 +96,24 @@ _ALL = (
     Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
     Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
     Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
-    Method("environmentConfig/read", discovery.EnvironmentConfigParams, None, Family.ENVIRONMENT_CONFIG),
-    Method("capabilityRoots/discoverV1", discovery.CapabilityRootsParams, None, Family.CAPABILITY_DISCOVERY),
-    Method("capabilities/discoverV2", discovery.CapabilitiesParams, None, Family.CAPABILITY_DISCOVERY),
+    Method(
+        "environmentConfig/read",
+        discovery.EnvironmentConfigParams,
+        discovery.EnvironmentConfigResult,
+        Family.ENVIRONMENT_CONFIG,
+    ),
+    Method(
+        "capabilityRoots/discoverV1",
+        discovery.CapabilityRootsParams,
+        discovery.CapabilityRootsResult,
+        Family.CAPABILITY_DISCOVERY,
+    ),
+    Method(
+        "capabilities/discoverV2",
+        discovery.CapabilitiesParams,
+        discovery.CapabilitiesResult,
+        Family.CAPABILITY_DISCOVERY,
+    ),
 )
 
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

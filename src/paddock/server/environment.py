@@ -62,7 +62,7 @@ FALLBACK_SHELL = "/bin/sh"
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
     """The host as a client sees it; found out once. What can't be found out has a plain default."""
     shell = user_shell()
-    home = os.environ.get("HOME") or _passwd_home()
+    home = user_home()
     temporary = os.environ.get("TMPDIR")
     return EnvironmentInfo(
         shell=Shell(name=os.path.basename(shell), path=shell),
@@ -76,6 +76,12 @@ def describe_environment(settings: Settings, *, with_extensions: bool) -> Enviro
         temp_dir=file_uri(temporary if temporary and temporary.startswith("/") else "/tmp"),
         capabilities=_capabilities(settings, with_extensions=with_extensions),
     )
+
+
+def user_home() -> str:
+    """The absolute path of the user's home."""
+    home = os.environ.get("HOME", "")
+    return home if home.startswith("/") else _passwd_home()
 
 
 def user_shell() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.server.connection import HandlerTable
-from paddock.server.handlers import control, environment, fetch, fs, fs_handle, process
+from paddock.server.handlers import control, discovery, environment, fetch, fs, fs_handle, process
 
 
 def handler_table() -> HandlerTable:
@@ -12,6 +12,7 @@ def handler_table() -> HandlerTable:
         **environment.HANDLERS,
         **process.HANDLERS,
         **fetch.HANDLERS,
+        **discovery.HANDLERS,
         **control.HANDLERS,
         **fs.HANDLERS,
         **fs_handle.HANDLERS,

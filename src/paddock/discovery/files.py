@@ -1,0 +1,93 @@
+"""How discovery sees the file system, and the texts that it reads there.
+
+Discovery itself touches no file: whoever asks brings a `Files`, which may be confined. Paths
+are absolute, in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from paddock.errors import NotFound, RequestError
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_FILE_BYTES = 1 * MIB
+"""The largest file that is read, as in the reference."""
+
+MAX_TOTAL_BYTES = 32 * MIB
+"""What all the files of one request may add up to: in JSON it is still a message that a client takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file and what it says."""
+
+    path: bytes
+    contents: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The directories, root included, and regular files of a tree, and what could not be looked at."""
+
+    directories: list[bytes]
+    files: list[bytes]
+    problems: list[str]
+
+
+class Files(Protocol):
+    """The file system, as far as discovery needs it."""
+
+    async def is_directory(self, path: bytes) -> bool:
+        """Whether a path leads to a directory. Raises RequestError, NotFound among them."""
+
+    async def is_file(self, path: bytes) -> bool:
+        """Whether a path leads to a regular file; one that can't be looked at does not."""
+
+    async def list_tree(self, path: bytes, max_depth: int) -> Tree:
+        """A tree; links to directories are followed, links to files are left out. Raises RequestError."""
+
+    async def read(self, path: bytes, limit_bytes: int) -> bytes:
+        """The first bytes of a regular file. Raises RequestError, NotFound among them."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads texts within limits; what can't be used becomes a warning. `show` names a path to the client."""
+
+    files: Files
+    show: Callable[[bytes], str]
+    warnings: list[str] = field(default_factory=list)
+    left_bytes: int = MAX_TOTAL_BYTES
+
+    async def text(self, path: bytes) -> TextFile | None:
+        """What a file says; None if there is none, or it was left out with a warning."""
+        try:
+            data = await self.files.read(path, MAX_FILE_BYTES + 1)
+        except NotFound:
+            return None
+        except RequestError as error:
+            if await self.files.is_file(path):
+                self.warnings.append(f"failed to read capability file {self.show(path)}: {error}")
+            return None
+        if len(data) > MAX_FILE_BYTES:
+            self.warnings.append(f"capability file {self.show(path)} exceeds the {MAX_FILE_BYTES}-byte limit")
+            return None
+        if len(data) > self.left_bytes:
+            self.warnings.append(
+                f"capability file {self.show(path)} is left out: all together exceed {MAX_TOTAL_BYTES} bytes"
+            )
+            return None
+        try:
+            contents = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.warnings.append(
+                f"capability file {self.show(path)} is not UTF-8: invalid byte at index {error.start}"
+            )
+            return None
+        self.left_bytes -= len(data)
+        return TextFile(path, contents)

@@ -1,0 +1,153 @@
+"""Codex's settings on this host, layer by layer, reduced to the keys that were asked for.
+
+The layers are those of the machine (`/etc/codex`) and of the user; what a project says of itself
+is for the client to judge. `insertion_index` is where a client puts layers that it has from
+elsewhere: after the machine's, before the user's.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tomli_w
+
+from paddock.discovery.files import MAX_FILE_BYTES, Files
+from paddock.errors import InvalidParams, NotFound, OperationFailed, RequestError
+
+MACHINE_DIRECTORY = b"/etc/codex"
+
+KeyPath = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a user's things are."""
+
+    user_home: bytes
+    codex_home: bytes
+    machine: bytes = MACHINE_DIRECTORY
+
+    @property
+    def config_file(self) -> bytes:
+        """The settings of the user."""
+        return posixpath.join(self.codex_home, b"config.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file says about the keys in question, as TOML."""
+
+    source: str
+    directory: bytes
+    toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Layers, weakest first."""
+
+    layers: list[Layer]
+    insertion_index: int
+
+
+async def read_settings(
+    home: Home, config_paths: Sequence[KeyPath], requirements_paths: Sequence[KeyPath], files: Files
+) -> tuple[Layers, Layers]:
+    """The settings and the requirements. Raises InvalidParams, and OperationFailed for a file in error."""
+    if not config_paths and not requirements_paths:
+        raise InvalidParams("at least one config or requirements path is required")
+    if not all((*config_paths, *requirements_paths)):
+        raise InvalidParams("TOML paths must contain at least one key segment")
+    machine = posixpath.join(home.machine, b"config.toml")
+    managed = posixpath.join(home.machine, b"managed_config.toml")
+    required = posixpath.join(home.machine, b"requirements.toml")
+    managed_table = await read_table(managed, files)
+    config = [
+        _layer(f"system ({_text(machine)})", machine, await read_table(machine, files), config_paths),
+        _layer(
+            f"user ({_text(home.config_file)})",
+            home.config_file,
+            await read_table(home.config_file, files),
+            config_paths,
+        ),
+        _layer(f"legacy managed_config.toml ({_text(managed)})", managed, managed_table, config_paths),
+    ]
+    requirements = [
+        _layer(_text(required), required, await read_table(required, files), requirements_paths),
+        _layer(_text(managed), managed, _requirements_of(managed_table), requirements_paths),
+    ]
+    return _layers(config), _layers(requirements)
+
+
+async def read_table(path: bytes, files: Files) -> dict[str, Any]:
+    """What a TOML file says; one that does not exist says nothing. Raises OperationFailed."""
+    try:
+        data = await files.read(path, MAX_FILE_BYTES + 1)
+    except NotFound:
+        return {}
+    except RequestError as error:
+        raise OperationFailed(f"failed to load executor-local config: {error}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise OperationFailed(
+            f"failed to load executor-local config: {_text(path)} is larger than {MAX_FILE_BYTES} bytes"
+        )
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise OperationFailed(f"failed to load executor-local config: {_text(path)}: {error}") from error
+
+
+def select(table: dict[str, Any], paths: Sequence[KeyPath]) -> dict[str, Any]:
+    """The part of a table that the paths name; a path that ends early in a value gives that value."""
+    selected: dict[str, Any] = {}
+    for path in paths:
+        _select_one(table, path, selected)
+    return selected
+
+
+def _select_one(table: dict[str, Any], path: KeyPath, into: dict[str, Any]) -> None:
+    key, rest = path[0], path[1:]
+    if key not in table:
+        return
+    value = table[key]
+    if not rest or not isinstance(value, dict):
+        into[key] = value
+        return
+    present = into.get(key)
+    if present is value:
+        return
+    part: dict[str, Any] = dict(present) if isinstance(present, dict) else {}
+    _select_one(value, rest, part)
+    if part:
+        into[key] = part
+
+
+def _requirements_of(managed: dict[str, Any]) -> dict[str, Any]:
+    """What the older file for administrators requires, in the words of the newer one."""
+    requirements: dict[str, Any] = {}
+    policy, mode = managed.get("approval_policy"), managed.get("sandbox_mode")
+    if isinstance(policy, str):
+        requirements["allowed_approval_policies"] = [policy]
+    if isinstance(mode, str):
+        # To be able to do less is always allowed.
+        requirements["allowed_sandbox_modes"] = list(dict.fromkeys(["read-only", mode]))
+    return requirements
+
+
+def _layer(source: str, path: bytes, table: dict[str, Any], paths: Sequence[KeyPath]) -> Layer | None:
+    selected = select(table, paths)
+    return Layer(source, posixpath.dirname(path), tomli_w.dumps(selected)) if selected else None
+
+
+def _layers(found: Sequence[Layer | None]) -> Layers:
+    """The first place is the machine's; what a client adds belongs after it."""
+    layers = [layer for layer in found if layer is not None]
+    return Layers(layers, insertion_index=0 if found[0] is None else 1)
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "replace")

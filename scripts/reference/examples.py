@@ -306,6 +306,19 @@ CONVERSATION = (
     ),
     *_FILES,
     Example(
+        "fs/watch",
+        "Be told of changes in a directory",
+        {"path": "/", "recursive": False},
+        {"watchId": 1},
+    ),
+    Example("fs/unwatch", "Be told no more", {"watchId": 1}, {}),
+    Example(
+        "fs/watchMissing",
+        "Be told when a file appears",
+        {"watchId": 7, "missing": ["/nonexistent"]},
+        {"watching": True},
+    ),
+    Example(
         "http/request",
         "Ask for something that cannot be had from this host",
         {

@@ -140,15 +140,6 @@ class WalkParams(Params, frozen=True, kw_only=True):
     sandbox: SandboxContext | None = None
 
 
-class WatchMissingParams(Params, frozen=True, kw_only=True):
-    """Tell once when one of these paths appears, or `present` vanishes."""
-
-    watch_id: Unsigned
-    missing: list[HostPath]
-    present: HostPath | None = None
-    sandbox: SandboxContext | None = None
-
-
 class ReadFileResult(Result, frozen=True, kw_only=True):
     """The whole content of a file, 512 MiB at most."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, discovery, fetch, fs, process, session
+from paddock.protocol import control, discovery, fetch, fs, process, session, watch
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -94,7 +94,9 @@ _ALL = (
     Method("fs/readBlock", fs.ReadBlockParams, fs.ReadBlockResult, Family.FILESYSTEM),
     Method("fs/writeBlock", fs.WriteBlockParams, Empty, Family.FILESYSTEM),
     Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
-    Method("fs/watchMissing", fs.WatchMissingParams, None, Family.FILESYSTEM),
+    Method("fs/watchMissing", watch.WatchMissingParams, watch.WatchMissingResult, Family.FILESYSTEM),
+    Method("fs/watch", watch.WatchParams, watch.WatchResult, Family.FILESYSTEM, is_extension=True),
+    Method("fs/unwatch", watch.UnwatchParams, Empty, Family.FILESYSTEM, is_extension=True),
     Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
     Method(
         "environmentConfig/read",
@@ -123,6 +125,8 @@ NOTIFICATIONS: dict[str, type[Result]] = {
     "process/exited": process.ExitedEvent,
     "process/closed": process.ClosedEvent,
     "http/request/bodyDelta": fetch.BodyDelta,
+    "fs/missingChanged": watch.MissingChangedEvent,
+    "fs/changed": watch.ChangedEvent,
 }
 """What the server sends to every client."""
 

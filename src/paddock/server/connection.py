@@ -40,6 +40,7 @@ from paddock.server.room import Grant, Room, take_all
 from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
+from paddock.server.watches import ClientWatches
 from paddock.transport.link import Link
 
 log = logging.getLogger(__name__)
@@ -156,6 +157,11 @@ class ClientConnection:
         """The HTTP exchanges that this client asked for."""
         return Downloads(self)
 
+    @cached_property
+    def watches(self) -> ClientWatches:
+        """What this client wants to be told of changes to files."""
+        return ClientWatches(self, self.services.lanes)
+
     async def caught_up(self) -> None:
         """Wait until no more than a send buffer is unsent. Whoever streams waits here after each piece."""
         while self._is_congested:
@@ -246,6 +252,8 @@ class ClientConnection:
         await self.operations.aclose()
         if "downloads" in self.__dict__:
             await self.downloads.aclose()
+        if "watches" in self.__dict__:
+            await self.watches.aclose()
         for entry in self.unanswered_starts:
             entry.begin_unanswered()
         self.unanswered_starts.clear()

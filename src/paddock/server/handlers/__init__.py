@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.server.connection import HandlerTable
-from paddock.server.handlers import control, discovery, environment, fetch, fs, fs_handle, process
+from paddock.server.handlers import control, discovery, environment, fetch, fs, fs_handle, process, watch
 
 
 def handler_table() -> HandlerTable:
@@ -16,4 +16,5 @@ def handler_table() -> HandlerTable:
         **control.HANDLERS,
         **fs.HANDLERS,
         **fs_handle.HANDLERS,
+        **watch.HANDLERS,
     }

@@ -18,6 +18,12 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
     return connection.operations
 
 
+def refuse_confinement(sandbox: SandboxContext | None) -> None:
+    """For what this process does itself. Raises InvalidParams if it was to be confined."""
+    if sandbox is not None and isinstance(sandbox.permissions, ManagedProfile):
+        raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
+
+
 def local_path(path: HostPath) -> bytes:
     """The path as the kernel wants it. Raises InvalidRequest if it is not of this host."""
     if path.is_foreign:

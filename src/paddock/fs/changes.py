@@ -1,0 +1,63 @@
+"""Changes that wait to be told, one per path. Does no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.model.change import ChangeKind
+
+MAX_PATHS = 4096
+MAX_BYTES = 512 * 1024
+"""What may wait for a client; more is not remembered one by one. It makes a message of 1 MiB at most."""
+
+
+_MERGED = {
+    (ChangeKind.CREATED, ChangeKind.MODIFIED): ChangeKind.CREATED,
+    (ChangeKind.MODIFIED, ChangeKind.CREATED): ChangeKind.MODIFIED,
+    # It was there before and it is there now, with whatever content.
+    (ChangeKind.DELETED, ChangeKind.CREATED): ChangeKind.MODIFIED,
+}
+"""What two changes to one path come down to; where nothing is said, the later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes in the order in which the paths changed first; if `is_overflowed`, there were more."""
+
+    changes: list[tuple[bytes, ChangeKind]]
+    is_overflowed: bool
+
+
+class Changes:
+    """What is to be told about one watch."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[bytes, ChangeKind] = {}
+        self._bytes = 0
+        self._is_overflowed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds) or self._is_overflowed
+
+    def add(self, path: bytes, kind: ChangeKind) -> None:
+        """A path has changed."""
+        earlier = self._kinds.get(path)
+        if earlier is not None:
+            self._kinds[path] = _MERGED.get((earlier, kind), kind)
+        elif len(self._kinds) < MAX_PATHS and self._bytes + len(path) <= MAX_BYTES:
+            self._kinds[path] = kind
+            self._bytes += len(path)
+        else:
+            self._is_overflowed = True
+
+    def overflow(self) -> None:
+        """Something has changed, and it is not known what."""
+        self._is_overflowed = True
+
+    def take(self) -> Batch:
+        """Everything that waits; nothing does afterwards."""
+        batch = Batch(list(self._kinds.items()), self._is_overflowed)
+        self._kinds = {}
+        self._bytes = 0
+        self._is_overflowed = False
+        return batch

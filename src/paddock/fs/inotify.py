@@ -1,0 +1,112 @@
+"""The kernel's notices of changes to files (inotify(7)), which Python does not offer.
+
+One `Inotify` is one descriptor with its queue. Adding and removing may be done by any thread;
+nothing blocks but the look at the path. What a notice means is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from enum import IntFlag
+from typing import NamedTuple
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
+
+_EVENT = struct.Struct("=iIII")
+"""watch, mask, cookie, length of the name that follows"""
+
+READ_BYTES = 64 * 1024
+"""About a thousand notices at once."""
+
+
+class Notice(IntFlag):
+    """What happened, and the flags of a watch."""
+
+    MODIFY = 0x2
+    ATTRIB = 0x4
+    MOVED_FROM = 0x40
+    MOVED_TO = 0x80
+    CREATE = 0x100
+    DELETE = 0x200
+    DELETE_SELF = 0x400
+    MOVE_SELF = 0x800
+    UNMOUNT = 0x2000
+    Q_OVERFLOW = 0x4000
+    IGNORED = 0x8000
+    ONLYDIR = 0x01000000
+    DONT_FOLLOW = 0x02000000
+    EXCL_UNLINK = 0x04000000
+    ISDIR = 0x40000000
+
+
+CHANGES = (
+    Notice.MODIFY
+    | Notice.ATTRIB
+    | Notice.MOVED_FROM
+    | Notice.MOVED_TO
+    | Notice.CREATE
+    | Notice.DELETE
+    | Notice.DELETE_SELF
+    | Notice.MOVE_SELF
+)
+"""What every watch asks for: one and the same directory has one watch, whoever asked for it."""
+
+
+class RawNotice(NamedTuple):
+    """One notice. `watch` is -1 when the queue has overflowed; `name` is empty for the directory itself."""
+
+    watch: int
+    mask: Notice
+    name: bytes
+
+
+class Inotify:
+    """One queue of notices. Raises OSError wherever the kernel refuses; `close` must follow."""
+
+    def __init__(self) -> None:
+        self.descriptor: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.descriptor < 0:
+            raise _last_error()
+
+    def add(self, path: bytes, *, follow: bool = False) -> int:
+        """Watch a directory; the same one has the same number, however often it is added."""
+        flags = Notice.ONLYDIR | Notice.EXCL_UNLINK | (Notice(0) if follow else Notice.DONT_FOLLOW)
+        watch: int = _libc.inotify_add_watch(self.descriptor, path, CHANGES | flags)
+        if watch < 0:
+            raise _last_error()
+        return watch
+
+    def remove(self, watch: int) -> None:
+        """Watch no longer. One that has ended by itself is no error."""
+        _libc.inotify_rm_watch(self.descriptor, watch)
+
+    def read(self) -> list[RawNotice]:
+        """The notices that have come, without waiting for any."""
+        try:
+            data = os.read(self.descriptor, READ_BYTES)
+        except BlockingIOError:
+            return []
+        return list(parse(data))
+
+    def close(self) -> None:
+        """End every watch."""
+        os.close(self.descriptor)
+
+
+def parse(data: bytes) -> Iterator[RawNotice]:
+    """Take what the kernel wrote apart."""
+    offset = 0
+    while offset < len(data):
+        watch, mask, _cookie, length = _EVENT.unpack_from(data, offset)
+        offset += _EVENT.size
+        yield RawNotice(watch, Notice(mask), data[offset : offset + length].rstrip(b"\0"))
+        offset += length
+
+
+def _last_error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

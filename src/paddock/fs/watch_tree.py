@@ -1,0 +1,197 @@
+"""A watch on a directory, with or without everything below it, or on one file.
+
+A file is watched by its name in its directory, so that one which is replaced as a whole, as most
+editors do, stays watched. Links below the root are not followed. A directory that appears is
+looked through after it was added: what was made in it before is told as well, some of it perhaps
+twice. Directories that may not be read are left out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from paddock.errors import InvalidRequest, RequestError
+from paddock.fs.changes import Batch, Changes
+from paddock.fs.inotify import Notice, RawNotice
+from paddock.fs.watch_set import WatchSet, watch_error
+from paddock.model.change import ChangeKind
+
+MAX_DIRECTORIES = 50_000
+"""Directories of one watch: each costs about a kilobyte of the kernel's memory."""
+
+_KINDS = (
+    (Notice.CREATE | Notice.MOVED_TO, ChangeKind.CREATED),
+    (Notice.DELETE | Notice.MOVED_FROM, ChangeKind.DELETED),
+    (Notice.MODIFY | Notice.ATTRIB, ChangeKind.MODIFIED),
+)
+_ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
+
+
+class _Scan:
+    """What was found in a tree: directories, which are watched now, all names, and what ended it early."""
+
+    __slots__ = ("directories", "names", "problem")
+
+    def __init__(self) -> None:
+        self.directories: list[tuple[int, bytes]] = []
+        self.names: list[bytes] = []
+        self.problem: RequestError | None = None
+
+
+class TreeWatch:
+    """One watch. `begin` makes it, `take` gives what has happened, `end` ends it.
+
+    `on_changed` is called when there is something to take, at least once.
+    """
+
+    def __init__(
+        self, watches: WatchSet, path: bytes, on_changed: Callable[[], None], *, is_recursive: bool
+    ) -> None:
+        self._watches = watches
+        self._path = path.rstrip(b"/") or b"/"
+        self._root = self._path
+        self._on_changed = on_changed
+        self._is_recursive = is_recursive
+        self._changes = Changes()
+        self._only: bytes | None = None
+        """The name of the file, if it is one."""
+        self._directories: dict[bytes, int] = {}
+        self._is_ended = False
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its root is gone; nothing will change any more."""
+        return self._is_ended
+
+    async def begin(self) -> None:
+        """Watch from now on. Raises RequestError; nothing is watched then."""
+        found = await self._watches.scan(self._add_root, self._register)
+        if found.problem is not None:
+            self.end()
+            raise found.problem
+
+    def take(self) -> Batch:
+        """What has happened since it was last asked."""
+        return self._changes.take()
+
+    def end(self) -> None:
+        """Watch no longer. Idempotent."""
+        self._is_ended = True
+        for watch in self._directories.values():
+            self._watches.forget(watch, self)
+        self._directories.clear()
+
+    # --- Subscriber ---------------------------------------------------------
+
+    def heard(self, directory: bytes, notice: RawNotice) -> None:
+        """Remember a change; look after directories that come and go."""
+        if self._is_ended or notice.mask & Notice.IGNORED:
+            return
+        if notice.mask & _ENDED:
+            if directory == self._root:
+                self._change(self._path, ChangeKind.DELETED)
+                self.end()
+            return
+        if not notice.name or (self._only is not None and notice.name != self._only):
+            return
+        path = directory.rstrip(b"/") + b"/" + notice.name
+        if self._is_recursive and self._only is None and notice.mask & Notice.ISDIR:
+            if notice.mask & (Notice.DELETE | Notice.MOVED_FROM):
+                self._drop_below(path)
+            elif notice.mask & (Notice.CREATE | Notice.MOVED_TO):
+                self._watches.spawn_scan(lambda: self._scan(path), self._register_appeared)
+        for mask, kind in _KINDS:
+            if notice.mask & mask:
+                self._change(path, kind)
+
+    def overflowed(self) -> None:
+        """Say so, and find the directories that were missed."""
+        self._changes.overflow()
+        if self._is_recursive and self._only is None and not self._is_ended:
+            self._watches.spawn_scan(lambda: self._scan(self._root), self._register_missed)
+        self._on_changed()
+
+    # --- in a thread --------------------------------------------------------
+
+    def _add_root(self) -> _Scan:
+        try:
+            if not stat.S_ISDIR(os.stat(self._path).st_mode):
+                target = os.path.realpath(self._path)
+                self._only = os.path.basename(target)
+                self._is_recursive = False
+                self._root = os.path.dirname(target)
+        except OSError as error:
+            found = _Scan()
+            found.problem = watch_error(error, self._path)
+            return found
+        return self._scan(self._root)
+
+    def _scan(self, root: bytes) -> _Scan:
+        found = _Scan()
+        waiting = [root]
+        while waiting and found.problem is None:
+            path = waiting.pop()
+            if len(found.directories) >= MAX_DIRECTORIES:
+                found.problem = InvalidRequest(
+                    f"{os.fsdecode(self._path)!r} has more than {MAX_DIRECTORIES} directories; "
+                    "watch a part of it, or without recursive"
+                )
+                break
+            try:
+                watch = self._watches.inotify.add(path, follow=path is self._root)
+            except OSError as error:
+                # Below the root, a directory may have gone again, or not be for this user.
+                if path is self._root or error.errno == errno.ENOSPC:
+                    found.problem = watch_error(error, path)
+                continue
+            found.directories.append((watch, path))
+            if self._is_recursive:
+                # After it was added: what is made from now on gives a notice, what is there now is found.
+                self._list(path, found, waiting)
+        return found
+
+    def _list(self, path: bytes, found: _Scan, waiting: list[bytes]) -> None:
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    found.names.append(entry.path)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            # Gone again, or not to be read.
+            return
+
+    # --- on the loop --------------------------------------------------------
+
+    def _register(self, found: _Scan) -> None:
+        for watch, path in found.directories:
+            self._directories[path] = watch
+            self._watches.listen(watch, self, path)
+        if self._is_ended:
+            self.end()
+
+    def _register_missed(self, found: _Scan) -> None:
+        if found.problem is not None:
+            # Nobody waits for the reason; what happens there will be missing.
+            self._changes.overflow()
+        self._register(found)
+
+    def _register_appeared(self, found: _Scan) -> None:
+        self._register_missed(found)
+        for path in found.names:
+            self._change(path, ChangeKind.CREATED)
+
+    def _drop_below(self, path: bytes) -> None:
+        """A moved directory is still watched, under a path that is no longer true."""
+        for directory in [
+            known for known in self._directories if known == path or known.startswith(path + b"/")
+        ]:
+            self._watches.forget(self._directories.pop(directory), self)
+
+    def _change(self, path: bytes, kind: ChangeKind) -> None:
+        shown = self._path if self._only is not None else path
+        self._changes.add(shown, kind)
+        self._on_changed()

@@ -1,0 +1,52 @@
+"""`fs/watchMissing`, `fs/watch` and `fs/unwatch`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from paddock.protocol.structure import Empty
+from paddock.protocol.watch import (
+    UnwatchParams,
+    WatchMissingParams,
+    WatchMissingResult,
+    WatchParams,
+    WatchResult,
+)
+from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Then
+from paddock.server.handlers.place import local_path, refuse_confinement
+
+EMPTY = Empty()
+
+
+async def watch(connection: ClientConnection, params: WatchParams) -> Then:
+    """Begin to tell what changes; the first notification follows the answer."""
+    refuse_confinement(params.sandbox)
+    watches = connection.watches
+    watch_id = await watches.watch(params.path, local_path(params.path), is_recursive=params.recursive)
+    return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
+
+
+def unwatch(connection: ClientConnection, params: UnwatchParams) -> Empty:
+    """End a watch."""
+    connection.watches.unwatch(params.watch_id)
+    return EMPTY
+
+
+async def watch_missing(connection: ClientConnection, params: WatchMissingParams) -> WatchMissingResult:
+    """Wait for paths to appear. What is not of this host never will."""
+    refuse_confinement(params.sandbox)
+    paths = [*params.missing, *([params.present] if params.present is not None else [])]
+    if any(path.is_foreign for path in paths):
+        return WatchMissingResult(watching=False)
+    missing = [local_path(path) for path in params.missing]
+    present = local_path(params.present) if params.present is not None else None
+    is_watching = await connection.watches.watch_missing(params.watch_id, missing, present)
+    return WatchMissingResult(watching=is_watching)
+
+
+HANDLERS: HandlerTable = {
+    "fs/watch": watch,
+    "fs/unwatch": unwatch,
+    "fs/watchMissing": watch_missing,
+}

@@ -1,0 +1,135 @@
+"""The watches of one connection, and what is told of them.
+
+Changes are gathered for a moment, so that a burst is one message, and as long as the client does
+not keep up. Only the client that asked is told, and its watches end with its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from paddock.errors import InvalidRequest
+from paddock.fs.changes import Batch
+from paddock.fs.local import Lanes
+from paddock.fs.watch_missing import MissingWatch
+from paddock.fs.watch_set import WatchSet
+from paddock.fs.watch_tree import TreeWatch
+from paddock.protocol.path import HostPath
+from paddock.protocol.structure import Result
+from paddock.protocol.watch import Change, ChangedEvent, MissingChangedEvent
+
+GATHERING_S = 0.05
+"""How long changes are gathered: a person does not notice it, and a build makes hundreds in it."""
+
+MAX_WATCHES = 128
+"""Watches of one connection; many directories are better watched as one tree."""
+
+
+class Reader(Protocol):
+    """The client, as far as watches are concerned."""
+
+    def notify(self, method: str, params: Result) -> None:
+        """Send a notification."""
+
+    async def caught_up(self) -> None:
+        """Wait until the client keeps up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    path: HostPath
+    tree: TreeWatch
+
+
+class ClientWatches:
+    """The watches of one connection. `aclose` ends them."""
+
+    def __init__(self, reader: Reader, lanes: Lanes) -> None:
+        self._reader = reader
+        self._lanes = lanes
+        self._set: WatchSet | None = None
+        self._trees: dict[int, _Watched] = {}
+        self._missing: MissingWatch | None = None
+        self._last_id = 0
+        self._is_answered: set[int] = set()
+        """Watches whose id the client knows; it is told nothing of others."""
+        self._has_changed = asyncio.Event()
+        self._telling: asyncio.Task[None] | None = None
+
+    async def watch(self, path: HostPath, target: bytes, *, is_recursive: bool) -> int:
+        """Begin a watch and give its id; `announce` must follow. Raises RequestError."""
+        if len(self._trees) >= MAX_WATCHES:
+            raise InvalidRequest(f"at most {MAX_WATCHES} watches per connection; end one with fs/unwatch")
+        self._last_id += 1
+        watch_id = self._last_id
+        tree = TreeWatch(self._watch_set(), target, self._has_changed.set, is_recursive=is_recursive)
+        self._trees[watch_id] = _Watched(path, tree)
+        try:
+            await tree.begin()
+        except BaseException:
+            self._trees.pop(watch_id, None)
+            tree.end()
+            raise
+        return watch_id
+
+    def announce(self, watch_id: int) -> None:
+        """The client knows the id now: tell it what changes."""
+        self._is_answered.add(watch_id)
+        self._has_changed.set()
+
+    def unwatch(self, watch_id: int) -> None:
+        """End a watch. One that has ended, or never was, is no error."""
+        watched = self._trees.pop(watch_id, None)
+        self._is_answered.discard(watch_id)
+        if watched is not None:
+            watched.tree.end()
+
+    async def watch_missing(self, watch_id: int, missing: Sequence[bytes], present: bytes | None) -> bool:
+        """Tell once when one of the paths appears, or `present` vanishes; in place of an earlier watch."""
+        if self._missing is not None:
+            self._missing.end()
+            self._missing = None
+        if not missing:
+            return False
+
+        def tell() -> None:
+            self._reader.notify("fs/missingChanged", MissingChangedEvent(watch_id=watch_id))
+
+        watch = self._missing = MissingWatch(self._watch_set(), missing, present, tell)
+        return await watch.begin()
+
+    async def aclose(self) -> None:
+        """End every watch."""
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait([self._telling])
+        if self._set is not None:
+            await self._set.aclose()
+
+    def _watch_set(self) -> WatchSet:
+        if self._set is None:
+            self._set = WatchSet(self._lanes)
+            self._telling = asyncio.get_running_loop().create_task(self._tell_changes())
+        return self._set
+
+    async def _tell_changes(self) -> None:
+        while True:
+            await self._has_changed.wait()
+            await asyncio.sleep(GATHERING_S)
+            await self._reader.caught_up()
+            self._has_changed.clear()
+            for watch_id in sorted(self._is_answered):
+                watched = self._trees[watch_id]
+                batch = watched.tree.take()
+                if batch.changes or batch.is_overflowed:
+                    self._reader.notify("fs/changed", _event(watch_id, watched.path, batch))
+                if watched.tree.is_ended:
+                    self.unwatch(watch_id)
+
+
+def _event(watch_id: int, path: HostPath, batch: Batch) -> ChangedEvent:
+    events = [Change(path=path.like(changed), kind=kind) for changed, kind in batch.changes]
+    return ChangedEvent(watch_id=watch_id, events=events, overflow=batch.is_overflowed)

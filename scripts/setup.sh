@@ -2,7 +2,7 @@
 # Makes .venv ready to run, test and check Paddock; does nothing when it already is.
 #
 # It needs Python 3.11 or newer and a C compiler. Missing Debian packages
-# (python3-venv, bubblewrap) are installed only when the caller is root or has
+# (python3-venv, bubblewrap, ripgrep) are installed only when the caller is root or has
 # sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
 set -euo pipefail
@@ -104,15 +104,16 @@ make_venv() {
     printf '%s\n' "$PWD" >"$origin"
 }
 
-install_bubblewrap() {
-    command -v bwrap >/dev/null && return
+# install_optional PROGRAM PACKAGE CONSEQUENCE: what Paddock can do without, at a price.
+install_optional() {
+    command -v "$1" >/dev/null && return
     if ! can_install_packages; then
-        warn "bubblewrap is missing, so sandboxes will not be available; run: apt-get install bubblewrap"
+        warn "$2 is missing, so $3; run: apt-get install $2"
         return
     fi
-    say "installing bubblewrap"
-    if ! install_package bubblewrap >"$log" 2>&1; then
-        warn "bubblewrap could not be installed, so sandboxes will not be available; see $log"
+    say "installing $2"
+    if ! install_package "$2" >"$log" 2>&1; then
+        warn "$2 could not be installed, so $3; see $log"
     fi
 }
 
@@ -147,7 +148,8 @@ main() {
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
-    install_bubblewrap
+    install_optional bwrap bubblewrap "sandboxes will not be available"
+    install_optional rg ripgrep "searching files will be slower"
     mv "$stamp.new" "$stamp"
     say "done"
 }

@@ -319,6 +319,24 @@ CONVERSATION = (
         {"watching": True},
     ),
     Example(
+        "fs/search",
+        "Look for a text in a directory that is not there",
+        {"path": "/nonexistent", "pattern": "TODO", "maxMatches": 100},
+        error={
+            "code": -32004,
+            "message": "can't search '/nonexistent': No such file or directory (os error 2)",
+        },
+    ),
+    Example(
+        "fs/edit",
+        "Replace a text in a file that is not there",
+        {"path": "/nonexistent", "edits": [{"old": "colour", "new": "color", "count": 2}]},
+        error={
+            "code": -32004,
+            "message": "can't edit '/nonexistent': No such file or directory (os error 2)",
+        },
+    ),
+    Example(
         "http/request",
         "Ask for something that cannot be had from this host",
         {

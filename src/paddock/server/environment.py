@@ -52,6 +52,9 @@ EXTENSION_CAPABILITIES = (
     "lifecycleNotifications",
     "absolutePaths",
     "atomicWrites",
+    "fsWatch",
+    "fsSearch",
+    "fsEdit",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

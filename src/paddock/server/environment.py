@@ -33,7 +33,13 @@ REFERENCE_CAPABILITIES = (
 )
 """Capabilities of the reference protocol."""
 
-OFFERED_CAPABILITIES = ("fileWriteStreaming", "httpHeaderEnvVars")
+OFFERED_CAPABILITIES = (
+    "fsWatchMissing",
+    "capabilityDiscoveryV2",
+    "environmentConfigRead",
+    "httpHeaderEnvVars",
+    "fileWriteStreaming",
+)
 """Those of them that this version has."""
 
 EXTENSION_CAPABILITIES = (

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.changes import Batch, Changes
 from paddock.fs.inotify import Notice, RawNotice
+from paddock.fs.replacement import is_temporary
 from paddock.fs.watch_set import WatchSet, watch_error
 from paddock.model.change import ChangeKind
 
@@ -96,6 +97,9 @@ class TreeWatch:
                 self.end()
             return
         if not notice.name or (self._only is not None and notice.name != self._only):
+            return
+        if is_temporary(notice.name):
+            # An atomic write of this server: what it comes to is told when it is in its place.
             return
         path = directory.rstrip(b"/") + b"/" + notice.name
         if self._is_recursive and self._only is None and notice.mask & Notice.ISDIR:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable
 
@@ -28,6 +29,8 @@ _KINDS = (
     (Notice.DELETE | Notice.MOVED_FROM, ChangeKind.DELETED),
     (Notice.MODIFY | Notice.ATTRIB, ChangeKind.MODIFIED),
 )
+_NAMELESS = re.compile(rb"#\d+")
+"""What the kernel calls files without a name (O_TMPFILE); a file may really have such a name."""
 _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
@@ -98,10 +101,10 @@ class TreeWatch:
             return
         if not notice.name or (self._only is not None and notice.name != self._only):
             return
-        if is_temporary(notice.name):
-            # An atomic write of this server: what it comes to is told when it is in its place.
-            return
         path = directory.rstrip(b"/") + b"/" + notice.name
+        if is_temporary(notice.name) or (_NAMELESS.fullmatch(notice.name) and not os.path.lexists(path)):
+            # A file that is written beside its place: what it comes to is told when it is there.
+            return
         if self._is_recursive and self._only is None and notice.mask & Notice.ISDIR:
             if notice.mask & (Notice.DELETE | Notice.MOVED_FROM):
                 self._drop_below(path)

@@ -2,7 +2,7 @@
 # Makes .venv ready to run, test and check Paddock; does nothing when it already is.
 #
 # It needs Python 3.11 or newer and a C compiler. Missing Debian packages
-# (python3-venv, bubblewrap, libseccomp2) are installed only when the caller is root or has
+# (python3-venv, bubblewrap, ripgrep, libseccomp2) are installed only when the caller is root or has
 # sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
 set -euo pipefail
@@ -136,6 +136,7 @@ main() {
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
     command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
+    command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"
     mv "$stamp.new" "$stamp"
     say "done"

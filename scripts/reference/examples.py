@@ -177,6 +177,60 @@ _FILES = (
         {"handleId": "download", "offset": 0, "len": 1048576},
         {"eof": True, "chunk": "aGVsbG8="},
     ),
+    Example(
+        "fs/search",
+        "Find a text in all files",
+        {"path": "/work/notes", "pattern": "ell", "maxMatches": 1},
+        {
+            "matches": [
+                {"path": "/work/notes/large", "line": 1, "column": 2, "text": "hello", "cut": False},
+            ],
+            "errors": [],
+            "truncated": True,
+        },
+    ),
+    Example(
+        "fs/watch",
+        "Be told of changes in a directory",
+        {"path": "/work/notes", "recursive": True},
+        {"watchId": 1},
+    ),
+    Example(
+        "fs/edit",
+        "Replace a text that occurs once; the directory is watched",
+        {"path": "/work/notes/today", "edits": [{"old": "hello", "new": "good bye"}]},
+        {
+            "diff": "--- /work/notes/today\n+++ /work/notes/today\n@@ -1,1 +1,1 @@\n"
+            "-hello\n\\ No newline at end of file\n+good bye\n\\ No newline at end of file\n"
+        },
+        events=(
+            (
+                "fs/changed",
+                {
+                    "watchId": 1,
+                    "events": [{"path": "/work/notes/today", "kind": "created"}],
+                    "overflow": False,
+                },
+            ),
+        ),
+    ),
+    Example(
+        "fs/edit",
+        "Replace a text that is not there",
+        {"path": "/work/notes/today", "edits": [{"old": "hello", "new": "good bye"}]},
+        error={
+            "code": -32600,
+            "message": "edit 1: its old text occurs 0 times and must occur once; nothing was changed; "
+            "read the file again",
+        },
+    ),
+    Example("fs/unwatch", "Be told no more", {"watchId": 1}, {}),
+    Example(
+        "fs/watchMissing",
+        "Be told when a file appears",
+        {"watchId": 7, "missing": ["/work/notes/tomorrow"]},
+        {"watching": True},
+    ),
     Example("fs/remove", "Remove everything", {"path": "/work/notes"}, {}),
 )
 
@@ -306,19 +360,6 @@ CONVERSATION = (
         ),
     ),
     *_FILES,
-    Example(
-        "fs/watch",
-        "Be told of changes in a directory",
-        {"path": "/", "recursive": False},
-        {"watchId": 1},
-    ),
-    Example("fs/unwatch", "Be told no more", {"watchId": 1}, {}),
-    Example(
-        "fs/watchMissing",
-        "Be told when a file appears",
-        {"watchId": 7, "missing": ["/nonexistent"]},
-        {"watching": True},
-    ),
     Example(
         "http/request",
         "Ask for something that cannot be had from this host",

@@ -61,7 +61,7 @@ async def hold(client: WireClient, example: Example, work: str) -> None:
     if example.method == "initialize":
         client.send({"method": "initialized"})
     for method, params in example.events:
-        event = await client.next()
+        event = renamed(await client.next(), work, WORK)
         assert fits(event, {"method": method, "params": params}), json.dumps(event)
 
 

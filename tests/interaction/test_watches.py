@@ -73,6 +73,15 @@ async def test_a_tree_that_appears_in_a_watched_tree_is_told_with_everything_in_
         await changes_until(client, tmp_path / "7/a/b/c/later")
 
 
+async def test_an_atomic_write_is_told_without_its_temporary_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    async with session() as client:
+        await watch(client, tmp_path, recursive=True)
+        edits = [{"old": "old", "new": "new"}]
+        await client.call("fs/edit", {"path": str(tmp_path / "file"), "edits": edits})
+        assert set(await changes_until(client, tmp_path / "file")) == {str(tmp_path / "file")}
+
+
 async def test_a_moved_directory_is_told_under_its_new_path_only(tmp_path: Path) -> None:
     tree, outside = tmp_path / "tree", tmp_path / "outside"
     (tree / "old/deep").mkdir(parents=True)

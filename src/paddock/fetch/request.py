@@ -31,6 +31,7 @@ PROTECTED_VARIABLES = frozenset(
         "OPENAI_FEDERATION_RULE_ID",
         "OPENAI_IDENTITY_TOKEN_FILE",
         "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
+        "PADDOCK_TOKEN",
     }
 )
 """Credentials of the host itself. They are never put into a header, however the name is written."""

@@ -90,6 +90,36 @@ class Block(Answer, frozen=True, kw_only=True):
     data: bytes
 
 
+class Edited(Answer, frozen=True, kw_only=True):
+    """What an edit has changed, as a unified diff; empty if nothing."""
+
+    diff: str
+
+
+class Match(Struct, frozen=True, kw_only=True, array_like=True):
+    """A line, or a name, that fits a pattern. A name has no line."""
+
+    path: bytes
+    line: int = 0
+    """From 1."""
+    column: int = 0
+    """Where the match begins, in characters from 1."""
+    text: str = ""
+    """The line without its end."""
+    is_cut: bool = False
+    """Whether the line is longer than that."""
+
+
+class Found(Answer, frozen=True, kw_only=True):
+    """What was found, in the order in which directories list it."""
+
+    matches: list[Match]
+    errors: list[str]
+    """What could not be looked at."""
+    is_truncated: bool
+    """Whether a limit ended the search."""
+
+
 class FailureKind(StrEnum):
     """What the caller can do about a failure."""
 
@@ -105,4 +135,4 @@ class Failure(Answer, frozen=True, kw_only=True):
     message: str
 
 
-AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Failure
+AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Edited | Found | Failure

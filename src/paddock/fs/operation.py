@@ -17,6 +17,8 @@ from paddock.fs.answer import (
     Block,
     CanonicalPath,
     Done,
+    Edited,
+    Found,
     Listing,
     Metadata,
     Opened,
@@ -154,6 +156,46 @@ class Close(Operation[Done], frozen=True, kw_only=True):
     discard: bool = False
 
 
+class TextEdit(Struct, frozen=True, kw_only=True, array_like=True):
+    """Replace a text, which is not empty and must occur exactly `count` times."""
+
+    old: bytes
+    new: bytes
+    count: int = 1
+
+
+class Edit(Operation[Edited], frozen=True, kw_only=True):
+    """Replace parts of a file, one after the other; all of them or none."""
+
+    path: bytes
+    edits: list[TextEdit]
+    max_bytes: int
+    """How large the file may be, before and after."""
+
+
+class SearchKind(StrEnum):
+    """What is looked at."""
+
+    CONTENT = "content"
+    NAME = "name"
+
+
+class Search(Operation[Found], frozen=True, kw_only=True):
+    """Find lines, or names, below a directory. The limits are the caller's."""
+
+    path: bytes
+    pattern: str
+    kind: SearchKind = SearchKind.CONTENT
+    is_regex: bool = False
+    is_case_sensitive: bool = True
+    is_hidden_included: bool = False
+    max_matches: int
+    max_file_bytes: int
+    timeout_s: float
+    use_ripgrep: bool = True
+    """Whether ripgrep may be used, if there is one; the answer is the same."""
+
+
 SMALL_BYTES = 64 * KIB
 """Data up to this moves in the time of a few system calls."""
 
@@ -168,7 +210,7 @@ def is_bulky(operation: Operation[Any]) -> bool:
             return is_atomic or len(data) > SMALL_BYTES
         case WriteBlock(data=data):
             return len(data) > SMALL_BYTES
-    return isinstance(operation, Walk | Copy | Remove | ReadDirectory | Close)
+    return isinstance(operation, Walk | Copy | Remove | ReadDirectory | Close | Edit | Search)
 
 
 AnyOperation = (
@@ -184,4 +226,6 @@ AnyOperation = (
     | ReadBlock
     | WriteBlock
     | Close
+    | Edit
+    | Search
 )

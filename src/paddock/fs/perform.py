@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from paddock.fs import content, copy, directory, handle, metadata, remove, walk
+from paddock.fs import content, copy, directory, edit, handle, metadata, remove, search, walk
 from paddock.fs.answer import Answer
 from paddock.fs.handle import HandleTable
 from paddock.fs.operation import (
@@ -18,12 +18,14 @@ from paddock.fs.operation import (
     Close,
     Copy,
     CreateDirectory,
+    Edit,
     GetMetadata,
     Open,
     Operation,
     ReadBlock,
     ReadDirectory,
     Remove,
+    Search,
     Walk,
     WriteBlock,
     WriteFile,
@@ -38,6 +40,8 @@ _ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {
     WriteFile: content.write_file,
     Copy: copy.copy,
     Remove: remove.remove,
+    Edit: edit.edit,
+    Search: search.search,
 }
 
 _ON_HANDLES: dict[type[Operation[Any]], Callable[[Any, HandleTable], Answer]] = {

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from contextlib import suppress
 
 from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs import resolve
 
+_TEMPORARY = re.compile(rb"\.paddock-[0-9a-f]{16}")
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 
 
@@ -142,3 +144,8 @@ def _open_unnamed(directory: int, mode: int) -> int:
 
 def _temporary_name() -> bytes:
     return b".paddock-" + os.urandom(8).hex().encode()
+
+
+def is_temporary(name: bytes) -> bool:
+    """Whether a name is that of a file which waits to be put in its place."""
+    return _TEMPORARY.fullmatch(name) is not None

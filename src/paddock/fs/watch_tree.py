@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.changes import Batch, Changes
 from paddock.fs.inotify import Notice, RawNotice
+from paddock.fs.replacement import is_temporary
 from paddock.fs.watch_set import WatchSet, watch_error
 from paddock.model.change import ChangeKind
 
@@ -27,6 +29,8 @@ _KINDS = (
     (Notice.DELETE | Notice.MOVED_FROM, ChangeKind.DELETED),
     (Notice.MODIFY | Notice.ATTRIB, ChangeKind.MODIFIED),
 )
+_NAMELESS = re.compile(rb"#\d+")
+"""What the kernel calls files without a name (O_TMPFILE); a file may really have such a name."""
 _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
@@ -98,6 +102,9 @@ class TreeWatch:
         if not notice.name or (self._only is not None and notice.name != self._only):
             return
         path = directory.rstrip(b"/") + b"/" + notice.name
+        if is_temporary(notice.name) or (_NAMELESS.fullmatch(notice.name) and not os.path.lexists(path)):
+            # A file that is written beside its place: what it comes to is told when it is there.
+            return
         if self._is_recursive and self._only is None and notice.mask & Notice.ISDIR:
             if notice.mask & (Notice.DELETE | Notice.MOVED_FROM):
                 self._drop_below(path)

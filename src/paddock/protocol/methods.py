@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, discovery, fetch, fs, process, session, watch
+from paddock.protocol import control, discovery, fetch, fs, process, session, text, watch
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -96,6 +96,8 @@ _ALL = (
     Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
     Method("fs/watchMissing", watch.WatchMissingParams, watch.WatchMissingResult, Family.FILESYSTEM),
     Method("fs/watch", watch.WatchParams, watch.WatchResult, Family.FILESYSTEM, is_extension=True),
+    Method("fs/search", text.SearchParams, text.SearchResult, Family.FILESYSTEM, is_extension=True),
+    Method("fs/edit", text.EditParams, text.EditResult, Family.FILESYSTEM, is_extension=True),
     Method("fs/unwatch", watch.UnwatchParams, Empty, Family.FILESYSTEM, is_extension=True),
     Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
     Method(

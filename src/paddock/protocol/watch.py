@@ -66,7 +66,7 @@ class Change(Result, frozen=True, kw_only=True):
     path: str
     """The path, in the form in which the watched one was given."""
     kind: ChangeKind
-    """A path that was replaced is modified."""
+    """A file that took the place of another in one step is `created`."""
 
 
 class ChangedEvent(Result, frozen=True, kw_only=True):

@@ -62,6 +62,9 @@ EXTENSION_CAPABILITIES = (
     "absolutePaths",
     "atomicWrites",
     "treeTransfers",
+    "fsWatch",
+    "fsSearch",
+    "fsEdit",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

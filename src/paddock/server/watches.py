@@ -102,12 +102,14 @@ class ClientWatches:
         return await watch.begin()
 
     async def aclose(self) -> None:
-        """End every watch."""
+        """End every watch. Idempotent."""
+        watch_set, self._set = self._set, None
+        if watch_set is None:
+            return
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.wait([self._telling])
-        if self._set is not None:
-            await self._set.aclose()
+        await watch_set.aclose()
 
     def _watch_set(self) -> WatchSet:
         if self._set is None:

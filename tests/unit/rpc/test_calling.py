@@ -87,7 +87,7 @@ def test_a_notification_is_decoded_with_fields_of_later_versions_ignored() -> No
 @pytest.mark.parametrize(
     "message",
     [
-        {"method": "fs/missingChanged", "params": {"watchId": 1}},
+        {"method": "network/policyDecision", "params": {"processId": "p"}},
         {"method": "network/policyRequest", "id": 1, "params": {}},
     ],
 )

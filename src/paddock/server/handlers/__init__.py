@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from paddock.server.connection import HandlerTable
-from paddock.server.handlers import control, discovery, environment, fetch, fs, fs_handle, process, watch
+from paddock.server.handlers import (
+    control,
+    discovery,
+    environment,
+    fetch,
+    fs,
+    fs_handle,
+    fs_text,
+    process,
+    watch,
+)
 
 
 def handler_table() -> HandlerTable:
@@ -16,5 +26,6 @@ def handler_table() -> HandlerTable:
         **control.HANDLERS,
         **fs.HANDLERS,
         **fs_handle.HANDLERS,
+        **fs_text.HANDLERS,
         **watch.HANDLERS,
     }

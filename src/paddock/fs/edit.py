@@ -1,0 +1,99 @@
+"""Replacing parts of a file by their text, all or none.
+
+Works on bytes: whatever is not replaced stays as it is, line endings and bytes that are not UTF-8
+included. The new version takes the place of the old one as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from paddock.errors import InvalidRequest
+from paddock.fs.answer import Edited
+from paddock.fs.content import open_to_read, read_fully, write_all
+from paddock.fs.diff import unified_diff
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import Edit, TextEdit
+from paddock.fs.replacement import Replacement
+
+
+def edit(operation: Edit) -> Edited:
+    """Make all of the edits, or raise RequestError and change nothing."""
+    path = operation.path
+    try:
+        descriptor = open_to_read(path, follow=True)
+        try:
+            status = os.fstat(descriptor)
+            old = read_fully(descriptor, operation.max_bytes + 1, 0)
+        finally:
+            os.close(descriptor)
+        _refuse_large(path, len(old), operation.max_bytes)
+        new = apply(old, operation.edits)
+        _refuse_large(path, len(new), operation.max_bytes)
+        if new != old:
+            _replace(path, new, status)
+    except OSError as error:
+        raise map_os_error(error, "edit", path) from error
+    return Edited(diff=unified_diff(path.decode("utf-8", "replace"), old, new))
+
+
+def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
+    """Make the edits one after the other. Raises InvalidRequest that names the one that does not fit."""
+    for number, wanted in enumerate(edits, 1):
+        found = _occurrences(data, wanted.old)
+        if found != wanted.count:
+            raise InvalidRequest(
+                f"edit {number}: its old text occurs {_times(found)} and must occur {_times(wanted.count)}; "
+                f"nothing was changed{_hint(data, wanted, found)}"
+            )
+        if data.count(wanted.old) != found:
+            raise InvalidRequest(
+                f"edit {number}: the occurrences of its old text overlap; nothing was changed; "
+                "give more of the text around them"
+            )
+        data = data.replace(wanted.old, wanted.new)
+    return data
+
+
+def _occurrences(data: bytes, text: bytes) -> int:
+    """How often a text occurs, overlaps included: each of them could be the one that is meant."""
+    count = 0
+    position = data.find(text)
+    while position >= 0:
+        count += 1
+        position = data.find(text, position + 1)
+    return count
+
+
+def _hint(data: bytes, wanted: TextEdit, found: int) -> str:
+    if found > wanted.count:
+        return "; give more of the text around it, or another count"
+    if b"\n" in wanted.old and b"\r\n" not in wanted.old and b"\r\n" in data:
+        return "; the lines of the file end with CR LF"
+    return "; read the file again"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _refuse_large(path: bytes, size_bytes: int, limit_bytes: int) -> None:
+    if size_bytes > limit_bytes:
+        raise InvalidRequest(f"{os.fsdecode(path)!r} is too large to edit: limit is {limit_bytes} bytes")
+
+
+def _replace(path: bytes, data: bytes, seen: os.stat_result) -> None:
+    replacement = Replacement(path, follow=True)
+    try:
+        write_all(replacement.descriptor, data)
+        now = os.stat(path)
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.st_ino, seen.st_size, seen.st_mtime_ns):
+            raise InvalidRequest(
+                f"{os.fsdecode(path)!r} was changed by somebody else meanwhile; nothing was changed here; "
+                "read it again"
+            )
+    except BaseException:
+        replacement.discard()
+        raise
+    replacement.publish()

@@ -1,0 +1,134 @@
+"""Searching with ripgrep, told to do exactly what `search` does without it.
+
+The program is taken from the PATH, and never from where it searches: a repository must not bring the
+program that looks through it. It reads no configuration and no input, and ends with this search.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import threading
+from contextlib import suppress
+from typing import IO
+
+from paddock.errors import OperationFailed
+from paddock.fs.gathering import Gathering, is_binary
+from paddock.fs.operation import Search
+from paddock.fs.pattern import translate
+
+MAX_ERROR_BYTES = 16 * 1024
+
+_ARGUMENTS = (
+    "--json",
+    "--no-config",
+    "--no-ignore",
+    "--text",
+    "--encoding=none",
+    "--no-unicode",
+    "--sort=path",
+)
+
+
+def find_ripgrep(root: bytes) -> bytes | None:
+    """The program; None if there is none outside the directory that is searched and the working directory."""
+    forbidden = [os.path.realpath(root)]
+    with suppress(FileNotFoundError):
+        forbidden.append(os.getcwdb())
+    for directory in os.get_exec_path():
+        program = os.path.join(os.fsencode(directory), b"rg")
+        if not program.startswith(b"/") or not os.access(program, os.X_OK):
+            continue
+        target = os.path.realpath(program)
+        if os.path.isfile(target) and not any(_is_below(target, each) for each in forbidden):
+            return target
+    return None
+
+
+def _is_below(path: bytes, directory: bytes) -> bool:
+    # The root of everything forbids nothing: there would be no program at all.
+    return directory != b"/" and path.startswith(directory + b"/")
+
+
+def search_with(program: bytes, operation: Search, root: bytes, gathering: Gathering) -> None:
+    """Search, and add what is found. Raises OperationFailed if the program does not work."""
+    with subprocess.Popen(
+        [program, *_arguments(operation), "--", root],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=b"/",
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # Its end, at whatever moment, ends the reading of its output too.
+        timer = threading.Timer(gathering.left_s, process.kill)
+        complaints = _Complaints(process.stderr)
+        timer.start()
+        complaints.start()
+        try:
+            binary: dict[bytes, bool] = {}
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["type"] != "match":
+                    continue
+                data = event["data"]
+                path = _bytes_of(data["path"])
+                if path not in binary:
+                    binary = {path: is_binary(path)}
+                if not binary[path]:
+                    start = data["submatches"][0]["start"]
+                    gathering.add_line(path, data["line_number"], _bytes_of(data["lines"]), start)
+                if gathering.is_over:
+                    break
+        finally:
+            timer.cancel()
+            process.kill()
+            complaints.join()
+    if gathering.is_over:
+        return
+    if process.returncode < 0:
+        gathering.truncate()
+    elif process.returncode == 2 and not (
+        complaints.lines and all(line.startswith("/") for line in complaints.lines)
+    ):
+        # It says of each path that it can't read that it can't; this is about something else.
+        raise OperationFailed(f"ripgrep failed: {' '.join(complaints.lines)}")
+    for complaint in complaints.lines:
+        gathering.fail_text(complaint)
+
+
+class _Complaints(threading.Thread):
+    """Reads what ripgrep says to its standard error; its name before each line depends on its version."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._source = source
+        self.lines: list[str] = []
+
+    def run(self) -> None:
+        text = self._source.read(MAX_ERROR_BYTES)
+        while self._source.read(MAX_ERROR_BYTES):
+            pass
+        self.lines = [line.removeprefix("rg: ") for line in os.fsdecode(text).splitlines() if line]
+
+
+def _arguments(operation: Search) -> list[bytes]:
+    arguments = [argument.encode() for argument in _ARGUMENTS]
+    arguments.append(b"--max-filesize=%d" % operation.max_file_bytes)
+    if operation.is_hidden_included:
+        arguments.append(b"--hidden")
+    arguments.append(b"--case-sensitive" if operation.is_case_sensitive else b"--ignore-case")
+    # As one argument: a pattern that begins with a dash is no option.
+    arguments.append(b"--regexp=" + translate(operation.pattern, is_regex=operation.is_regex))
+    return arguments
+
+
+def _bytes_of(value: dict[str, str]) -> bytes:
+    """A path or a line; what is not UTF-8 comes in base64."""
+    if "text" in value:
+        return value["text"].encode("utf-8")
+    return base64.b64decode(value["bytes"])

@@ -1,0 +1,171 @@
+"""Edits: all or none, everything else untouched, and told as a diff that is right."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.errors import InvalidRequest, NotFound, RequestError
+from paddock.fs import diff as diff_module
+from paddock.fs import edit as edit_module
+from paddock.fs.diff import unified_diff
+from paddock.fs.operation import Edit, TextEdit
+from paddock.fs.operations import Operations
+
+
+async def edit(files: Operations, path: Path, *edits: TextEdit, max_bytes: int = 1000) -> str:
+    return (await files.perform(Edit(path=bytes(path), edits=list(edits), max_bytes=max_bytes))).diff
+
+
+def change(old: bytes, new: bytes, count: int = 1) -> TextEdit:
+    return TextEdit(old=old, new=new, count=count)
+
+
+async def test_edits_are_made_one_after_the_other_and_everything_else_is_kept(
+    files: Operations, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one\r\ntwo\r\n\xff three two\r\nlast")
+    path.chmod(0o640)
+    diff = await edit(files, path, change(b"one", b"1"), change(b"two", b"2", 2), change(b"1\r\n2", b"12"))
+
+    assert path.read_bytes() == b"12\r\n\xff three 2\r\nlast"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["file"]
+    assert diff == (
+        f"--- {path}\n+++ {path}\n@@ -1,4 +1,3 @@\n"
+        "-one\r\n-two\r\n-\ufffd three two\r\n+12\r\n+\ufffd three 2\r\n last\n\\ No newline at end of file\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("edits", "problem"),
+    [
+        (
+            [change(b"b", b"x"), change(b"a", b"y")],
+            r"edit 2: its old text occurs 2 times and must occur once",
+        ),
+        ([change(b"a", b"y", 3)], r"edit 1: its old text occurs 2 times and must occur 3 times"),
+        ([change(b"nothing", b"y")], r"edit 1: its old text occurs 0 times.*read the file again"),
+        ([change(b"a\nb", b"y")], r"the lines of the file end with CR LF"),
+        ([change(b"cc", b"y", 2)], r"overlap"),
+        ([change(b"b", b"x" * 2000)], r"too large to edit"),
+    ],
+)
+async def test_an_edit_that_does_not_fit_changes_nothing(
+    tmp_path: Path, edits: list[TextEdit], problem: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a\r\nb a ccc")
+    before = path.stat()
+    with pytest.raises(InvalidRequest, match=problem):
+        edit_module.edit(Edit(path=bytes(path), edits=edits, max_bytes=1000))
+    assert path.read_bytes() == b"a\r\nb a ccc"
+    assert path.stat() == before or path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_an_edit_that_changes_nothing_leaves_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"same")
+    before = path.stat().st_ino
+    operation = Edit(path=bytes(path), edits=[change(b"same", b"same")], max_bytes=1000)
+    assert edit_module.edit(operation).diff == ""
+    assert path.stat().st_ino == before
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    edit_module.edit(Edit(path=bytes(link), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_change_of_somebody_else_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    apply = edit_module.apply
+
+    def interfere(data: bytes, edits: list[TextEdit]) -> bytes:
+        path.write_bytes(b"theirs")
+        return apply(data, edits)
+
+    monkeypatch.setattr(edit_module, "apply", interfere)
+    with pytest.raises(InvalidRequest, match="changed by somebody else"):
+        edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert path.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("missing", NotFound), ("fifo", InvalidRequest), (".", RequestError)]
+)
+def test_what_is_no_file_can_not_be_edited(tmp_path: Path, name: str, kind: type[RequestError]) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(kind):
+        edit_module.edit(Edit(path=bytes(tmp_path / name), edits=[change(b"a", b"b")], max_bytes=1000))
+
+
+async def test_a_file_that_may_not_be_written_is_not_replaced(
+    ordinary_files: Operations, open_place: Path
+) -> None:
+    path = open_place / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(InvalidRequest, match="Permission denied"):
+        await edit(ordinary_files, path, change(b"old", b"new"))
+    assert path.read_bytes() == b"old"
+
+
+# --- the diff ---------------------------------------------------------------
+
+HUNK = re.compile(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@\n")
+
+
+def patched(old: str, diff: str) -> str:
+    """What a diff makes of a text; checks its context and its counts."""
+    lines = old.splitlines(keepends=True)
+    result: list[str] = []
+    at = 0
+    body = diff.split("\n", 2)[2] if diff else ""
+    for head, hunk in zip(HUNK.finditer(body), HUNK.split(body)[5::5], strict=True):
+        start, old_count, new_start, new_count = map(int, head.groups())
+        begin = start - 1 if old_count else start
+        result += lines[at:begin]
+        at = begin
+        assert len(result) == (new_start - 1 if new_count else new_start)
+        counts = [0, 0]
+        for line in (
+            hunk.replace("\n\\ No newline at end of file\n", "\0").replace("\0", "\1\n").splitlines(True)
+        ):
+            sign, text = line[0], line[1:].replace("\1\n", "")
+            if sign in " -":
+                assert lines[at] == text
+                at += 1
+                counts[0] += 1
+            if sign in " +":
+                result.append(text)
+                counts[1] += 1
+        assert counts == [old_count, new_count]
+    return "".join(result + lines[at:])
+
+
+texts = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c"]), max_size=25).map("".join)
+
+
+@given(old=texts, new=texts, compared=st.sampled_from([0, 2000]))
+def test_the_diff_turns_the_old_text_into_the_new(old: str, new: str, compared: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diff_module, "COMPARED_LINES", compared)
+        diff = unified_diff("f", old.encode(), new.encode())
+    assert patched(old, diff) == new
+    assert (diff == "") == (old == new)

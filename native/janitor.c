@@ -52,10 +52,9 @@ enum { PACKET_BYTES = 64 << 10 };
 /* Races that can be lost to other janitors in a row before something else must be wrong. */
 enum { ATTEMPTS = 100 };
 
+/* A link that leads nowhere, for it is cheaper to make than a file, and a listing shows what it says. */
 #define NOTE "PADDOCK"
-static const char note[] =
-    "Paddock keeps this place while a sandboxed command runs, so that the command can't make one.\n"
-    "It goes away with the command.\n";
+static const char note[] = "keeps this place while a sandboxed command runs, and clears it away afterwards";
 
 struct place {
     struct place *next;
@@ -101,16 +100,6 @@ static bool make(const char *path, bool is_directory) {
     return fd >= 0;
 }
 
-static void leave_note(int directory) {
-    int fd = openat(directory, NOTE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-    if (fd < 0)
-        return;
-    if (write(fd, note, sizeof note - 1) < 0) {
-        /* A full disk: then it is an empty note. */
-    }
-    close(fd);
-}
-
 /* ---- Holding and clearing away ---- */
 
 static struct place *find(const char *path) {
@@ -145,8 +134,9 @@ static int acquire(const char *path, bool is_directory) {
             errno = EEXIST;
             return -1;
         }
-        if (is_directory)
-            leave_note(fd);
+        if (is_directory && symlinkat(note, fd, NOTE) != 0) {
+            /* It is there already, or there is no room: then nobody is told. */
+        }
         return fd;
     }
     errno = EBUSY;

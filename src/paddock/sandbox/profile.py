@@ -71,8 +71,11 @@ def profile_of(value: Any, origin: str) -> Profile:
 
 
 def encode_profile(profile: Profile) -> bytes:
-    """A profile as JSON, in the form that `parse_profile` reads."""
-    return msgspec.json.encode(profile)
+    """A profile as JSON, in the form that `parse_profile` reads, and other implementations if they can."""
+    written = msgspec.to_builtins(profile)
+    if not written.get("limits", True):
+        del written["limits"]
+    return msgspec.json.encode(written)
 
 
 def _from_untagged(written: _Untagged) -> ManagedProfile:

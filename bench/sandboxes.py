@@ -1,0 +1,107 @@
+"""Rows about confining a command: what a sandbox costs on top of the program in it."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.row import Figure, Row, Unit
+from bench.servers import Contender
+from paddock.sandbox import bwrap, init, probe
+from paddock.sandbox.launch import Command, Sandbox
+from paddock.sandbox.profile import encode_profile
+from paddock.sandbox.profile_table import built_in
+from paddock.sandbox.unreadable import unreadable_file
+
+PROGRAM = "/bin/true"
+STARTS = 10
+HELPER = "codex-linux-sandbox"
+"""The name by which the peer's program is told to be its sandbox."""
+
+
+class ConfinedTrue(Row):
+    """A program that does nothing under `:workspace`, one after the other, by a launcher that is running.
+
+    The peer has no such launcher: its helper is started for each command.
+    """
+
+    name = "sandbox"
+    figures = (Figure("sandboxed true, p50", Unit.SECONDS, goal=2),)
+    bare = "bubblewrap alone with the same mounts, whose places are there already"
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="paddock-bench-", dir="/var/tmp")
+        base = Path(self._directory.name)
+        self._workspace = base / "workspace"
+        self._workspace.mkdir()
+        self._private = base / "private"
+        self._private.mkdir(mode=0o700)
+        self._profile = built_in(":workspace")
+        self._host = probe.host()
+        self._sandbox = Sandbox(self._host, self._private)
+        self._command = Command(
+            [PROGRAM], str(self._workspace), (str(self._workspace),), {"PATH": os.defpath}
+        )
+
+    def measure(self, contender: Contender) -> Sequence[float]:
+        if contender.name == "paddock":
+            return (_median(self._run_confined),)
+        return (_median(lambda: self._run_peer(contender)),)
+
+    def limit(self) -> Sequence[float | None]:
+        confined = self._sandbox.prepare(self._profile, self._command)
+        confined.started()
+        assert confined.plan is not None
+        assert self._host.bwrap is not None
+        files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._private))
+        options = bwrap.options(confined.plan, self._host.bwrap.capabilities, files)
+        argv = [self._host.bwrap.path, *options, "--", PROGRAM]
+        try:
+            return (_median(lambda: _run(argv)),)
+        finally:
+            confined.ended(was_killed=False)
+
+    def close(self) -> None:
+        self._sandbox.close()
+        self._directory.cleanup()
+
+    def _run_confined(self) -> None:
+        confined = self._sandbox.prepare(self._profile, self._command)
+        try:
+            _run(confined.argv(confined.files), confined.files)
+        finally:
+            confined.started()
+            confined.ended(was_killed=False)
+
+    def _run_peer(self, contender: Contender) -> None:
+        # Where it finds itself again inside the sandbox.
+        helper = self._private.parent / HELPER
+        if not helper.exists():
+            helper.symlink_to(contender.serve_command[0])
+        profile = encode_profile(self._profile).decode()
+        options = ("--sandbox-policy-cwd", str(self._workspace), "--permission-profile", profile)
+        _run([str(helper), *options, "--", PROGRAM], environment=contender.environment)
+
+
+def _median(work: Callable[[], None]) -> float:
+    samples = []
+    for _ in range(STARTS):
+        begun = time.perf_counter()
+        work()
+        samples.append(time.perf_counter() - begun)
+    return statistics.median(samples)
+
+
+def _run(
+    argv: Sequence[str], files: Sequence[int] = (), environment: Mapping[str, str] | None = None
+) -> None:
+    variables = {"PATH": os.defpath, **(environment or {})}
+    done = subprocess.run(argv, pass_fds=files, env=variables, capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{argv[0]} ended with {done.returncode}: {done.stderr.decode()[-200:].strip()}")

@@ -7,7 +7,7 @@
  * It is a process of its own so that it outlives a launcher that was killed.
  *
  * A place is an empty file or directory with a mode that nothing else has, so that it
- * is known for what it is even after a crash. A directory holds a note for whoever
+ * is known for what it is even after a crash. A .git holds a note for whoever
  * finds it. Whoever needs a place has a shared flock(2) on it; whoever wants to remove
  * it must get the exclusive one. Thus janitors of different launchers agree without
  * knowing each other, and the kernel forgets the locks of the dead: a place that was
@@ -134,7 +134,10 @@ static int acquire(const char *path, bool is_directory) {
             errno = EEXIST;
             return -1;
         }
-        if (is_directory && symlinkat(note, fd, NOTE) != 0) {
+        /* People and programs take an empty .git for a broken repository; the other names mean nothing
+         * to them while they are empty, and each note costs as much as its place. */
+        size_t length = strlen(path);
+        if (length > 5 && strcmp(path + length - 5, "/.git") == 0 && symlinkat(note, fd, NOTE) != 0) {
             /* It is there already, or there is no room: then nobody is told. */
         }
         return fd;

@@ -165,7 +165,7 @@ class UnrestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type",
     """Everything that the user may do."""
 
 
-class ManagedProfile(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="managed"):
+class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="managed"):
     """A profile that Paddock enforces."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem

@@ -40,6 +40,9 @@ from paddock.sandbox.view import INIT
 
 EnforcedProfile = ManagedProfile | ExternalProfile
 
+TREES_FILE: Final = "trees"
+"""In the private directory: what searches for deny patterns have found."""
+
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
 
@@ -79,7 +82,7 @@ class Sandbox:
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
         self._janitor = Janitor()
-        self._scanner = Scanner()
+        self._scanner = Scanner(directory / TREES_FILE)
 
     @property
     def enforcement(self) -> Enforcement:

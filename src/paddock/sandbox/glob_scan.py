@@ -29,7 +29,7 @@ from paddock.sandbox.tree_memory import Directory, TreeMemory
 
 MATCH_LIMIT: Final = 1000
 """Matches of one profile. Each is a mount, and bubblewrap reads the whole table of mounts for each: a
-thousand take about half a second, and the time grows with the square."""
+thousand take some seconds, and the time grows with the square."""
 
 SETTLED_NS: Final = 2_000_000_000
 """The age at which a change time is believed: a later change could still get the same time, for clocks of
@@ -51,19 +51,25 @@ class Scanner:
         self._memory = TreeMemory(memory_file)
 
     def matches(
-        self, patterns: Sequence[Pattern], link_roots: Iterable[str] = (), max_depth: int | None = None
+        self,
+        patterns: Sequence[Pattern],
+        link_roots: Iterable[str] = (),
+        max_depth: int | None = None,
+        *,
+        denied: Iterable[str] = (),
     ) -> tuple[str, ...]:
         """Everything that must be denied because of the patterns, without links, sorted.
 
-        Other names of the files that match are looked for below `link_roots` and where
-        the patterns search. Raises ProfileRefused when there is more than can be denied.
+        Other names of the files that match, and of those that are `denied` anyway, are
+        looked for below `link_roots` and where the patterns search. Raises
+        ProfileRefused when there is more than can be denied.
         """
         with self._lock:
             bases = list(dict.fromkeys(os.path.realpath(pattern.base) for pattern in patterns))
             found: set[str] = set()
             for pattern in patterns:
                 found.update(self._matches_of(pattern, max_depth))
-            several_names = _files_with_several_names(found)
+            several_names = _files_with_several_names((*found, *denied))
             if several_names:
                 for root in dict.fromkeys((*bases, *link_roots)):
                     found.update(self._names_of(several_names, root))
@@ -130,7 +136,10 @@ def _read(path: str, relative: str, judge: Judge, known: Directory | None) -> Di
 def _files_with_several_names(paths: Iterable[str]) -> frozenset[FileId]:
     files = set()
     for path in paths:
-        status = os.stat(path, follow_symlinks=False)
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             files.add((status.st_dev, status.st_ino))
     return frozenset(files)

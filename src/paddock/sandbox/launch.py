@@ -97,10 +97,13 @@ class Sandbox:
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
         surroundings = surroundings_of(command.project_roots, command.environment, self._private)
-        patterns = grants_of(profile, surroundings).denied_patterns
+        grants = grants_of(profile, surroundings)
+        denied = [rule.path for rule in grants.rules if rule.access is Access.DENY]
         matches: tuple[str, ...] = ()
-        if patterns:
-            matches = self._scanner.matches(patterns, surroundings.project_roots, _scan_depth(profile))
+        if grants.denied_patterns or denied:
+            matches = self._scanner.matches(
+                grants.denied_patterns, surroundings.project_roots, _scan_depth(profile), denied=denied
+            )
         return confine(
             profile,
             Scene(

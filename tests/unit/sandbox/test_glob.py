@@ -96,6 +96,15 @@ def test_files_directories_link_targets_and_other_names_are_found(tmp_path: Path
     assert found == {".env", "d/e/deep.env", "conf.env", "target", "d/other-name"}
 
 
+def test_other_names_of_a_file_that_is_denied_by_its_path_are_found(tmp_path: Path) -> None:
+    _make(tmp_path, "secret", "plain")
+    (tmp_path / "d").mkdir()
+    os.link(tmp_path / "secret", tmp_path / "d" / "other-name")
+    denied = [str(tmp_path / name) for name in ("secret", "plain", "missing")]
+    found = Scanner().matches([], [str(tmp_path)], denied=denied)
+    assert found == (str(tmp_path / "d" / "other-name"), str(tmp_path / "secret"))
+
+
 def test_search_ends_at_its_depth(tmp_path: Path) -> None:
     _make(tmp_path, "a.env", "d/b.env", "d/e/c.env")
     assert _matches(Scanner(), tmp_path, "**/*.env", 2) == {"a.env", "d/b.env"}

@@ -65,7 +65,7 @@ struct place {
     bool is_directory;
     char path[];
 };
-static struct place *places;
+static struct place *places, *cleared;
 
 static int64_t now_ms(void) {
     struct timespec now;
@@ -168,7 +168,7 @@ static int hold(const char *path, bool is_directory) {
     return 0;
 }
 
-/* Removes a place that nobody else holds and closes it. */
+/* Removes a place that nobody else holds. */
 static void clear_away(struct place *place) {
     if (flock(place->fd, LOCK_EX | LOCK_NB) == 0 && is_at(place->fd, place->path) &&
         is_place(place->fd, place->is_directory)) {
@@ -181,10 +181,10 @@ static void clear_away(struct place *place) {
                 fchmod(place->fd, ORDINARY_MODE);
         }
     }
-    close(place->fd);
 }
 
-static void forget_unused(void) {
+/* Removes the places that are not needed any more; `bury` has to follow. */
+static void clear_unused(void) {
     for (struct place **link = &places; *link;) {
         struct place *place = *link;
         if (place->users > 0) {
@@ -193,6 +193,18 @@ static void forget_unused(void) {
         }
         *link = place->next;
         clear_away(place);
+        place->next = cleared;
+        cleared = place;
+    }
+}
+
+/* With the last descriptor of it the file system gives up what was removed, which takes longer than all the
+ * rest. The launcher need not wait for that. */
+static void bury(void) {
+    while (cleared) {
+        struct place *place = cleared;
+        cleared = place->next;
+        close(place->fd);
         free(place);
     }
 }
@@ -227,7 +239,8 @@ static int drop_dead(void) {
             next = place->until_ms - now;
         }
     }
-    forget_unused();
+    clear_unused();
+    bury();
     return (int)next;
 }
 
@@ -245,8 +258,10 @@ static bool serve(char *packet, size_t length) {
                                     : EINVAL;
         answer[answered++] = (char)problem;
     }
-    forget_unused();
-    return send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
+    clear_unused();
+    bool is_sent = send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
+    bury();
+    return is_sent;
 }
 
 int main(void) {
@@ -272,6 +287,6 @@ int main(void) {
     poll(NULL, 0, LINGER_MS);
     for (struct place *place = places; place; place = place->next)
         place->users = 0;
-    forget_unused();
+    clear_unused();
     return 0;
 }

@@ -40,6 +40,9 @@ from paddock.sandbox.view import INIT
 
 EnforcedProfile = ManagedProfile | ExternalProfile
 
+TREES_FILE: Final = "trees"
+"""In the private directory: what searches for deny patterns have found."""
+
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
 
@@ -79,7 +82,7 @@ class Sandbox:
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
         self._janitor = Janitor()
-        self._scanner = Scanner()
+        self._scanner = Scanner(directory / TREES_FILE)
 
     @property
     def enforcement(self) -> Enforcement:
@@ -94,10 +97,13 @@ class Sandbox:
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
         surroundings = surroundings_of(command.project_roots, command.environment, self._private)
-        patterns = grants_of(profile, surroundings).denied_patterns
+        grants = grants_of(profile, surroundings)
+        denied = [rule.path for rule in grants.rules if rule.access is Access.DENY]
         matches: tuple[str, ...] = ()
-        if patterns:
-            matches = self._scanner.matches(patterns, surroundings.project_roots, _scan_depth(profile))
+        if grants.denied_patterns or denied:
+            matches = self._scanner.matches(
+                grants.denied_patterns, surroundings.project_roots, _scan_depth(profile), denied=denied
+            )
         return confine(
             profile,
             Scene(

@@ -74,6 +74,19 @@ def _matches(scanner: Scanner, root: Path, rest: str, depth: int | None = None) 
     return {os.path.relpath(path, root) for path in found}
 
 
+def _recorded_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories that are read from now on."""
+    read: list[str] = []
+    scandir = os.scandir
+
+    def recorded(path: str) -> Any:
+        read.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", recorded)
+    return read
+
+
 def test_files_directories_link_targets_and_other_names_are_found(tmp_path: Path) -> None:
     _make(tmp_path, ".env", "d/e/deep.env", "conf.env/inside", "target", "plain")
     (tmp_path / "link.env").symlink_to("target")
@@ -81,6 +94,15 @@ def test_files_directories_link_targets_and_other_names_are_found(tmp_path: Path
     os.link(tmp_path / ".env", tmp_path / "d" / "other-name")
     found = _matches(Scanner(), tmp_path, "**/*.env")
     assert found == {".env", "d/e/deep.env", "conf.env", "target", "d/other-name"}
+
+
+def test_other_names_of_a_file_that_is_denied_by_its_path_are_found(tmp_path: Path) -> None:
+    _make(tmp_path, "secret", "plain")
+    (tmp_path / "d").mkdir()
+    os.link(tmp_path / "secret", tmp_path / "d" / "other-name")
+    denied = [str(tmp_path / name) for name in ("secret", "plain", "missing")]
+    found = Scanner().matches([], [str(tmp_path)], denied=denied)
+    assert found == (str(tmp_path / "d" / "other-name"), str(tmp_path / "secret"))
 
 
 def test_search_ends_at_its_depth(tmp_path: Path) -> None:
@@ -111,14 +133,7 @@ def test_directory_that_has_not_changed_is_not_read_again(
     _make(tmp_path, "d/a.env")
     monkeypatch.setattr("paddock.sandbox.glob_scan.SETTLED_NS", -1)
     assert _matches(scanner, tmp_path, "**/*.env") == {"d/a.env"}
-    read: list[str] = []
-    scandir = os.scandir
-
-    def recorded(path: str) -> Any:
-        read.append(path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", recorded)
+    read = _recorded_reads(monkeypatch)
     assert _matches(scanner, tmp_path, "**/*.env") == {"d/a.env"}
     assert read == []
     # A modification time can be set back; the change time can't.
@@ -127,6 +142,24 @@ def test_directory_that_has_not_changed_is_not_read_again(
     os.utime(tmp_path / "d", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert _matches(scanner, tmp_path, "**/*.env") == {"d/a.env", "d/b.env"}
     assert read == [str(tmp_path / "d")]
+
+
+def test_next_process_reads_only_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.sandbox.glob_scan.SETTLED_NS", -1)
+    tree, memory = tmp_path / "tree", tmp_path / "memory"
+    _make(tree, "d/a.env", "e/b")
+    assert _matches(Scanner(memory), tree, "**/*.env") == {"d/a.env"}
+    _make(tree, "e/c.env")
+    read = _recorded_reads(monkeypatch)
+    assert _matches(Scanner(memory), tree, "**/*.env") == {"d/a.env", "e/c.env"}
+    assert read == [str(tree / "e")]
+
+
+def test_memory_that_can_not_be_read_is_as_none(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    memory.write_bytes(b"nonsense")
+    _make(tmp_path, "a.env")
+    assert _matches(Scanner(memory), tmp_path, "*.env") == {"a.env"}
 
 
 def test_more_matches_than_can_be_denied_are_refused(tmp_path: Path) -> None:

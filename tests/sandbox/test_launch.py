@@ -1,0 +1,143 @@
+"""Commands that are made ready: on this host, and on hosts that can do less."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import SandboxUnavailable
+from paddock.model.host import BwrapCapabilities, Enforcement, HostFacts, Problem
+from paddock.model.profile import DisabledProfile, ExternalProfile, NetworkMode, Profile
+from paddock.sandbox import probe
+from paddock.sandbox.init import Report, ReportKind
+from paddock.sandbox.launch import Command, Sandbox
+from paddock.sandbox.profile_table import built_in
+
+READ_ONLY = built_in(":read-only")
+NO_USER_NAMESPACES = Problem("user namespaces", "they are switched off", "switch them on")
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    directory = tmp_path / "private"
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+@pytest.fixture
+def host() -> HostFacts:
+    return probe.host()
+
+
+def _run(
+    host: HostFacts, private: Path, profile: Profile, argv: list[str], *, use_legacy_landlock: bool = False
+) -> tuple[int, str, Enforcement, list[Report]]:
+    sandbox = Sandbox(host, private, use_legacy_landlock=use_legacy_landlock)
+    command = Command(argv, str(private.parent), (str(private.parent),), os.environ)
+    try:
+        confined = sandbox.prepare(profile, command)
+        done = subprocess.run(
+            confined.argv(confined.files),
+            pass_fds=confined.files,
+            cwd=private.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        confined.started()
+        reports = confined.ended(was_killed=done.returncode < 0)
+        return done.returncode, done.stdout + done.stderr, confined.enforcement, reports
+    finally:
+        sandbox.close()
+
+
+@pytest.fixture
+def open_files() -> Iterator[None]:
+    """Fails a test that leaves descriptors open."""
+    before = set(os.listdir("/proc/self/fd"))
+    yield
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.usefixtures("open_files")
+def test_what_became_of_the_command_is_reported(host: HostFacts, private: Path) -> None:
+    status, _, enforcement, reports = _run(host, private, READ_ONLY, ["/bin/sh", "-c", "exit 3"])
+    assert (status, [report.kind for report in reports]) == (3, [ReportKind.EXITED])
+    assert enforcement in (Enforcement.FULL, Enforcement.PARTIAL)
+    status, _, _, reports = _run(host, private, READ_ONLY, ["no-such-program"])
+    assert status == 127
+    assert ReportKind.NOT_EXECUTED in [report.kind for report in reports]
+
+
+def test_bubblewrap_that_fails_leaves_no_report(host: HostFacts, private: Path) -> None:
+    assert host.bwrap is not None
+    broken = replace(host, bwrap=replace(host.bwrap, path="/bin/false"))
+    status, _, _, reports = _run(broken, private, READ_ONLY, ["/bin/true"])
+    assert (status, reports) == (1, [])
+
+
+def test_options_are_given_in_the_open_where_there_is_no_other_way(host: HostFacts, private: Path) -> None:
+    assert host.bwrap is not None
+    old = replace(host, bwrap=replace(host.bwrap, capabilities=BwrapCapabilities(perms=True, seccomp=True)))
+    status, output, _, _ = _run(old, private, READ_ONLY, ["/bin/sh", "-c", "touch here || echo refused"])
+    assert status == 0
+    assert "refused" in output
+
+
+def test_verified_bubblewrap_is_executed_through_its_descriptor(host: HostFacts, private: Path) -> None:
+    assert host.bwrap is not None
+    fd = os.open(host.bwrap.path, os.O_RDONLY)
+    try:
+        bundled = replace(host, bwrap=replace(host.bwrap, path="/no/such/file", fd=fd, is_bundled=True))
+        assert _run(bundled, private, READ_ONLY, ["/bin/echo", "ran"])[:2] == (0, "ran\n")
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.usefixtures("open_files")
+def test_host_that_can_not_enforce_a_profile_starts_nothing(host: HostFacts, private: Path) -> None:
+    for poor in (
+        replace(host, can_unshare=False, problems=(NO_USER_NAMESPACES,)),
+        replace(host, bwrap=None, problems=()),
+    ):
+        with pytest.raises(SandboxUnavailable):
+            _run(poor, private, READ_ONLY, ["/bin/touch", "started"])
+    assert not (private.parent / "started").exists()
+
+
+def test_network_alone_is_refused_without_namespaces_and_that_is_told(host: HostFacts, private: Path) -> None:
+    poor = replace(host, can_unshare=False, problems=(NO_USER_NAMESPACES,))
+    script = "import socket; socket.socket()"
+    external = ExternalProfile(network=NetworkMode.RESTRICTED)
+    status, output, enforcement, _ = _run(poor, private, external, ["/usr/bin/python3", "-c", script])
+    assert status == 1
+    assert "PermissionError" in output
+    assert enforcement is Enforcement.PARTIAL
+    with pytest.raises(SandboxUnavailable):
+        _run(poor, private, ExternalProfile(network=NetworkMode.LOOPBACK), ["/bin/true"])
+
+
+def test_profile_that_asks_for_nothing_starts_the_command_itself(host: HostFacts, private: Path) -> None:
+    assert _run(host, private, DisabledProfile(), ["/bin/echo", "plain"]) == (
+        0,
+        "plain\n",
+        Enforcement.NONE,
+        [],
+    )
+
+
+def test_landlock_alone_is_used_when_asked_for_and_able(host: HostFacts, private: Path) -> None:
+    if host.landlock_abi < 3:
+        pytest.skip("the kernel has no Landlock that can forbid to truncate")
+    status, output, enforcement, _ = _run(
+        host, private, READ_ONLY, ["/bin/sh", "-c", "touch here || echo refused"], use_legacy_landlock=True
+    )
+    assert (status, enforcement) == (0, Enforcement.PARTIAL)
+    assert "refused" in output
+    with pytest.raises(SandboxUnavailable, match="protects paths below writable ones"):
+        _run(host, private, built_in(":workspace"), ["/bin/true"], use_legacy_landlock=True)

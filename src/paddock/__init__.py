@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paddock.client.timeline import Gap
     from paddock.config import Settings
     from paddock.errors import (
+        AuditLogError,
         CapabilityMissing,
         CommandError,
         CommandFailed,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         LocalFileError,
         MethodNotFound,
         NotATerminal,
+        NotFound,
         OperationFailed,
         OutputGap,
         OutputOverrun,
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from paddock.server.app import Server, serve
 
 __all__ = [
+    "AuditLogError",
     "Box",
     "CapabilityMissing",
     "CommandError",
@@ -95,6 +98,7 @@ __all__ = [
     "MetadataResult",
     "MethodNotFound",
     "NotATerminal",
+    "NotFound",
     "OperationFailed",
     "Output",
     "OutputGap",
@@ -145,6 +149,7 @@ _HOMES = {
     "paddock.client.timeline": ("Gap",),
     "paddock.config": ("Settings",),
     "paddock.errors": (
+        "AuditLogError",
         "CapabilityMissing",
         "CommandError",
         "CommandFailed",
@@ -158,6 +163,7 @@ _HOMES = {
         "ListenError",
         "MethodNotFound",
         "NotATerminal",
+        "NotFound",
         "OperationFailed",
         "LocalFileError",
         "OutputGap",

@@ -196,9 +196,7 @@ def test_an_export_of_a_tampered_log_fails_and_says_why(
     ],
 )
 def test_a_wrong_command_line_is_refused(arguments: tuple[str, ...]) -> None:
-    with pytest.raises(SystemExit) as refusal:
-        main(["audit", *arguments])
-    assert refusal.value.code == 2
+    assert main(["audit", *arguments]) == 2
 
 
 @pytest.mark.parametrize("verb", ["show", "verify", "export"])

@@ -26,7 +26,8 @@
  *     default dispositions. When it has ended, nothing that it started lives on.
  *   - A signal reaches the command once: when this process leads a group, the
  *     command leads another and is sent what arrives here; otherwise both
- *     share the group of the launcher, whose signals reach the command directly.
+ *     share the group of the launcher, whose signals reach the command directly,
+ *     or are sent on if it has left for a group of its own, as shells do.
  *
  * Privilege: under bubblewrap it has none left, and runs with the filter in
  * force. Without bubblewrap it has the caller's, and drops every capability
@@ -344,11 +345,13 @@ static void reap(pid_t command) {
     }
 }
 
-static void serve_signals(int signals, pid_t command, bool sends_on) {
+static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived;
     while (read(signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
-        if (arrived.ssi_signo != SIGCHLD && sends_on)
-            kill(-command, (int)arrived.ssi_signo);
+        /* In a pid namespace a group from outside is 0. */
+        pid_t group = getpgid(command);
+        if (arrived.ssi_signo != SIGCHLD && group > 0 && group != getpgrp())
+            kill(-group, (int)arrived.ssi_signo);
     }
     reap(command);
 }
@@ -378,21 +381,22 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
-    bool sends_on = leads_group();
+    report(&(struct report){.kind = REPORT_CONFINED});
+    bool is_leader = leads_group();
     pid_t command = fork();
     if (command < 0)
         refuse("fork", "");
     if (command == 0)
         run();
     /* Both sides do it, so that no signal is sent to a group that is not there yet. */
-    if (sends_on)
+    if (is_leader)
         setpgid(command, command);
     struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
     for (;;) {
         if (poll(events, 2, -1) < 0 && errno != EINTR)
             refuse("poll", "");
         if (events[0].revents)
-            serve_signals(signals, command, sends_on);
+            serve_signals(signals, command);
         if (events[1].revents) {
             report(&(struct report){.kind = REPORT_WALL_LIMIT});
             dprintf(2, "paddock: the command was killed, because it took longer than %llu s\n",

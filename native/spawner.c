@@ -10,8 +10,9 @@
  * Promises
  *   - A spawn is answered once: pid and pidfd, or an errno and the step that
  *     failed. SPAWNED precedes EXITED of the same pid.
- *   - A child starts in a session of its own with descriptors 0, 1 and 2 only,
- *     an empty signal mask and default signal dispositions.
+ *   - A child starts in a session of its own with descriptors 0, 1, 2 and those
+ *     that the request says, default signal dispositions and an empty signal
+ *     mask; or, shielded, with every signal blocked.
  *   - Only the end of the stream ends the spawner, or a request that makes no
  *     sense. It kills every descendant first and waits until none is left.
  *
@@ -162,6 +163,30 @@ static _Noreturn void child_fail(struct spawn *spawn, enum stage stage, int erro
 }
 
 /*
+ * Makes the descriptors of the request 0, 1, 2 and so on, in the descriptor table of the child, and all others
+ * close-on-exec. Returns an errno, or 0. Those that stand where others belong are moved out of the way first;
+ * ours, the socket included, may be overwritten.
+ */
+static int child_descriptors(const struct spawn *spawn) {
+    int moved[FDS_MAX];
+    bool terminal = spawn->head.flags & SPAWN_TERMINAL;
+    int standard = terminal ? 1 : 3;
+    int inherited = (int)spawn->head.n_inherited;
+    int end = 3 + inherited;
+    for (int i = 0; i < standard + inherited; i++) {
+        moved[i] = spawn->fds[i] < end ? fcntl(spawn->fds[i], F_DUPFD_CLOEXEC, end) : spawn->fds[i];
+        if (moved[i] < 0)
+            return errno;
+    }
+    for (int fd = 0; fd < end; fd++)
+        if (dup2(moved[fd >= 3 ? standard + fd - 3 : terminal ? 0 : fd], fd) < 0)
+            return errno;
+    /* All others are close-on-exec from birth, so it does no harm that kernels before 5.11 lack this. */
+    syscall(SYS_close_range, (unsigned)end, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    return 0;
+}
+
+/*
  * Runs in the memory of the spawner, errno included, which sleeps until exec
  * or _exit (CLONE_VM | CLONE_VFORK); descriptor table, working directory,
  * limits and signal state are its own. So it may make system calls and write
@@ -182,12 +207,9 @@ static int child_main(void *argument) {
     bool terminal = spawn->head.flags & SPAWN_TERMINAL;
     if (terminal && ioctl(spawn->fds[0], TIOCSCTTY, 0) < 0)
         child_fail(spawn, STAGE_SETUP, errno);
-    /* Descriptors 0 to 3 are always taken here, so none that was received is overwritten before its turn. */
-    for (int fd = 0; fd < 3; fd++)
-        if (dup2(spawn->fds[terminal ? 0 : fd], fd) < 0)
-            child_fail(spawn, STAGE_SETUP, errno);
-    /* All others are close-on-exec from birth, so it does no harm that kernels before 5.11 lack this. */
-    syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    int error = child_descriptors(spawn);
+    if (error)
+        child_fail(spawn, STAGE_SETUP, error);
     if (chdir(spawn->cwd) < 0)
         child_fail(spawn, STAGE_CWD, errno);
     /* After the descriptors: a low RLIMIT_NOFILE would refuse dup2. */
@@ -201,7 +223,8 @@ static int child_main(void *argument) {
     /* Last: a pending signal may end the child here, which the parent sees as an ordinary exit. */
     sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (!(spawn->head.flags & SPAWN_SHIELDED))
+        sigprocmask(SIG_SETMASK, &none, NULL);
     child_fail(spawn, STAGE_EXEC, exec_program(spawn->program, spawn->path, spawn->argv, spawn->envp));
 }
 
@@ -279,7 +302,7 @@ static int spawn_try(struct spawn *spawn, const struct request *request, struct 
         answer->status = EMFILE;
         return -1;
     }
-    if (request->n_fds != (head->flags & SPAWN_TERMINAL ? 1 : 3))
+    if (head->n_inherited > FDS_MAX || request->n_fds != (head->flags & SPAWN_TERMINAL ? 1 : 3) + (int)head->n_inherited)
         return -1;
     char **vector = malloc(((size_t)head->argc + head->envc + 2) * sizeof *vector);
     int pidfd = -1;

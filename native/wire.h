@@ -18,12 +18,15 @@
 
 /* Far above what execve(2) accepts: 6 MiB of arguments and environment (3/4 of the kernel's _STK_LIM). */
 #define PAYLOAD_LIMIT_BYTES (8u << 20)
-/* The most descriptors a request carries: stdin, stdout, stderr. */
-#define FDS_MAX 3
+/* The most descriptors a request carries: stdin, stdout, stderr, and what a launcher of sandboxes inherits. */
+#define FDS_MAX 11
 
 enum request_kind { REQUEST_SPAWN = 1, REQUEST_KILL = 2 };
 enum record_kind { RECORD_READY = 1, RECORD_SPAWNED = 2, RECORD_EXITED = 3 };
-enum spawn_flag { SPAWN_TERMINAL = 1 };
+enum spawn_flag {
+    SPAWN_TERMINAL = 1,
+    SPAWN_SHIELDED = 2, /* starts with every signal blocked, so that a launcher outlives those for its command */
+};
 
 /* The step of a spawn that failed. */
 enum stage {
@@ -44,7 +47,8 @@ struct PACKED header {
 /*
  * REQUEST_SPAWN: this, then n_rlimits limits, then strings each ended by NUL:
  * program, cwd, argc arguments, envc of "NAME=value". Descriptors: the slave
- * side of a pty with SPAWN_TERMINAL, otherwise stdin, stdout and stderr.
+ * side of a pty with SPAWN_TERMINAL, otherwise stdin, stdout and stderr; then
+ * n_inherited that the program finds as 3, 4, and so on.
  */
 struct PACKED spawn_request {
     uint64_t token;
@@ -52,6 +56,7 @@ struct PACKED spawn_request {
     uint32_t n_rlimits;
     uint32_t argc;
     uint32_t envc;
+    uint32_t n_inherited;
 };
 
 struct PACKED limit {

@@ -331,6 +331,7 @@ CONVERSATION = (
             "omittedBytes": {"stdout": 0, "stderr": 0, "terminal": 0},
             "exitCode": 0,
             "running": False,
+            "sandboxDenied": False,
         },
     ),
     Example(

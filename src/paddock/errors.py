@@ -22,7 +22,8 @@
     │   ├── MethodNotFound          this server does not have the method
     │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
-    │   │   └── InvalidProfile      a sandbox profile that can't be read or means nothing
+    │   │   ├── InvalidProfile      a sandbox profile that can't be read or means nothing
+    │   │   └── SandboxUnenforceable   the sandbox that was asked for can't be had on this host
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
@@ -280,6 +281,17 @@ class InvalidProfile(InvalidParams):
 
     def __str__(self) -> str:
         return f"profile {self.origin}: {self.problem}"
+
+
+class SandboxUnenforceable(InvalidParams):
+    """A request asked for a sandbox that can't be had here. Nothing was started."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"sandbox intent cannot be enforced on this executor: {self.reason}"
 
 
 class NotFound(RequestError):

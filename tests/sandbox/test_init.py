@@ -48,7 +48,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def test_the_status_is_that_of_the_command(user: int, has_bwrap: bool) -> None:
     outcome = Start(user, has_bwrap).run("sh", "-c", "echo out; echo err >&2; exit 42")
     assert (outcome.status, outcome.stdout, outcome.stderr) == (42, "out\n", "err\n")
-    [report] = outcome.reports
+    _, report = outcome.reports
     assert (report.kind, os.waitstatus_to_exitcode(report.value)) == (ReportKind.EXITED, 42)
     assert report.max_rss_kib > 0
 
@@ -67,7 +67,7 @@ def test_a_program_that_is_not_there_is_127_and_one_line(user: int, has_bwrap: b
     outcome = Start(user, has_bwrap).run("no-such-program")
     assert (outcome.status, outcome.stdout) == (init.NOT_FOUND_STATUS, "")
     assert outcome.stderr == "paddock: can't run no-such-program: No such file or directory\n"
-    first = outcome.reports[0]
+    first = outcome.reports[1]
     assert (first.kind, first.value) == (ReportKind.NOT_EXECUTED, errno.ENOENT)
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_program_is_126_and_one_line(user: int, has_bwrap: boo
     outcome = Start(user, has_bwrap).run("/etc/passwd")
     assert outcome.status == init.NOT_EXECUTABLE_STATUS
     assert outcome.stderr == "paddock: can't run /etc/passwd: Permission denied\n"
-    assert outcome.reports[0].value == errno.EACCES
+    assert outcome.reports[1].value == errno.EACCES
 
 
 def test_a_program_can_be_told_another_name() -> None:
@@ -220,7 +220,7 @@ def test_when_the_time_is_over_everything_is_killed_and_told(user: int, has_bwra
     outcome = Start(user, has_bwrap, limits=limits).run("sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000")
     assert outcome.status == init.WALL_LIMIT_STATUS
     assert "took longer than 1 s" in outcome.stderr
-    assert [report.kind for report in outcome.reports] == [ReportKind.WALL_LIMIT]
+    assert [report.kind for report in outcome.reports] == [ReportKind.CONFINED, ReportKind.WALL_LIMIT]
 
 
 @each_user

@@ -67,7 +67,7 @@ def open_files() -> Iterator[None]:
 @pytest.mark.usefixtures("open_files")
 def test_what_became_of_the_command_is_reported(host: HostFacts, private: Path) -> None:
     status, _, enforcement, reports = _run(host, private, READ_ONLY, ["/bin/sh", "-c", "exit 3"])
-    assert (status, [report.kind for report in reports]) == (3, [ReportKind.EXITED])
+    assert (status, [report.kind for report in reports]) == (3, [ReportKind.CONFINED, ReportKind.EXITED])
     assert enforcement in (Enforcement.FULL, Enforcement.PARTIAL)
     status, _, _, reports = _run(host, private, READ_ONLY, ["no-such-program"])
     assert status == 127

@@ -28,6 +28,10 @@ class LaunchSpec:
     env: Mapping[str, str]
     terminal: TerminalSize | None
     has_stdin: bool
+    inherited: tuple[int, ...] = ()
+    """Descriptors besides the standard ones, as of `SpawnRequest`. They stay the caller's."""
+    is_shielded: bool = False
+    """As of `SpawnRequest`."""
 
 
 @dataclass(slots=True)
@@ -70,6 +74,8 @@ async def launch(spawner: Spawner, spec: LaunchSpec, process: ManagedProcess, re
                 env=spec.env,
                 fds=tuple(descriptors.child),
                 is_terminal=spec.terminal is not None,
+                inherited=spec.inherited,
+                is_shielded=spec.is_shielded,
             ),
             process.exited,
         )

@@ -3,11 +3,15 @@
 Its life is STARTING -> RUNNING -> EXITED -> CLOSED, or LOST when the helper that
 started it went away and what became of it is not known. Events are numbered by
 one counter and reported to the listener in that order, never before `begin`.
+
+The exit of a process that ran in an `Enclosure` is settled before it is reported: what
+surrounded it is cleared, and whether it was denied something is decided.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Sequence
@@ -18,6 +22,7 @@ from typing import Protocol
 from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
+from paddock.process.enclosure import Enclosure
 from paddock.process.group import ProcessGroup
 from paddock.process.inlet import Inlet
 from paddock.process.outlet import Outlet
@@ -28,6 +33,9 @@ from paddock.process.terminal import resize_terminal, window_size
 FORCED_DRAIN_S = 0.25
 """How long the streams of a killed group may stay open: long enough for every member to die,
 after which only a process that left the group can hold them."""
+
+DENIAL_GRACE_S = 0.02
+"""How long the last output of an enclosed process that failed is waited for, because it may say why."""
 
 
 class Status(Enum):
@@ -77,6 +85,8 @@ class ManagedProcess:
         self.status = Status.STARTING
         self.exit_code: int | None = None
         self.failure: str | None = None
+        self.is_denied = False
+        """Whether its enclosure kept it from something; decided before the exit is reported."""
         self.started_at_s = time.time()
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -87,6 +97,8 @@ class ManagedProcess:
         self._outlets: list[Outlet] = []
         self._window_fd = -1
         self._report: ExitReport | None = None
+        self._enclosure: Enclosure | None = None
+        self._settling: asyncio.Task[None] | None = None
         self._has_begun = False
         self._is_paused = False
         self._waiters: set[asyncio.Future[None]] = set()
@@ -114,6 +126,20 @@ class ManagedProcess:
         elif self._early_grace_s is not None:
             self.terminate(self._early_grace_s)
 
+    def enclose(self, enclosure: Enclosure) -> None:
+        """It runs in this; called before `begin`."""
+        self._enclosure = enclosure
+
+    def abandon(self) -> bytes:
+        """Kill a process that has not begun, and let go of it. A piece of what it has written is returned."""
+        self.status = Status.LOST
+        if self._group is not None:
+            self._group.kill()
+            self._group.close()
+        if self._inlet is not None:
+            self._inlet.close()
+        return b"".join(outlet.discard() for outlet in self._outlets)
+
     def begin(self) -> None:
         """Start to report, once the caller knows that the process runs. A second call does nothing."""
         if self._has_begun:
@@ -123,17 +149,17 @@ class ManagedProcess:
             for outlet in self._outlets:
                 outlet.begin()
         if self._report is not None:
-            self._publish_exit(self._report)
+            self._settle(self._report)
 
     def exited(self, report: ExitReport) -> None:
         """The spawner saw the end of the process."""
         self._report = report
         if self._has_begun:
-            self._publish_exit(report)
+            self._settle(report)
 
     def lose(self, reason: str) -> None:
         """The spawner is gone, and with it the exit status. A process that has exited has lost nothing."""
-        if not self.is_running:
+        if not self.is_running or self._settling is not None:
             return
         self.failure = reason
         self.status = Status.LOST
@@ -176,6 +202,28 @@ class ManagedProcess:
         is_left = self.status is Status.CLOSED and self._group is not None and self._group.is_alive()
         return self._group if is_left else None
 
+    def _settle(self, report: ExitReport) -> None:
+        if self._enclosure is None:
+            self._publish_exit(report)
+        else:
+            self._settling = self._loop.create_task(self._settle_enclosed(report, self._enclosure))
+
+    async def _settle_enclosed(self, report: ExitReport, enclosure: Enclosure) -> None:
+        report = self._report = await enclosure.cleared(report)
+        for outlet in self._outlets:
+            outlet.finish()
+        if report.exit_code != 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DENIAL_GRACE_S):
+                    while not self._is_silent:
+                        await self.changed()
+        self.is_denied = enclosure.is_denial(report.exit_code, self.log)
+        self._publish_exit(report)
+
+    @property
+    def _is_silent(self) -> bool:
+        return all(outlet.is_ended for outlet in self._outlets)
+
     def _publish_exit(self, report: ExitReport) -> None:
         self.exit_code = report.exit_code
         self.status = Status.EXITED
@@ -190,7 +238,7 @@ class ManagedProcess:
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self.status is not Status.EXITED or any(not outlet.is_ended for outlet in self._outlets):
+        if self.status is not Status.EXITED or not self._is_silent:
             return
         self.status = Status.CLOSED
         self._release()
@@ -219,6 +267,8 @@ class ManagedProcess:
     def output_ended(self) -> None:
         """An outlet is at its end."""
         self._close_if_done()
+        if self._settling is not None:
+            self._wake()
 
     def pause_output(self) -> None:
         """Stop reading, so that the child waits when its pipes are full."""

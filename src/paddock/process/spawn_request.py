@@ -16,10 +16,15 @@ from typing import Final
 from paddock.errors import SpawnError
 
 # The wire. The other side, with comments on each field, is native/wire.h: change both.
-_SPAWN: Final = struct.Struct("<QIIII")  # token, flags, limits, arguments, variables
+_SPAWN: Final = struct.Struct("<QIIIII")  # token, flags, limits, arguments, variables, inherited
 _SPAWN_TERMINAL: Final = 1
+_SPAWN_SHIELDED: Final = 2
 _LIMIT: Final = struct.Struct("<IIQQ")  # resource, padding, soft, hard
 _PAYLOAD_LIMIT_BYTES: Final = 8 << 20
+
+FIRST_INHERITED: Final = 3
+INHERITED_LIMIT: Final = 8
+"""With the standard three it makes FDS_MAX of native/wire.h."""
 
 _UNSIGNED_64: Final = (1 << 64) - 1
 """Makes RLIM_INFINITY, which Python spells -1, the value the kernel means."""
@@ -46,6 +51,10 @@ class SpawnRequest:
     from `program`. `env` is the whole environment. `fds` are stdin, stdout and
     stderr, or with `is_terminal` the slave side of a terminal alone, which becomes
     the controlling one. `rlimits` maps `resource.RLIMIT_*` to (soft, hard).
+
+    `inherited` are descriptors that the program finds as 3, 4, and so on; at most INHERITED_LIMIT.
+    A shielded program starts with every signal blocked: it is a launcher that shares its group
+    with its command, and must not die of a signal that the command survives.
     """
 
     program: str
@@ -55,6 +64,8 @@ class SpawnRequest:
     fds: tuple[int, ...]
     is_terminal: bool
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    inherited: tuple[int, ...] = ()
+    is_shielded: bool = False
 
 
 def spawn_payload(token: int, request: SpawnRequest) -> bytes:
@@ -71,9 +82,17 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
     if encoded.count(b"\0") != len(strings) or any(not name or "=" in name for name in request.env):
         raise _flawed(request, errno.EINVAL)
     flags = _SPAWN_TERMINAL if request.is_terminal else 0
+    flags |= _SPAWN_SHIELDED if request.is_shielded else 0
     payload = b"".join(
         (
-            _SPAWN.pack(token, flags, len(request.rlimits), len(request.argv), len(request.env)),
+            _SPAWN.pack(
+                token,
+                flags,
+                len(request.rlimits),
+                len(request.argv),
+                len(request.env),
+                len(request.inherited),
+            ),
             *(
                 _LIMIT.pack(resource, 0, soft & _UNSIGNED_64, hard & _UNSIGNED_64)
                 for resource, (soft, hard) in request.rlimits.items()

@@ -53,7 +53,7 @@ _PIDFD_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(array("i").itemsize)
 IN_FLIGHT_LIMIT: Final = 64
 """Requests sent and not answered. The helper serves one at a time, so more would not be faster; but the
 kernel counts descriptors under way per user and refuses more than RLIMIT_NOFILE, often 1024, with
-ETOOMANYREFS (unix(7)). 64 requests of 3 and as many answers of 1 are 256."""
+ETOOMANYREFS (unix(7)). 64 requests of at most 11 and as many answers of 1 are 768."""
 
 CLOSE_TIMEOUT_S: Final = 10.0
 """How long `aclose` waits for the helper to kill everything: far more than it takes unless a process
@@ -109,7 +109,7 @@ class _Message:
 
     def __init__(self, kind: int, payload: bytes, spawn: _Spawn | None = None) -> None:
         self.rest = memoryview(_HEADER.pack(len(payload), kind) + payload)
-        self.fds = spawn.request.fds if spawn is not None else ()
+        self.fds = (*spawn.request.fds, *spawn.request.inherited) if spawn is not None else ()
         self.spawn = spawn
         self.has_begun = False
 
@@ -190,7 +190,7 @@ class Spawner:
     async def spawn(self, request: SpawnRequest, on_exit: Callable[[ExitReport], None]) -> Spawned:
         """Start a process.
 
-        The caller keeps `request.fds` open until this returns or raises, and may
+        The caller keeps `request.fds` and `inherited` open until this returns or raises, and may
         close them then. Raises SpawnError (`stage` is a SpawnStage) when the
         process could not be started, SpawnerLost when the helper is gone. When
         cancelled, the process is not started, or killed with its group.

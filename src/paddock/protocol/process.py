@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from paddock.model.host import Enforcement
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
 from paddock.model.terminal import MAX_CELLS
@@ -156,7 +157,7 @@ class StartParams(Params, frozen=True, kw_only=True):
     arg0: str | None = None
     """What the program sees as its own name, if not `argv[0]`."""
     sandbox: SandboxContext | None = None
-    """The confinement that is wanted. A managed profile is refused by this version."""
+    """The confinement that is wanted. What can't be enforced on this host is refused."""
     enforce_managed_network: bool = False
     """Not enforceable by this version: refused if true."""
     managed_network: ManagedNetwork | None = None
@@ -211,9 +212,13 @@ def _require_program(argv: list[str], name: str) -> None:
 class StartResult(Result, frozen=True, kw_only=True):
     """The process runs. Its first event comes after this answer."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"sandbox_enforcement"})
+
     process_id: str
     sandbox_type: Literal["none", "linuxSeccomp"]
-    """What confines the process."""
+    """What confines the process; `none` also for a profile that asks for nothing."""
+    sandbox_enforcement: Enforcement | UnsetType = UNSET
+    """How well it is confined: `full`, or `partial` where a second layer of defence is missing."""
 
 
 class ReadParams(Params, frozen=True, kw_only=True):
@@ -416,6 +421,7 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     """How much of each stream was dropped between head and tail."""
     exit_code: int | None
     running: bool
+    sandbox_denied: bool
 
 
 class ProcessSummary(Result, frozen=True, kw_only=True):

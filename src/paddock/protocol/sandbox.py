@@ -8,10 +8,11 @@ URI. These are shapes only; what they mean is decided elsewhere.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from paddock.model.legacy_policy import ReadOnly, WorkspaceWrite
 from paddock.model.profile import (
     Access,
     DisabledProfile,
@@ -65,11 +66,16 @@ PermissionProfile = ManagedProfile | DisabledProfile | ExternalProfile
 
 
 class SandboxContext(Params, frozen=True, kw_only=True):
-    """A permission profile and what its special paths refer to."""
+    """A permission profile and what its special paths refer to.
 
-    permissions: PermissionProfile
+    `permissions` and `windows_sandbox_level` are required, unless `policy` stands in their place.
+    """
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy"})
+
+    permissions: PermissionProfile | UnsetType = UNSET
     """What the process may do."""
-    windows_sandbox_level: WindowsSandboxLevel
+    windows_sandbox_level: WindowsSandboxLevel | UnsetType = UNSET
     """Means nothing on Linux."""
     cwd: HostPath | None = None
     """What relative paths refer to."""
@@ -79,3 +85,16 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing on Linux."""
     use_legacy_landlock: bool = False
     """Means nothing here."""
+    policy: ReadOnly | WorkspaceWrite | None = None
+    """A policy as they were before profiles."""
+
+    def __post_init__(self) -> None:
+        if self.policy is None:
+            for name, value in (
+                ("permissions", self.permissions),
+                ("windowsSandboxLevel", self.windows_sandbox_level),
+            ):
+                if value is UNSET:
+                    raise ValueError(f"missing required field `{name}`")
+        elif self.permissions is not UNSET:
+            raise ValueError("policy stands in place of permissions; give one or the other")

@@ -43,9 +43,12 @@ class HostFiles:
     """An empty file that nobody may open."""
 
 
-def options(plan: Plan, capabilities: BwrapCapabilities, files: HostFiles) -> list[str]:
+def options(
+    plan: Plan, capabilities: BwrapCapabilities, files: HostFiles, *, has_own_session: bool = True
+) -> list[str]:
     """What bubblewrap has to do for the plan, except for what needs descriptors.
 
+    Without `has_own_session` the command stays in the session of its launcher, and keeps its terminal.
     Raises ProfileRefused when there is more to do than bubblewrap takes.
     """
     view = [word for mount in plan.mounts for word in _words(mount, files)]
@@ -57,7 +60,7 @@ def options(plan: Plan, capabilities: BwrapCapabilities, files: HostFiles) -> li
         )
     return [
         *(["--as-pid-1"] if capabilities.as_pid_1 else []),
-        "--new-session",
+        *(["--new-session"] if has_own_session else []),
         "--die-with-parent",
         # Explicitly: for root bubblewrap would make no user namespace.
         "--unshare-user",

@@ -22,15 +22,16 @@ Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
-"""Two reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+"""Three reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
     """Our ends of the pipes by which a sandbox tells of itself."""
 
-    pid: int
     report: int
+    pid: int | None = None
+    """Only of a sandbox whose first process is not the program itself."""
 
 
 class Confined:
@@ -58,7 +59,8 @@ class Confined:
         self._janitor = janitor
         self._readers = readers
         self._first_pid: int | None = None
-        self._is_pid_known = readers is None
+        self._is_pid_known = readers is None or readers.pid is None
+        self._reports: list[Report] = []
 
     def argv(self, numbers: Sequence[int]) -> list[str]:
         """The program and its arguments, if `files` have these numbers there."""
@@ -76,12 +78,31 @@ class Confined:
         Waits until bubblewrap has made it or has given up. Call it only before the
         program was waited for, for later the number may belong to another process.
         """
-        if not self._is_pid_known and self._readers is not None:
+        if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
             self._is_pid_known = True
             told = os.read(self._readers.pid, _READ_BYTES)
             if told:
                 self._first_pid = int(msgspec.json.decode(told)["child-pid"])
         return self._first_pid
+
+    @property
+    def report_file(self) -> int | None:
+        """Can be read when `reports` tells more, or never will; None without a sandbox, and in the end."""
+        return self._readers.report if self._readers is not None else None
+
+    def reports(self) -> list[Report]:
+        """What was told of the command so far."""
+        if self._readers is not None:
+            # A process that was killed may hold the other end and not be quite dead.
+            os.set_blocking(self._readers.report, False)
+            with contextlib.suppress(BlockingIOError):
+                self._reports += read_reports(os.read(self._readers.report, _READ_BYTES))
+        return self._reports
+
+    @property
+    def has_places(self) -> bool:
+        """Whether places are held for it, which `ended` waits to see removed."""
+        return self.plan is not None and bool(self.plan.placeholders)
 
     def ended(self, *, was_killed: bool) -> list[Report]:
         """The program is gone, by a signal if `was_killed`. What it told of the command is returned.
@@ -89,14 +110,11 @@ class Confined:
         Nothing at all from a program that ran in a sandbox means that there was no
         sandbox, or that everything was killed.
         """
-        reports: list[Report] = []
+        reports = self.reports()
         if self._readers is not None:
-            # Every writer is gone, unless a process that was killed is not quite dead.
-            os.set_blocking(self._readers.report, False)
-            with contextlib.suppress(BlockingIOError):
-                reports = read_reports(os.read(self._readers.report, _READ_BYTES))
-            os.close(self._readers.pid)
-            os.close(self._readers.report)
+            for reader in (self._readers.report, self._readers.pid):
+                if reader is not None:
+                    os.close(reader)
             self._readers = None
         if self._janitor is not None and self.plan is not None:
             self._janitor.release(self.plan.placeholders, was_killed=was_killed)

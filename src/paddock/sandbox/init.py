@@ -36,6 +36,7 @@ class ReportKind(IntEnum):
     NOT_EXECUTED = 2
     NOT_CONFINED = 3
     WALL_LIMIT = 4
+    CONFINED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,6 @@ def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:
 
 
 def read_reports(data: bytes) -> list[Report]:
-    """All whole reports in what was read; empty if everything was killed before there was one."""
+    """All whole reports in what was read; empty if there was no sandbox, or it was killed too early."""
     whole = len(data) - len(data) % _REPORT.size
     return [Report(ReportKind(kind), *rest) for kind, *rest in _REPORT.iter_unpack(data[:whole])]

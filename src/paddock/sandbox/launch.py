@@ -59,6 +59,8 @@ class Command:
     project_roots: tuple[str, ...]
     environment: Mapping[str, str]
     """That of the command. It is not passed on here, only asked for TMPDIR."""
+    arg0: str | None = None
+    """What the program is told as its name, if not `argv[0]`."""
 
 
 class Sandbox:
@@ -66,7 +68,9 @@ class Sandbox:
 
     `directory` is private to the user, for files of the sandbox's own; it and `private`
     are hidden from every command. With `use_legacy_landlock` profiles are enforced by
-    Landlock alone, and refused if it can't express them.
+    Landlock alone, and refused if it can't express them. A command gets a session of its own,
+    out of reach of the terminal of whoever starts it; without `has_own_session` that is left to
+    the starter, who also has to shield the program from signals that are for the command.
     """
 
     def __init__(
@@ -76,11 +80,13 @@ class Sandbox:
         private: Sequence[Path] = (),
         *,
         use_legacy_landlock: bool = False,
+        has_own_session: bool = True,
     ) -> None:
         self._host = host
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
+        self._has_own_session = has_own_session
         self._janitor = Janitor()
         self._scanner = Scanner(directory / TREES_FILE)
 
@@ -126,13 +132,13 @@ class Sandbox:
         if problem := limit.unenforceable(_limits_of(profile), self._host):
             raise SandboxUnavailable(problem.detail, problem.remedy)
         if self._use_legacy_landlock:
-            return self._with_landlock_alone(self.plan(profile, command), command.argv)
+            return self._with_landlock_alone(self.plan(profile, command), command)
         if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
-            return self._with_filter_alone(profile, command.argv)
+            return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap()
         plan = self._held_plan(profile, command, has_proc)
         try:
-            return self._with_bubblewrap(bubblewrap, plan, command.argv)
+            return self._with_bubblewrap(bubblewrap, plan, command)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
             raise
@@ -156,22 +162,24 @@ class Sandbox:
             raise SandboxUnavailable(problem.detail, problem.remedy)
         return host.bwrap
 
-    def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:
+    def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Command) -> Confined:
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
-        options = bwrap.options(plan, bubblewrap.capabilities, host_files)
+        options = bwrap.options(
+            plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
+        )
         program = seccomp.program(plan.network, self._host.arch)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
             arguments, filter_, first, pid, report, *rest = numbers
-            said = init.words(limits=plan.limits, ruleset=ruleset, report_fd=report)
+            said = init.words(limits=plan.limits, ruleset=ruleset, report_fd=report, argv0=command.arg0)
             return [
                 f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
                 *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
-                *(*said, "--", *command),
+                *(*said, "--", *command.argv),
             ]
 
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
@@ -192,10 +200,10 @@ class Sandbox:
             self.enforcement,
             plan=plan,
             janitor=self._janitor,
-            readers=Readers(pid_reader, report_reader),
+            readers=Readers(report_reader, pid_reader),
         )
 
-    def _with_landlock_alone(self, plan: Plan, command: Sequence[str]) -> Confined:
+    def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
         """Without namespaces: nothing is hidden, only writing is restricted."""
         ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
         if isinstance(ruleset, tuple):
@@ -205,7 +213,7 @@ class Sandbox:
             )
         return self._with_init_alone(plan.limits, plan.network, command, ruleset)
 
-    def _with_filter_alone(self, profile: EnforcedProfile, command: Sequence[str]) -> Confined:
+    def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Without namespaces, where only the network is to be refused."""
         return self._with_init_alone(_limits_of(profile), profile.network, command, None)
 
@@ -213,16 +221,23 @@ class Sandbox:
         self,
         limits: Limits,
         network: NetworkMode,
-        command: Sequence[str],
+        command: Command,
         ruleset: landlock.Ruleset | None,
     ) -> Confined:
         filter_ = _file_in_memory("filter", seccomp.program(network, self._host.arch))
 
         def words(numbers: Sequence[int]) -> list[str]:
-            said = init.words(limits=limits, ruleset=ruleset, filter_fd=numbers[0])
-            return [str(init.PATH), *said, "--", *command]
+            said = init.words(
+                limits=limits,
+                ruleset=ruleset,
+                filter_fd=numbers[0],
+                report_fd=numbers[1],
+                argv0=command.arg0,
+            )
+            return [str(init.PATH), *said, "--", *command.argv]
 
-        return Confined(words, [filter_], Enforcement.PARTIAL)
+        report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
+        return Confined(words, [filter_, report_writer], Enforcement.PARTIAL, readers=Readers(report_reader))
 
 
 def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:

@@ -12,13 +12,19 @@ import msgspec
 from msgspec import Struct, field
 
 from paddock.errors import InvalidProfile
+from paddock.model.legacy_policy import (
+    DangerFullAccess,
+    ExternalSandbox,
+    LegacyPolicy,
+    ReadOnly,
+    WorkspaceWrite,
+)
 from paddock.model.profile import (
     Access,
     AccessEntry,
     DisabledProfile,
     ExactPath,
     ExternalProfile,
-    Grant,
     Limits,
     ManagedProfile,
     NamedPath,
@@ -34,35 +40,6 @@ from paddock.model.profile import (
 )
 from paddock.sandbox.metadata import NAMES
 
-
-class ReadOnly(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="read-only"):
-    """Everything may be read, nothing written."""
-
-    network_access: bool = False
-
-
-class WorkspaceWrite(
-    Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="workspace-write"
-):
-    """Everything may be read; the workspace, some more directories and temporary ones may be written."""
-
-    writable_roots: tuple[str, ...] = ()
-    network_access: bool = False
-    exclude_tmpdir_env_var: bool = False
-    exclude_slash_tmp: bool = False
-
-
-class DangerFullAccess(Grant, frozen=True, kw_only=True, tag_field="type", tag="danger-full-access"):
-    """No sandbox."""
-
-
-class ExternalSandbox(Grant, frozen=True, kw_only=True, tag_field="type", tag="external-sandbox"):
-    """Somebody outside confines files already."""
-
-    network_access: NetworkMode = NetworkMode.RESTRICTED
-
-
-LegacyPolicy = ReadOnly | WorkspaceWrite | DangerFullAccess | ExternalSandbox
 LEGACY_TYPES: Final = frozenset(("read-only", "workspace-write", "danger-full-access", "external-sandbox"))
 
 MODE_KEY: Final = "sandbox_mode"

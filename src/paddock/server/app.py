@@ -31,6 +31,7 @@ from paddock.server.door import Door, names_files, open_door
 from paddock.server.handlers import handler_table
 from paddock.server.metrics import Metrics
 from paddock.server.room import Room
+from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
 from paddock.transport.limits import TransportLimits, WebSocketLimits
@@ -52,6 +53,7 @@ class Server:
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
         self._lanes = Lanes()
+        self._sandboxes = Sandboxes(settings)
         self._services = Services(
             settings=settings,
             spawner=spawner,
@@ -61,6 +63,7 @@ class Server:
             metrics=sessions.metrics,
             lanes=self._lanes,
             large_answers=Room(LARGE_ANSWERS_BYTES),
+            sandboxes=self._sandboxes,
         )
         self._sessions = sessions
         self._spawner = spawner
@@ -161,6 +164,7 @@ class Server:
         journal.info("shutdown: connections closed")
         await self._lanes.aclose()
         await self._spawner.aclose()
+        await self._sandboxes.aclose()
         journal.info("shutdown complete")
 
     def _connection_closed(self, connection: ClientConnection) -> None:

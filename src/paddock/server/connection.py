@@ -37,6 +37,7 @@ from paddock.server.files import ClientFiles
 from paddock.server.metrics import Metrics
 from paddock.server.record import shown_id
 from paddock.server.room import Grant, Room, take_all
+from paddock.server.sandboxes import Sandboxes
 from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
@@ -74,6 +75,7 @@ class Services:
     metrics: Metrics
     lanes: Lanes
     large_answers: Room
+    sandboxes: Sandboxes
 
 
 class ClientConnection:

@@ -271,7 +271,7 @@ class Session:
                     process_id=process.description.process_id,
                     seq=seq,
                     exit_code=process.exit_code,
-                    sandbox_denied=False,
+                    sandbox_denied=process.is_denied,
                 ),
             )
 

@@ -37,6 +37,8 @@ def request_for(
     argv: Sequence[str] | None = None,
     rlimits: Mapping[int, tuple[int, int]] | None = None,
     is_terminal: bool = False,
+    inherited: tuple[int, ...] = (),
+    is_shielded: bool = False,
 ) -> SpawnRequest:
     return SpawnRequest(
         program=program,
@@ -46,6 +48,8 @@ def request_for(
         fds=fds,
         is_terminal=is_terminal,
         rlimits=rlimits or {},
+        inherited=inherited,
+        is_shielded=is_shielded,
     )
 
 
@@ -93,13 +97,25 @@ async def output_of(
     cwd: str = "/",
     argv: Sequence[str] | None = None,
     rlimits: Mapping[int, tuple[int, int]] | None = None,
+    inherited: tuple[int, ...] = (),
+    is_shielded: bool = False,
 ) -> bytes:
     """Stdout of a program that has to succeed."""
     read_end, write_end = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fds = (null, write_end, 2)
-        request = request_for(program, *arguments, fds=fds, env=env, cwd=cwd, argv=argv, rlimits=rlimits)
+        request = request_for(
+            program,
+            *arguments,
+            fds=fds,
+            env=env,
+            cwd=cwd,
+            argv=argv,
+            rlimits=rlimits,
+            inherited=inherited,
+            is_shielded=is_shielded,
+        )
         reading = asyncio.create_task(read_to_end(read_end))
         try:
             report = await run(spawner, request)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.process.spawn_request import SpawnStage
+from paddock.process.spawn_request import INHERITED_LIMIT, SpawnStage
 from paddock.process.spawner import ExitReport, Spawner
 from tests.unit.process.spawning import (
     BASE_ENV,
@@ -202,12 +202,38 @@ async def test_text_that_is_no_file_name_is_refused(spawner: Spawner, null: int)
     assert await failure_of(spawner, request) == (SpawnStage.REQUEST, errno.EILSEQ)
 
 
+@pytest.mark.parametrize("count", [1, 5, INHERITED_LIMIT])
+async def test_inherited_descriptors_have_the_numbers_of_their_order(
+    spawner: Spawner, null: int, count: int
+) -> None:
+    files = [os.memfd_create(f"file-{number}") for number in range(count)]
+    script = "for fd in $(ls /proc/$$/fd | sort -n); do readlink /proc/$$/fd/$fd; done | grep memfd"
+    try:
+        # Not the order in which the helper receives them: each must be moved past another.
+        order = tuple(reversed(files))
+        output = await output_of(spawner, "/bin/sh", "-c", script, inherited=order)
+    finally:
+        for file in files:
+            os.close(file)
+    names = [line.split(":")[1].split(" ")[0] for line in output.decode().splitlines()]
+    assert names == [f"file-{number}" for number in reversed(range(count))]
+
+
+async def test_a_shielded_program_starts_with_every_signal_blocked(spawner: Spawner) -> None:
+    ask = ("/bin/grep", "SigBlk", "/proc/self/status")
+    told = [await output_of(spawner, *ask, is_shielded=shielded) for shielded in (False, True)]
+    masks = [int(line.split()[1], 16) for line in told]
+    # SIGKILL and SIGSTOP can't be blocked, and the C library keeps 32 and 33 to itself.
+    unblocked = {number for number in range(1, 65) if not masks[1] >> (number - 1) & 1}
+    assert (masks[0], unblocked) == (0, {signal.SIGKILL, signal.SIGSTOP, 32, 33})
+
+
 async def test_wrong_number_of_descriptors_is_invalid_and_leaks_none(spawner: Spawner, null: int) -> None:
     before = open_fds(spawner.helper_pid)
     for count, is_terminal in ((0, False), (1, False), (2, False), (3, True), (0, True)):
         request = request_for("/bin/true", fds=(null,) * count, is_terminal=is_terminal)
         assert await failure_of(spawner, request) == (SpawnStage.REQUEST, errno.EINVAL)
-    request = request_for("/bin/true", fds=(null,) * 9)
+    request = request_for("/bin/true", fds=(null,) * 12)
     assert await failure_of(spawner, request) == (SpawnStage.REQUEST, errno.EMFILE)
     assert open_fds(spawner.helper_pid) == before
 

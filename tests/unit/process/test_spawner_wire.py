@@ -72,7 +72,7 @@ def test_malformed_spawn_is_answered_and_the_helper_goes_on(
     null: int, counts: tuple[int, int, int], strings: bytes
 ) -> None:
     def answer_to(counts: tuple[int, int, int], strings: bytes) -> tuple[int, ...]:
-        payload = struct.pack("<QIIII", 7, 0, *counts) + strings
+        payload = struct.pack("<QIIIII", 7, 0, *counts, 0) + strings
         message = struct.pack("<II", len(payload), 1) + payload
         socket.send_fds(connection, [message], [null] * 3)
         return RECORD.unpack(connection.recv(RECORD.size, socket.MSG_WAITALL))

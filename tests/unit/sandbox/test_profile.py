@@ -9,6 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import InvalidProfile
+from paddock.model.legacy_policy import (
+    DangerFullAccess,
+    ExternalSandbox,
+    LegacyPolicy,
+    ReadOnly,
+    WorkspaceWrite,
+)
 from paddock.model.profile import (
     Access,
     AccessEntry,
@@ -26,15 +33,7 @@ from paddock.model.profile import (
     SlashTmp,
     UnrestrictedFileSystem,
 )
-from paddock.sandbox.legacy import (
-    DangerFullAccess,
-    ExternalSandbox,
-    LegacyPolicy,
-    ReadOnly,
-    WorkspaceWrite,
-    from_legacy,
-    to_legacy,
-)
+from paddock.sandbox.legacy import from_legacy, to_legacy
 from paddock.sandbox.profile import encode_profile, parse_profile, profile_of
 from paddock.sandbox.profile_source import read_profile
 from paddock.sandbox.profile_table import built_in, parse_table

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from paddock.errors import InvalidParams, InvalidRequest
+from paddock.errors import InvalidRequest, SandboxUnenforceable
 from paddock.fs.operations import Operations
+from paddock.model.profile import ManagedProfile, RestrictedFileSystem
 from paddock.protocol.path import HostPath
-from paddock.protocol.sandbox import ManagedProfile, RestrictedFileSystem, SandboxContext
+from paddock.protocol.sandbox import SandboxContext
 from paddock.server.connection import ClientConnection
+from paddock.server.handlers.confinement import confinement_of
 
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
     """Where operations under this sandbox are carried out. Raises InvalidParams if it can't be enforced."""
     if sandbox is not None:
-        match sandbox.permissions:
+        match confinement_of(sandbox).profile:
             case ManagedProfile(file_system=RestrictedFileSystem()):
-                raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
+                raise SandboxUnenforceable("this server does not confine file operations")
     return connection.operations
 
 
 def refuse_confinement(sandbox: SandboxContext | None) -> None:
     """For what this process does itself. Raises InvalidParams if it was to be confined."""
-    if sandbox is not None and isinstance(sandbox.permissions, ManagedProfile):
-        raise InvalidParams("params.sandbox: sandbox intent cannot be enforced on this executor")
+    if sandbox is not None and isinstance(confinement_of(sandbox).profile, ManagedProfile):
+        raise SandboxUnenforceable("watches can't be confined")
 
 
 def local_path(path: HostPath) -> bytes:

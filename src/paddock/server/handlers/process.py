@@ -102,7 +102,7 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
         exit_code=process.exit_code,
         closed=process.is_closed,
         failure=process.failure,
-        sandbox_denied=False,
+        sandbox_denied=process.is_denied,
     )
     if not connection.has_extensions:
         return result
@@ -138,7 +138,7 @@ def _wait_result(process: ManagedProcess) -> WaitResult:
         exited=process.has_exited,
         exit_code=process.exit_code,
         closed=process.is_closed,
-        sandbox_denied=False,
+        sandbox_denied=process.is_denied,
     )
 
 
@@ -159,6 +159,7 @@ async def snapshot(connection: ClientConnection, params: ProcessParams) -> Snaps
         omitted_bytes=omitted,
         exit_code=process.exit_code,
         running=process.is_running,
+        sandbox_denied=process.is_denied,
     )
 
 

@@ -17,7 +17,15 @@ from typing import Any
 from msgspec import UNSET
 
 from paddock.config import Settings
-from paddock.errors import ExecForbidden, InvalidParams, OperationFailed, RequestError, SandboxRequired
+from paddock.errors import (
+    ExecForbidden,
+    InvalidParams,
+    OperationFailed,
+    RequestError,
+    SandboxRequired,
+    SandboxUnenforceable,
+    SpawnError,
+)
 from paddock.host_text import utf8_environment
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 from paddock.process.environment import (
@@ -28,7 +36,9 @@ from paddock.process.environment import (
     child_environment,
 )
 from paddock.process.launch import LaunchSpec, launch
-from paddock.process.managed import Description
+from paddock.process.managed import Description, ManagedProcess
+from paddock.process.spawn_request import SpawnStage
+from paddock.process.spawner import Spawner
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import (
@@ -38,10 +48,12 @@ from paddock.protocol.process import (
     StartParams,
     StartResult,
 )
-from paddock.protocol.sandbox import ManagedProfile
+from paddock.sandbox.launch import is_enforced
 from paddock.server.connection import ClientConnection
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
+from paddock.server.handlers.confinement import confinement_of
+from paddock.server.sandboxes import Confinement, Enclosure, complaint_of
 from paddock.server.session import SessionProcess
 
 
@@ -98,9 +110,16 @@ async def _spawn(
     services, session = connection.services, connection.session
     retained_bytes = services.settings.retained_output_bytes_per_process
     begun_at_s = perf_counter()
+    enclosure = None
     try:
         await session.record.starting(plan.description, plan.spec, connection.number, request)
-        await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
+        if plan.confinement is None:
+            await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
+        else:
+            enclosure = await services.sandboxes.enclose(
+                plan.confinement, plan.spec, list(plan.description.argv)
+            )
+            await _launch_enclosed(services.spawner, enclosure, plan.spec, entry.managed, retained_bytes)
     except BaseException as error:
         session.record.not_started(plan.description, error, connection.number, request)
         session.discard(entry)
@@ -109,7 +128,33 @@ async def _spawn(
             raise OperationFailed(f"can't start {plan.spec.program!r}: {reason}") from error
         raise
     session.record.started(entry.managed, perf_counter() - begun_at_s, connection.number, request)
-    return StartResult(process_id=plan.description.process_id, sandbox_type="none")
+    return StartResult(
+        process_id=plan.description.process_id,
+        sandbox_type="none" if enclosure is None else "linuxSeccomp",
+        sandbox_enforcement=enclosure.enforcement if enclosure and connection.has_extensions else UNSET,
+    )
+
+
+async def _launch_enclosed(
+    spawner: Spawner, enclosure: Enclosure, spec: LaunchSpec, process: ManagedProcess, retained_bytes: int
+) -> None:
+    """Start a command in its sandbox. Returns when it is confined; nothing is left if it can't be."""
+    process.enclose(enclosure)
+    try:
+        await launch(spawner, enclosure.spec(spec), process, retained_bytes)
+        await enclosure.confirmed()
+    except BaseException as error:
+        said = complaint_of(process.abandon())
+        await enclosure.abandon()
+        match error:
+            case SpawnError(stage=SpawnStage.EXEC):
+                raise SandboxUnenforceable(str(error)) from error
+            case SpawnError():
+                # Of the command, not of what was to confine it.
+                raise SpawnError(error.stage, error.errno, spec.program, spec.cwd, error.flaw) from error
+            case SandboxUnenforceable() if said:
+                raise SandboxUnenforceable(f"{error.reason}: {said}") from error
+        raise
 
 
 # --- planning ---------------------------------------------------------------
@@ -121,12 +166,15 @@ class Plan:
 
     spec: LaunchSpec
     description: Description
+    confinement: Confinement | None = None
+    """Set if there is something to enforce."""
 
 
 def plan_start(settings: Settings, params: StartParams) -> Plan:
     """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
     _refuse_unenforceable(params)
-    if settings.require_sandbox:
+    confinement = _confinement(params)
+    if confinement is None and settings.require_sandbox:
         raise SandboxRequired("a start without a sandbox that is enforced")
     if params.prepared is not None:
         if not settings.allow_prepared_exec:
@@ -157,17 +205,28 @@ def plan_start(settings: Settings, params: StartParams) -> Plan:
             has_stdin=params.has_open_stdin,
             is_kept_alive=params.keep_alive,
         ),
+        confinement,
     )
 
 
 def _refuse_unenforceable(params: StartParams) -> None:
     """Nothing runs unconfined by accident: confinement that this version can't give is an error."""
-    if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedProfile):
-        raise InvalidParams("params.sandbox: a managed permission profile can't be enforced by this server")
     if params.enforce_managed_network or params.managed_network or params.network_proxy:
         raise InvalidParams("params: a managed network can't be enforced by this server")
     if params.shell_snapshot is not None:
         raise InvalidParams("params.shellSnapshot: this server has no shell snapshots")
+
+
+def _confinement(params: StartParams) -> Confinement | None:
+    """What the start is to be confined to; None if nothing would be enforced."""
+    if params.sandbox is None:
+        return None
+    wanted = confinement_of(params.sandbox)
+    if not is_enforced(wanted.profile):
+        return None
+    if params.prepared is not None:
+        raise InvalidParams("params.sandbox: a prepared start can't be confined; give argv, cwd and env")
+    return wanted
 
 
 def _direct_environment(params: StartParams) -> dict[str, str]:

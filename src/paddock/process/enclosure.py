@@ -1,0 +1,23 @@
+"""What a process runs in, as far as its end is concerned.
+
+A process that runs in something else, such as a sandbox, is not over when that is gone:
+places may have to be cleared, and the parent that the spawner waited for is not the command
+itself. How it was enclosed is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from paddock.process.output_log import OutputLog
+from paddock.process.spawner import ExitReport
+
+
+class Enclosure(Protocol):
+    """The surroundings of one process. Its methods are called once each, in this order."""
+
+    async def cleared(self, report: ExitReport) -> ExitReport:
+        """Clear away what the process needed; what is returned tells of the command itself."""
+
+    def is_denial(self, exit_code: int, output: OutputLog) -> bool:
+        """Whether the command failed because of what surrounded it, as far as can be told."""

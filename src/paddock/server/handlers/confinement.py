@@ -1,0 +1,81 @@
+"""What a request wants to be confined to: from the wire to a profile."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from paddock.errors import InvalidParams
+from paddock.model import profile as model
+from paddock.model.legacy_policy import LegacyPolicy
+from paddock.protocol import sandbox as wire
+from paddock.protocol.path import HostPath
+from paddock.protocol.sandbox import SandboxContext
+from paddock.sandbox.legacy import from_legacy
+from paddock.server.sandboxes import Confinement
+
+
+def confinement_of(sandbox: SandboxContext) -> Confinement:
+    """The profile that a request asks for, and its project roots. Raises InvalidParams."""
+    roots = tuple(local_directory(root, "workspaceRoots") for root in sandbox.workspace_roots or ())
+    cwd = None if sandbox.cwd is None else local_directory(sandbox.cwd, "cwd")
+    if sandbox.policy is not None:
+        # A legacy policy means the directory where it applies.
+        return Confinement(_legacy(sandbox.policy), roots or (() if cwd is None else (cwd,)))
+    assert sandbox.permissions is not UNSET
+    profile = _profile(sandbox.permissions)
+    if cwd is None and _is_dynamic(profile):
+        raise InvalidParams(
+            "params.sandbox: file system sandbox context with dynamic permissions requires cwd"
+        )
+    return Confinement(profile, roots)
+
+
+def local_directory(path: HostPath, name: str) -> str:
+    """A path of the sandbox object. Raises InvalidParams if it is not of this host."""
+    if path.is_foreign:
+        raise InvalidParams(f"params.sandbox.{name}: {path.text!r} does not name a file of this Linux host")
+    return path.path
+
+
+def _legacy(policy: LegacyPolicy) -> model.Profile:
+    try:
+        return from_legacy(policy)
+    except ValueError as error:
+        raise InvalidParams(f"params.sandbox.policy: {error}") from error
+
+
+def _profile(permissions: wire.PermissionProfile) -> model.Profile:
+    if not isinstance(permissions, wire.ManagedProfile):
+        return permissions
+    files = permissions.file_system
+    if isinstance(files, wire.RestrictedFileSystem):
+        entries = tuple(_entry(entry) for entry in files.entries)
+        written: model.RestrictedFileSystem | model.UnrestrictedFileSystem = model.RestrictedFileSystem(
+            entries=entries, glob_scan_max_depth=files.glob_scan_max_depth
+        )
+    else:
+        written = files
+    return model.ManagedProfile(file_system=written, network=permissions.network, limits=permissions.limits)
+
+
+def _entry(entry: wire.AccessEntry) -> model.AccessEntry:
+    path = entry.path
+    return model.AccessEntry(
+        path=model.ExactPath(path=local_directory(path.path, "permissions"))
+        if isinstance(path, wire.ExactPath)
+        else path,
+        access=entry.access,
+        missing_path_behavior=entry.missing_path_behavior,
+    )
+
+
+def _is_dynamic(profile: model.Profile) -> bool:
+    """Whether the profile means something else in another workspace."""
+    if not isinstance(profile, model.ManagedProfile):
+        return False
+    files = profile.file_system
+    return isinstance(files, model.RestrictedFileSystem) and any(
+        isinstance(entry.path, model.NamedPath)
+        and isinstance(entry.path.value, (model.ProjectRoots, model.CurrentWorkingDirectory))
+        for entry in files.entries
+    )

@@ -1,0 +1,181 @@
+"""The sandboxes of a server: made when they are asked for, and cleared away when they are empty.
+
+What confines a command is decided here, on the server's side. What can't be enforced is an
+error, and nothing was started then. What this host can do is found out once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from paddock.config import Settings
+from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
+from paddock.fs.lane import Lane
+from paddock.model.host import Enforcement
+from paddock.model.profile import Profile
+from paddock.model.stream import Stream
+from paddock.process.launch import LaunchSpec
+from paddock.process.output_log import OutputLog
+from paddock.process.spawn_request import FIRST_INHERITED
+from paddock.process.spawner import ExitReport
+from paddock.sandbox.denial import is_denial
+from paddock.sandbox.init import Report, ReportKind
+
+if TYPE_CHECKING:
+    from paddock.sandbox.confined import Confined
+    from paddock.sandbox.launch import Sandbox
+
+T = TypeVar("T")
+
+THREADS = 4
+"""Commands that are made ready at once, which is a matter of milliseconds unless trees are searched."""
+
+SHOWN_COMPLAINT_BYTES = 300
+"""Of what a sandbox that could not be made has written: one line of bubblewrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a request wants a command or an operation to be confined to."""
+
+    profile: Profile
+    project_roots: tuple[str, ...] = ()
+
+
+class Enclosure:
+    """The sandbox of one command, from before its start until after its end.
+
+    Start what `spec` gives, then wait for `confirmed`. In the end `cleared` or, if there was
+    no process, `abandon` must be called.
+    """
+
+    def __init__(self, confined: Confined, lane: Lane) -> None:
+        self._confined = confined
+        self._lane = lane
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """How much of the profile is enforced."""
+        return self._confined.enforcement
+
+    def spec(self, command: LaunchSpec) -> LaunchSpec:
+        """What to start in place of the command."""
+        files = self._confined.files
+        argv = self._confined.argv(range(FIRST_INHERITED, FIRST_INHERITED + len(files)))
+        return replace(command, program=argv[0], argv=argv, inherited=files, is_shielded=True)
+
+    async def confirmed(self) -> None:
+        """Wait until everything is in force. Raises SandboxUnenforceable; the command will not run then."""
+        self._confined.started()
+        file = self._confined.report_file
+        if file is None:
+            return
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+        loop.add_reader(file, told.set)
+        try:
+            await told.wait()
+        finally:
+            loop.remove_reader(file)
+        if not any(report.kind is ReportKind.CONFINED for report in self._confined.reports()):
+            raise SandboxUnenforceable("the sandbox could not be made")
+
+    async def cleared(self, report: ExitReport) -> ExitReport:
+        """See `process.enclosure`."""
+        for told in await self._end(was_killed=report.death_signal is not None):
+            if told.kind is ReportKind.EXITED:
+                return ExitReport(
+                    told.value, told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
+                )
+        return report
+
+    def is_denial(self, exit_code: int, output: OutputLog) -> bool:
+        """See `process.enclosure`."""
+        if exit_code == 0:
+            return False
+        streams = [output.kept(stream).data for stream in Stream]
+        everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
+        return is_denial(exit_code, [*streams, everything])
+
+    async def abandon(self) -> None:
+        """Nothing was started in it, or it was killed before anybody knew."""
+        self._confined.started()
+        await self._end(was_killed=True)
+
+    async def _end(self, *, was_killed: bool) -> list[Report]:
+        ending = partial(self._confined.ended, was_killed=was_killed)
+        return await self._lane.submit(ending) if self._confined.has_places else ending()
+
+
+class Sandboxes:
+    """Confines what a server starts. `aclose` must follow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lane = Lane("paddock-sandbox", THREADS)
+        self._making = asyncio.Lock()
+        self._sandbox: Sandbox | None = None
+
+    async def enclose(self, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> Enclosure:
+        """A sandbox for a command. Raises SandboxUnenforceable or InvalidProfile."""
+        from paddock.sandbox.launch import Command
+
+        sandbox = await self._ready()
+        arg0 = command.argv[0] if command.argv[0] != argv[0] else None
+        inside = Command(argv, command.cwd, wanted.project_roots, command.env, arg0)
+        confined = await self._attempt(partial(sandbox.prepare, wanted.profile, inside))
+        return Enclosure(confined, self._lane)
+
+    async def aclose(self) -> None:
+        """Clear away what is left of sandboxes whose commands have ended. Bounded."""
+        if self._sandbox is not None:
+            self._lane.submit(self._sandbox.close)
+        await self._lane.aclose()
+
+    async def _ready(self) -> Sandbox:
+        async with self._making:
+            if self._sandbox is None:
+                self._sandbox = await self._attempt(self._make)
+            return self._sandbox
+
+    def _make(self) -> Sandbox:
+        from paddock.sandbox import probe
+        from paddock.sandbox.launch import Sandbox
+        from paddock.transport import runtime_directory
+
+        places = runtime_directory.candidates(os.environ, os.getuid())
+        directory = runtime_directory.provide(places, os.getuid())
+        # Every command already leads a session of its own, with a terminal of its own if it has one.
+        return Sandbox(probe.host(), directory, [*places, *_secrets(self._settings)], has_own_session=False)
+
+    async def _attempt(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._lane.submit(work)
+        except ProfileRefused as error:
+            raise SandboxUnenforceable(f"{error.place} {error.problem}; {error.remedy}") from error
+        except SandboxUnavailable as error:
+            raise SandboxUnenforceable(f"{error.problem}; {error.remedy}") from error
+        except (ListenError, OSError) as error:
+            raise SandboxUnenforceable(str(error)) from error
+
+
+def complaint_of(output: bytes) -> str:
+    """What a sandbox said that could not be made, for people."""
+    return output[:SHOWN_COMPLAINT_BYTES].decode("utf-8", "replace").strip()
+
+
+def _secrets(settings: Settings) -> list[Path]:
+    """Files of the server itself, which no confined command may read or change."""
+    named = (
+        settings.audit_log,
+        settings.ws_token_file,
+        settings.ws_shared_secret_file,
+        settings.tls_key,
+    )
+    return [Path(name).absolute() for name in named if name is not None]

@@ -1,0 +1,322 @@
+"""Commands that a server starts in a sandbox, over the wire, with the real kernel."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.sandbox import bwrap, probe
+from tests.sandbox.identity import PYTHON
+from tests.sandbox.profiles import PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
+from tests.wire import WireClient, WireError, encode, session, shell
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(name="workspace")
+def workspace_of_the_test(ground: Path) -> Path:
+    """Outside /tmp, which several profiles let everybody write."""
+    workspace = ground / f"server-{os.urandom(4).hex()}"
+    workspace.mkdir()
+    return workspace
+
+
+async def denied(client: WireClient, process_id: str) -> set[bool]:
+    """What the server says of a process that has ended, wherever it says it."""
+    names = {"processId": process_id}
+    answers = [await client.call(f"process/{verb}", names) for verb in ("read", "wait", "snapshot")]
+    return {answer["sandboxDenied"] for answer in answers}
+
+
+# --- confinement ------------------------------------------------------------
+
+
+async def test_a_command_writes_where_its_profile_lets_it_and_nowhere_else(workspace: Path) -> None:
+    outside = workspace.parent / f"{workspace.name}-outside"
+    script = f"echo in > {workspace}/in; echo out > {outside}"
+    async with session() as client:
+        answer = await client.start("p", *shell(script), sandbox=workspace_write(workspace))
+        assert (answer["sandboxType"], answer["sandboxEnforcement"]) in [
+            ("linuxSeccomp", "full"),
+            ("linuxSeccomp", "partial"),
+        ]
+        confined = await client.finish("p")
+        assert confined.exit_code != 0
+        assert b"Read-only file system" in confined.streams["stderr"]
+        assert ((workspace / "in").read_text(), outside.exists()) == ("in\n", False)
+        await client.start("q", *shell(script))
+        assert (await client.finish("q")).exit_code == 0
+    assert outside.read_text() == "out\n"
+
+
+async def test_a_client_of_the_reference_sees_no_more_than_the_type_of_the_sandbox() -> None:
+    async with session(extensions=False) as client:
+        assert await client.start("p", "/bin/true", sandbox=READ_ONLY) == {
+            "processId": "p",
+            "sandboxType": "linuxSeccomp",
+        }
+        assert (await client.finish("p")).exit_code == 0
+
+
+async def test_a_profile_that_asks_for_nothing_confines_nothing(workspace: Path) -> None:
+    nothing = {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "disabled"}
+    async with session() as client:
+        answer = await client.start("p", *shell(f"echo x > {workspace}/x; exit 1"), sandbox=nothing)
+        assert answer["sandboxType"] == "none"
+        await client.finish("p")
+        assert await denied(client, "p") == {False}
+    assert (workspace / "x").exists()
+
+
+@pytest.mark.parametrize(("policy", "status"), [("read-only", 2), ("workspace-write", 0)])
+async def test_legacy_policies_mean_what_they_always_meant(workspace: Path, policy: str, status: int) -> None:
+    legacy = {"policy": {"type": policy}, "cwd": workspace.as_uri()}
+    async with session() as client:
+        await client.start("p", *shell("echo x > x"), cwd=str(workspace), sandbox=legacy)
+        assert (await client.finish("p")).exit_code == status
+    assert (workspace / "x").exists() == (status == 0)
+
+
+async def test_places_that_were_held_for_a_command_are_gone_when_its_exit_is_told(workspace: Path) -> None:
+    inside = sandbox(
+        entry(ROOT, "read"),
+        entry(PROJECT_ROOTS, "write"),
+        cwd=workspace.as_uri(),
+        workspaceRoots=[workspace.as_uri()],
+    )
+    async with session() as client:
+        await client.start("p", *shell("ls -A; mkdir .git"), cwd=str(workspace), sandbox=inside)
+        assert (await client.event("p", "process/exited"))["exitCode"] != 0
+        assert os.listdir(workspace) == []
+
+
+async def test_the_secrets_of_the_server_are_hidden_from_its_commands(workspace: Path) -> None:
+    secret = workspace / "token"
+    secret.write_text("hunter2hunter2hunter2hunter2hunter2")
+    async with session(ws_auth="capability-token", ws_token_file=str(secret)) as client:
+        await client.start("p", "/bin/cat", str(secret), sandbox=READ_ONLY)
+        confined = await client.finish("p")
+    assert (confined.exit_code, confined.streams.get("stdout")) == (1, None)
+
+
+# --- what can't be enforced -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (sandbox(entry(PROJECT_ROOTS, "write")), "requires cwd"),
+        (sandbox(entry(ROOT, "read"), workspaceRoots=["file:///nonexistent"]), "does not exist"),
+        ({"policy": {"type": "no-such"}}, "no-such"),
+        ({"policy": {"type": "read-only", "surprise": 1}}, "surprise"),
+        ({"policy": {"type": "read-only"}} | READ_ONLY, "one or the other"),
+    ],
+)
+async def test_what_can_not_be_enforced_is_refused_and_nothing_starts(wanted: Json, reason: str) -> None:
+    async with session() as client:
+        with pytest.raises(WireError, match=reason) as refusal:
+            await client.start("p", "/bin/true", sandbox=wanted)
+        assert refusal.value.code == -32602
+        assert (await client.call("process/list"))["processes"] == []
+
+
+async def test_a_host_without_sandboxes_runs_nothing_that_asks_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "enforcement", lambda _: None)
+    async with session() as client:
+        with pytest.raises(WireError, match="sandbox intent cannot be enforced on this executor") as refusal:
+            await client.start("p", "/bin/true", sandbox=READ_ONLY)
+        assert refusal.value.code == -32602
+        await client.start("p", "/bin/true")
+        assert (await client.finish("p")).exit_code == 0
+
+
+async def test_a_sandbox_that_fails_while_it_is_made_is_an_error_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    as_planned = bwrap.options
+    mistake = ["--bind", "/nonexistent", "/mnt"]
+    monkeypatch.setattr(bwrap, "options", lambda *plan, **more: [*as_planned(*plan, **more), *mistake])
+    async with session() as client:
+        await client.start("p", "/bin/true")
+        await client.finish("p")
+        before = os.listdir("/proc/self/fd")
+        for _ in range(3):
+            with pytest.raises(
+                WireError, match=r"the sandbox could not be made: bwrap: .*nonexist"
+            ) as refusal:
+                await client.start("q", *shell("echo ran"), sandbox=READ_ONLY)
+            assert refusal.value.code == -32602
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+        assert [known["processId"] for known in (await client.call("process/list"))["processes"]] == ["p"]
+
+
+async def test_a_directory_that_is_not_there_is_told_of_the_command() -> None:
+    async with session() as client:
+        with pytest.raises(WireError, match="can't start '/bin/true' in '/nonexistent'") as refusal:
+            await client.start("p", "/bin/true", cwd="/nonexistent", sandbox=READ_ONLY)
+        assert refusal.value.code == -32603
+
+
+async def test_a_prepared_start_is_not_confined_but_refused() -> None:
+    prepared = {"argv": ["/bin/true"], "cwd": "/", "env": {}}
+    start = {"processId": "p", "tty": False, "prepared": prepared, "sandbox": READ_ONLY}
+    async with session(allow_prepared_exec=True) as client:
+        with pytest.raises(WireError, match="prepared start can't be confined"):
+            await client.call("process/start", start)
+
+
+async def test_a_server_that_requires_a_sandbox_runs_what_has_one() -> None:
+    async with session(require_sandbox=True) as client:
+        await client.start("p", "/bin/true", sandbox=READ_ONLY)
+        assert (await client.finish("p")).exit_code == 0
+
+
+# --- life -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "status"),
+    [
+        (shell("exit 42"), 42),
+        (shell("kill -SEGV $$"), 139),
+        (("no-such-program",), 127),
+        (("/etc/passwd",), 126),
+    ],
+)
+async def test_the_exit_code_is_that_of_the_command(argv: tuple[str, ...], status: int) -> None:
+    async with session() as client:
+        await client.start("p", *argv, sandbox=READ_ONLY)
+        assert (await client.finish("p")).exit_code == status
+
+
+async def test_a_command_is_told_its_other_name_and_has_only_its_streams_open() -> None:
+    script = 'echo "$0"; for fd in 3 4 5 6 7 8 9; do (: <&$fd) 2>/dev/null && echo $fd; done; exit 0'
+    async with session() as client:
+        await client.start("p", "/bin/bash", "-c", script, arg0="other", sandbox=READ_ONLY)
+        assert (await client.finish("p")).streams == {"stdout": b"other\n"}
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+async def test_signals_reach_the_command_and_it_decides(is_terminal: bool) -> None:
+    script = "trap 'exit 9' INT; trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done"
+    async with session() as client:
+        for process_id, status in (("signal", 9), ("terminate", 8), ("kill", 137)):
+            await client.start(process_id, *shell(script), sandbox=READ_ONLY, tty=is_terminal)
+            await client.event(process_id, "process/output")
+            if process_id == "signal":
+                await client.call("process/signal", {"processId": process_id, "signal": "interrupt"})
+            elif process_id == "terminate":
+                mode = {"graceful": {"timeoutMs": 60_000}}
+                await client.call("process/terminate", {"processId": process_id, "mode": mode})
+            else:
+                await client.call("process/terminate", {"processId": process_id})
+            exited = await client.event(process_id, "process/exited")
+            assert exited["exitCode"] == status
+
+
+async def test_control_c_on_its_terminal_interrupts_the_command_and_not_the_shell() -> None:
+    async with session() as client:
+        await client.start("p", "/bin/bash", "--norc", "-i", tty=True, sandbox=READ_ONLY)
+        begin = b"echo be''gun; sleep 1000\n"
+        await client.call("process/write", {"processId": "p", "chunk": encode(begin)})
+        while b"begun\r\n" not in await _terminal(client):
+            pass
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"\x03")})
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"exit 5\n")})
+        assert (await client.event("p", "process/exited"))["exitCode"] == 5
+
+
+async def _terminal(client: WireClient) -> bytes:
+    await client.event("p", "process/output")
+    return base64.b64decode((await client.call("process/snapshot", {"processId": "p"}))["terminal"])
+
+
+async def test_a_signal_reaches_a_command_that_has_made_a_group_of_its_own() -> None:
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7));"
+        "os.setpgid(0, 0); print('ready', flush=True); signal.pause()"
+    )
+    async with session() as client:
+        await client.start("p", PYTHON, "-c", program, sandbox=READ_ONLY)
+        await client.event("p", "process/output")
+        await client.call("process/signal", {"processId": "p", "signal": "USR1"})
+        assert (await client.event("p", "process/exited"))["exitCode"] == 7
+
+
+async def test_what_a_command_leaves_behind_ends_with_it() -> None:
+    async with session() as client:
+        await client.start("p", *shell("sleep 1000 & setsid -f sleep 1000; exit 0"), sandbox=READ_ONLY)
+        # The stream that both hold is at its end.
+        assert (await client.finish("p")).exit_code == 0
+
+
+async def test_the_time_limit_of_a_profile_ends_the_command() -> None:
+    limited = sandbox(entry(ROOT, "read"), limits={"wallSeconds": 1})
+    async with session() as client:
+        await client.start("p", "/bin/sleep", "1000", sandbox=limited)
+        assert (await client.finish("p")).exit_code == 124
+
+
+# --- denials ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "is_denied"),
+    [
+        ("echo x > /etc/x; exit 1", True),
+        ("echo Permission Denied; exit 3", True),
+        ("printf 'oper' ; printf 'ation not permitted'; exit 3", True),
+        ("echo permission denied; exit 0", False),
+        ("exit 7", False),
+        ("kill -SYS $$", True),
+    ],
+)
+async def test_a_denial_is_told_wherever_the_end_of_a_process_is(script: str, is_denied: bool) -> None:
+    async with session() as client:
+        await client.start("p", *shell(script), sandbox=READ_ONLY)
+        assert (await client.event("p", "process/exited"))["sandboxDenied"] is is_denied
+        assert await denied(client, "p") == {is_denied}
+
+
+async def test_no_command_without_a_sandbox_is_denied_anything() -> None:
+    async with session() as client:
+        await client.start("p", *shell("echo Permission denied; exit 1"))
+        assert (await client.event("p", "process/exited"))["sandboxDenied"] is False
+        assert await denied(client, "p") == {False}
+
+
+async def test_output_before_a_denied_exit_has_lower_numbers_than_it() -> None:
+    async with session() as client:
+        await client.start("p", *shell("echo out; echo permission denied >&2; exit 1"), sandbox=READ_ONLY)
+        assert (await client.finish("p")).methods[-2:] == ["process/exited", "process/closed"]
+
+
+async def test_many_commands_at_once_see_only_what_is_theirs(workspace: Path) -> None:
+    count = 24
+    for number in range(count):
+        (workspace / str(number)).mkdir()
+    async with session() as client:
+        for number in range(count):
+            own = sandbox(entry(ROOT, "read"), entry(workspace / str(number), "write"))
+            script = f"for d in {workspace}/*; do echo x > $d/{number}; done 2>/dev/null; exit 0"
+            client.request(
+                "process/start",
+                {
+                    "processId": str(number),
+                    "argv": list(shell(script)),
+                    "cwd": "/",
+                    "env": {"PATH": "/usr/bin:/bin"},
+                    "tty": False,
+                    "sandbox": own,
+                },
+            )
+        for number in range(count):
+            await client.event(str(number), "process/exited")
+    for number in range(count):
+        assert [path.name for path in (workspace / str(number)).iterdir()] == [str(number)]

@@ -1,7 +1,7 @@
 /*
  * paddock-init: the first process of a sandbox, and the parent of its command.
  *
- *     paddock-init [WORD...] -- PROGRAM [ARGUMENT...]
+ *     paddock-init [WORD...] -- [PROGRAM [ARGUMENT...]]
  *
  * It is linked statically, so that it runs in any view of the file system, and
  * it need not be part of that view: the launcher opens it and bubblewrap
@@ -15,6 +15,8 @@
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
  *     report=FD              where to write what became of the command (report.h)
  *     argv0=NAME             the name the program is told, if not PROGRAM
+ *
+ * Without a program it keeps the sandbox for others to enter, until SIGTERM.
  *
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
@@ -174,9 +176,9 @@ static void parse(int argc, char **argv) {
     int end = 1;
     while (end < argc && strcmp(argv[end], "--") != 0)
         end++;
-    if (end + 1 >= argc) {
+    if (end >= argc) {
         errno = EINVAL;
-        refuse("no command after ", "--");
+        refuse("no ", "--");
     }
     task.words = argv + 1;
     task.n_words = end - 1;
@@ -348,6 +350,8 @@ static void reap(pid_t command) {
 static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived;
     while (read(signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
+        if (!task.program && arrived.ssi_signo == SIGTERM)
+            finish(0);
         /* In a pid namespace a group from outside is 0. */
         pid_t group = getpgid(command);
         if (arrived.ssi_signo != SIGCHLD && group > 0 && group != getpgrp())
@@ -383,13 +387,13 @@ int main(int argc, char **argv) {
     int clock = start_clock();
     report(&(struct report){.kind = REPORT_CONFINED});
     bool is_leader = leads_group();
-    pid_t command = fork();
-    if (command < 0)
+    pid_t command = task.program ? fork() : -1;
+    if (task.program && command < 0)
         refuse("fork", "");
     if (command == 0)
         run();
     /* Both sides do it, so that no signal is sent to a group that is not there yet. */
-    if (is_leader)
+    if (is_leader && command > 0)
         setpgid(command, command);
     struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
     for (;;) {

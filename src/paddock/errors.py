@@ -293,6 +293,10 @@ class SandboxUnenforceable(InvalidParams):
     def __str__(self) -> str:
         return f"sandbox intent cannot be enforced on this executor: {self.reason}"
 
+    def because(self, said: str) -> SandboxUnenforceable:
+        """The same with what was said when it happened, if anything."""
+        return SandboxUnenforceable(f"{self.reason}: {said}") if said else self
+
 
 class NotFound(RequestError):
     """The named file or handle does not exist."""

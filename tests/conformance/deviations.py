@@ -185,6 +185,20 @@ DEVIATIONS: tuple[Deviation, ...] = (
         instead=(_answer(13, {"dataBase64": "<base64:hello>"}),),
         reason=_ABSOLUTE_REASON,
     ),
+    Deviation(
+        "090_sandbox_shape_errors",
+        22,
+        22,
+        instead=(_answer(10, {"dataBase64": "<base64:hello>"}),),
+        reason=_ABSOLUTE_REASON,
+    ),
+    Deviation(
+        "090_sandbox_shape_errors",
+        26,
+        26,
+        instead=(_answer(12, {"dataBase64": "<base64:hello>"}),),
+        reason=_ABSOLUTE_REASON,
+    ),
 )
 
 

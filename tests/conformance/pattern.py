@@ -8,6 +8,7 @@ the pattern says `"...": true`. Types count: 1 is neither true nor 1.0.
     <uuid>               a lower-case UUID
     <base64:TEXT>        the base64 form of TEXT in UTF-8
     <regex:PATTERN>      a string that the whole pattern fits
+    <text-regex:PATTERN> the base64 form of such a string in UTF-8
 
 An array of `<unordered>` and another array fits the same elements in any order.
 """
@@ -24,7 +25,7 @@ MORE_KEYS = "..."
 UNORDERED = "<unordered>"
 SHOWN_CHARACTERS = 300
 
-_PLACEHOLDER = re.compile(r"<(\w+)(?::(.*))?>", re.DOTALL)
+_PLACEHOLDER = re.compile(r"<([\w-]+)(?::(.*))?>", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -92,6 +93,9 @@ def _fits_placeholder(kind: str, argument: str, value: Any) -> bool:
             return bool(value == base64.b64encode(argument.encode()).decode())
         case "regex":
             return isinstance(value, str) and re.fullmatch(argument, value, re.DOTALL) is not None
+        case "text-regex":
+            text = base64.b64decode(value).decode("utf-8", "replace")
+            return re.fullmatch(argument, text, re.DOTALL) is not None
         case _:
             raise ValueError(f"there is no placeholder <{kind}>")
 

@@ -55,6 +55,11 @@ class WorkerOperations:
         )
         return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the worker is gone, and can't be asked any more."""
+        return self._failure is not None
+
     def at_once(self, operation: Operation[A]) -> A | None:
         """See `Operations`. A worker has to be asked, and that is to wait."""
         return None

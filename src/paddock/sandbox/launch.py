@@ -54,6 +54,7 @@ class Command:
     """What is to be run, and where."""
 
     argv: Sequence[str]
+    """Nothing for a sandbox that others enter; it is kept until SIGTERM."""
     cwd: str
     """Absolute."""
     project_roots: tuple[str, ...]

@@ -28,6 +28,7 @@ from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Ser
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.door import Door, names_files, open_door
+from paddock.server.file_workers import FileWorkers
 from paddock.server.handlers import handler_table
 from paddock.server.metrics import Metrics
 from paddock.server.room import Room
@@ -54,6 +55,7 @@ class Server:
         self.failure: str | None = None
         self._lanes = Lanes()
         self._sandboxes = Sandboxes(settings)
+        self._file_workers = FileWorkers(spawner, self._sandboxes)
         self._services = Services(
             settings=settings,
             spawner=spawner,
@@ -64,6 +66,7 @@ class Server:
             lanes=self._lanes,
             large_answers=Room(LARGE_ANSWERS_BYTES),
             sandboxes=self._sandboxes,
+            file_workers=self._file_workers,
         )
         self._sessions = sessions
         self._spawner = spawner
@@ -163,6 +166,7 @@ class Server:
         await self.quiet()
         journal.info("shutdown: connections closed")
         await self._lanes.aclose()
+        await self._file_workers.aclose()
         await self._spawner.aclose()
         await self._sandboxes.aclose()
         journal.info("shutdown complete")

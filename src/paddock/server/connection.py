@@ -33,6 +33,7 @@ from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.downloads import Downloads
+from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
 from paddock.server.metrics import Metrics
 from paddock.server.record import shown_id
@@ -76,6 +77,7 @@ class Services:
     lanes: Lanes
     large_answers: Room
     sandboxes: Sandboxes
+    file_workers: FileWorkers
 
 
 class ClientConnection:
@@ -259,6 +261,7 @@ class ClientConnection:
         self._link.abort()
         await self._dispatcher.aclose()
         await self.operations.aclose()
+        await self.files.aclose()
         if "downloads" in self.__dict__:
             await self.downloads.aclose()
         if "watches" in self.__dict__:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.config import Settings
 from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
 from paddock.fs.lane import Lane
+from paddock.host_text import utf8_environment
 from paddock.model.host import Enforcement
 from paddock.model.profile import Profile
 from paddock.model.stream import Stream
@@ -30,6 +31,7 @@ from paddock.sandbox.init import Report, ReportKind
 if TYPE_CHECKING:
     from paddock.sandbox.confined import Confined
     from paddock.sandbox.launch import Sandbox
+    from paddock.sandbox.plan import Plan
 
 T = TypeVar("T")
 
@@ -48,6 +50,15 @@ class Confinement:
     project_roots: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a sandbox would be made at one moment, and which files its mounts would be on."""
+
+    plan: Plan
+    files: tuple[tuple[int, int] | None, ...]
+    """Device and inode of each place."""
+
+
 class Enclosure:
     """The sandbox of one command, from before its start until after its end.
 
@@ -63,6 +74,18 @@ class Enclosure:
     def enforcement(self) -> Enforcement:
         """How much of the profile is enforced."""
         return self._confined.enforcement
+
+    @property
+    def has_places(self) -> bool:
+        """Whether places are held in the tree for it, which others see."""
+        return self._confined.has_places
+
+    def first_pid(self) -> int:
+        """The first process in it; after `confirmed`. Raises SandboxUnenforceable."""
+        pid = self._confined.first_pid()
+        if pid is None:
+            raise SandboxUnenforceable("it has no namespaces that could be entered")
+        return pid
 
     def spec(self, command: LaunchSpec) -> LaunchSpec:
         """What to start in place of the command."""
@@ -123,14 +146,23 @@ class Sandboxes:
         self._sandbox: Sandbox | None = None
 
     async def enclose(self, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> Enclosure:
-        """A sandbox for a command. Raises SandboxUnenforceable or InvalidProfile."""
+        """A sandbox for a command, or without one for others to enter.
+
+        Raises SandboxUnenforceable or InvalidProfile.
+        """
         from paddock.sandbox.launch import Command
 
         sandbox = await self._ready()
-        arg0 = command.argv[0] if command.argv[0] != argv[0] else None
-        inside = Command(argv, command.cwd, wanted.project_roots, command.env, arg0)
+        arg0 = command.argv[0] if argv and command.argv[0] != argv[0] else None
+        environment = command.env if argv else utf8_environment()
+        inside = Command(argv, command.cwd, wanted.project_roots, environment, arg0)
         confined = await self._attempt(partial(sandbox.prepare, wanted.profile, inside))
         return Enclosure(confined, self._lane)
+
+    async def view(self, wanted: Confinement) -> View:
+        """How such a sandbox would be made now, for nothing in particular. Raises as `enclose`."""
+        sandbox = await self._ready()
+        return await self._attempt(partial(_view, sandbox, wanted))
 
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
@@ -163,6 +195,24 @@ class Sandboxes:
             raise SandboxUnenforceable(f"{error.problem}; {error.remedy}") from error
         except (ListenError, OSError) as error:
             raise SandboxUnenforceable(str(error)) from error
+
+
+def _view(sandbox: Sandbox, wanted: Confinement) -> View:
+    from paddock.sandbox.launch import Command, is_enforced
+
+    assert is_enforced(wanted.profile)
+    plan = sandbox.plan(wanted.profile, Command([], "/", wanted.project_roots, utf8_environment()))
+    held = {place.path for place in plan.placeholders}
+    places = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in held)
+    return View(plan, tuple(_identity(path) for path in places))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def complaint_of(output: bytes) -> str:

@@ -7,16 +7,19 @@ from paddock.fs.operations import Operations
 from paddock.model.profile import ManagedProfile, RestrictedFileSystem
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
+from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.connection import ClientConnection
 from paddock.server.handlers.confinement import confinement_of
 
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
-    """Where operations under this sandbox are carried out. Raises InvalidParams if it can't be enforced."""
-    if sandbox is not None:
-        match confinement_of(sandbox).profile:
-            case ManagedProfile(file_system=RestrictedFileSystem()):
-                raise SandboxUnenforceable("this server does not confine file operations")
+    """Where operations under this sandbox are carried out. Raises InvalidParams if it makes no sense."""
+    if sandbox is None:
+        return connection.operations
+    wanted = confinement_of(sandbox)
+    match wanted.profile:
+        case ManagedProfile(file_system=RestrictedFileSystem()):
+            return ConfinedOperations(connection.services.file_workers, wanted)
     return connection.operations
 
 

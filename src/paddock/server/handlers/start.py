@@ -152,8 +152,8 @@ async def _launch_enclosed(
             case SpawnError():
                 # Of the command, not of what was to confine it.
                 raise SpawnError(error.stage, error.errno, spec.program, spec.cwd, error.flaw) from error
-            case SandboxUnenforceable() if said:
-                raise SandboxUnenforceable(f"{error.reason}: {said}") from error
+            case SandboxUnenforceable():
+                raise error.because(said) from error
         raise
 
 

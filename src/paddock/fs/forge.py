@@ -1,0 +1,67 @@
+"""`python -m paddock.fs.forge`: makes workers for sandboxes, each within milliseconds.
+
+It has imported what a worker needs, and copies itself for each one. A request is a message
+on the socket that it finds as descriptor 3, with the descriptors of the worker's requests and
+answers, and those of the sandbox to enter. It ends with the socket. A worker that can't
+enter its sandbox ends without an answer, and nothing was done then.
+
+It must have one thread: only then is a copy of it sound, and may it enter a user namespace.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+
+from paddock.fs.entering import NAMESPACES, enter, give_up
+from paddock.fs.worker import Worker
+
+SOCKET = 3
+
+DESCRIPTORS = 2 + 1 + len(NAMESPACES)
+"""Requests, answers, the user namespace and the others."""
+
+
+def request_worker(connection: socket.socket, requests: int, answers: int, namespaces: list[int]) -> None:
+    """Ask the forge at the other end for a worker. Raises OSError. The descriptors stay the caller's."""
+    socket.send_fds(connection, [b"w"], [requests, answers, *namespaces])
+
+
+def serve(connection: socket.socket) -> None:
+    """Make workers until the other end is closed."""
+    gc.freeze()
+    while True:
+        message, files, _, _ = socket.recv_fds(connection, 1, DESCRIPTORS)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            _become_worker(connection, files)
+        for file in files:
+            os.close(file)
+        os.waitpid(pid, 0)
+
+
+def _become_worker(connection: socket.socket, files: list[int]) -> None:
+    """In a copy. Does not return."""
+    status = 1
+    try:
+        connection.close()
+        requests, answers, *namespaces = files
+        os.dup2(requests, 0)
+        os.dup2(answers, 1)
+        enter(namespaces)
+        for file in files:
+            os.close(file)
+        # Only a child is in the pid namespace. Its parent there is the first process of the sandbox.
+        if os.fork() == 0:
+            give_up()
+            Worker().run()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=SOCKET))

@@ -1,0 +1,289 @@
+"""File operations under a profile: in workers inside sandboxes, kept for the next request.
+
+A worker serves every request under its profile, until nobody has asked for a while. Before
+each one the plan of its sandbox is made anew, and a worker is replaced whose sandbox would not be
+made in the same way now, or whose mounts are no longer on the files that have these names. What is
+asked of workers is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from paddock.errors import OperationFailed, SandboxUnenforceable
+from paddock.fs import forge
+from paddock.fs.entering import open_namespaces
+from paddock.fs.forge import request_worker
+from paddock.fs.remote import WorkerOperations
+from paddock.process.group import ProcessGroup
+from paddock.process.launch import LaunchSpec
+from paddock.process.spawn_request import SpawnRequest
+from paddock.process.spawner import ExitReport, Spawner
+from paddock.server.sandboxes import Confinement, Enclosure, Sandboxes, View, complaint_of
+
+MAX_WORKERS = 32
+"""Each is a process with some 10 MiB of its own."""
+
+BUSY_TIMEOUT_S = 10.0
+"""How long a request waits for a place, when so many other profiles have requests under way or files open."""
+
+IDLE_S = 60.0
+"""How long a worker waits for the next request."""
+
+IDLE_WITH_PLACES_S = 0.5
+"""The same if places are held in the tree for it, which others see: from one step of a patch to the next."""
+
+END_TIMEOUT_S = 2.0
+"""A sandbox that was told to end is gone by then, unless a process hangs in the kernel."""
+
+COMPLAINT_BYTES = 4096
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A worker, the sandbox that it is in, and how many requests have it."""
+
+    confinement: Confinement
+    view: View
+    enclosure: Enclosure
+    holder: Holder
+    operations: WorkerOperations
+    users: int = 0
+    is_retired: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+    async def aclose(self) -> None:
+        await self.operations.aclose()
+        await self.enclosure.cleared(await self.holder.end())
+
+
+class FileWorkers:
+    """The workers of a server. `aclose` must follow, before that of the spawner and of the sandboxes."""
+
+    def __init__(self, spawner: Spawner, sandboxes: Sandboxes) -> None:
+        self._spawner = spawner
+        self._sandboxes = sandboxes
+        self._forge: socket.socket | None = None
+        self._workers: OrderedDict[Confinement, _Worker] = OrderedDict()
+        self._turns: WeakValueDictionary[Confinement, asyncio.Lock] = WeakValueDictionary()
+        self._count = 0
+        self._freed = asyncio.Event()
+        self._closings: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def worker(self, confinement: Confinement) -> AsyncIterator[WorkerOperations]:
+        """A worker in such a sandbox, for the time of the block. Raises RequestError."""
+        view = await self._sandboxes.view(confinement)
+        async with self._turns.setdefault(confinement, asyncio.Lock()):
+            worker = self._workers.get(confinement)
+            if worker is not None and (worker.view != view or worker.operations.has_ended):
+                self._retire(worker)
+                worker = None
+            if worker is None:
+                worker = await self._start(confinement, view)
+            worker.users += 1
+        self._workers.move_to_end(confinement)
+        if worker.timer is not None:
+            worker.timer.cancel()
+            worker.timer = None
+        try:
+            yield worker.operations
+        finally:
+            self._give_back(worker)
+
+    async def aclose(self) -> None:
+        """End every worker. Bounded."""
+        for worker in list(self._workers.values()):
+            worker.users = 0
+            self._retire(worker)
+        while self._closings:
+            await asyncio.wait(self._closings)
+        if self._forge is not None:
+            self._forge.close()
+
+    # --- the end of a worker ------------------------------------------------
+
+    def _give_back(self, worker: _Worker) -> None:
+        worker.users -= 1
+        if worker.users > 0:
+            return
+        self._freed.set()
+        if worker.is_retired:
+            self._end(worker)
+        else:
+            idle_s = IDLE_WITH_PLACES_S if worker.enclosure.has_places else IDLE_S
+            worker.timer = asyncio.get_running_loop().call_later(idle_s, self._retire, worker)
+
+    def _retire(self, worker: _Worker) -> None:
+        """No further request gets it; it ends after the last one that has it."""
+        worker.is_retired = True
+        if self._workers.get(worker.confinement) is worker:
+            del self._workers[worker.confinement]
+        if not worker.users:
+            self._end(worker)
+
+    def _end(self, worker: _Worker) -> None:
+        if worker.timer is not None:
+            worker.timer.cancel()
+        closing = asyncio.get_running_loop().create_task(worker.aclose())
+        self._closings.add(closing)
+        closing.add_done_callback(self._ended)
+
+    def _ended(self, closing: asyncio.Task[None]) -> None:
+        self._closings.discard(closing)
+        self._count -= 1
+        self._freed.set()
+
+    # --- its beginning ------------------------------------------------------
+
+    async def _start(self, confinement: Confinement, view: View) -> _Worker:
+        await self._make_room()
+        self._count += 1
+        try:
+            enclosure = await self._sandboxes.enclose(confinement, _NOTHING, [])
+            worker = await self._fill(confinement, view, enclosure)
+        except BaseException:
+            self._count -= 1
+            raise
+        self._workers[confinement] = worker
+        return worker
+
+    async def _make_room(self) -> None:
+        try:
+            async with asyncio.timeout(BUSY_TIMEOUT_S):
+                while self._count >= MAX_WORKERS:
+                    self._freed.clear()
+                    if idle := next((worker for worker in self._workers.values() if not worker.users), None):
+                        self._retire(idle)
+                    await self._freed.wait()
+        except TimeoutError as error:
+            raise OperationFailed(
+                f"file operations under {MAX_WORKERS} other profiles are under way; close files or try again"
+            ) from error
+
+    async def _fill(self, confinement: Confinement, view: View, enclosure: Enclosure) -> _Worker:
+        """Start a sandbox that nothing runs in, and let a worker enter it."""
+        holder = None
+        try:
+            holder = await Holder.start(self._spawner, enclosure)
+            with contextlib.ExitStack() as stack:
+                namespaces = [_owned(stack, file) for file in open_namespaces(enclosure.first_pid())]
+                requests, requests_end = os.pipe2(os.O_CLOEXEC)
+                _owned(stack, requests)
+                answers_end, answers = os.pipe2(os.O_CLOEXEC)
+                _owned(stack, answers)
+                operations = await WorkerOperations.attach(requests_end, answers_end)
+                request_worker(await self._forged(), requests, answers, namespaces)
+            return _Worker(confinement, view, enclosure, holder, operations)
+        except BaseException as error:
+            if holder is not None:
+                await enclosure.cleared(await holder.end())
+            else:
+                await enclosure.abandon()
+            if isinstance(error, OSError):
+                raise SandboxUnenforceable(f"its sandbox can't be entered: {error.strerror}") from error
+            raise
+
+    async def _forged(self) -> socket.socket:
+        """The forge, started when it is first needed, and again should it have ended."""
+        if self._forge is None:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs, _null() as null:
+                request = SpawnRequest(
+                    program=sys.executable,
+                    argv=[sys.executable, "-m", forge.__name__],
+                    cwd="/",
+                    # Clients can read it in /proc: only what is needed.
+                    env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+                    fds=(null, null, null),
+                    is_terminal=False,
+                    inherited=(theirs.fileno(),),
+                )
+                spawned = await self._spawner.spawn(request, self._forge_ended)
+            os.close(spawned.pidfd)
+            self._forge = ours
+        return self._forge
+
+    def _forge_ended(self, _: ExitReport) -> None:
+        if self._forge is not None:
+            self._forge.close()
+            self._forge = None
+
+
+class Holder:
+    """The process that keeps a sandbox for others to enter. `end` must follow."""
+
+    def __init__(self, group: ProcessGroup, ended: asyncio.Future[ExitReport]) -> None:
+        self._group = group
+        self._ended = ended
+
+    @classmethod
+    async def start(cls, spawner: Spawner, enclosure: Enclosure) -> Holder:
+        """Start the sandbox; it is in force when this returns. Raises RequestError."""
+        ended: asyncio.Future[ExitReport] = asyncio.get_running_loop().create_future()
+        complaint, complaint_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        with contextlib.ExitStack() as stack, _null() as null:
+            _owned(stack, complaint)
+            try:
+                spec = enclosure.spec(_NOTHING)
+                request = SpawnRequest(
+                    program=spec.program,
+                    argv=spec.argv,
+                    cwd=spec.cwd,
+                    env=spec.env,
+                    fds=(null, null, complaint_end),
+                    is_terminal=False,
+                    inherited=spec.inherited,
+                    is_shielded=True,
+                )
+                spawned = await spawner.spawn(request, ended.set_result)
+            finally:
+                os.close(complaint_end)
+            holder = cls(ProcessGroup(spawned.pid, spawned.pidfd), ended)
+            try:
+                await enclosure.confirmed()
+            except SandboxUnenforceable as error:
+                await holder.end()
+                raise error.because(complaint_of(os.read(complaint, COMPLAINT_BYTES))) from error
+            except BaseException:
+                await holder.end()
+                raise
+        return holder
+
+    async def end(self) -> ExitReport:
+        """End everything in the sandbox. Bounded."""
+        self._group.signal(signal.SIGTERM)
+        await asyncio.wait([self._ended], timeout=END_TIMEOUT_S)
+        self._group.kill()
+        self._group.close()
+        return self._ended.result() if self._ended.done() else KILLED
+
+
+KILLED = ExitReport(wait_status=9, user_s=0.0, system_s=0.0, max_rss_bytes=0)
+"""Of a process whose end was not seen."""
+
+_NOTHING = LaunchSpec(program="", argv=[], cwd="/", env={}, terminal=None, has_stdin=False)
+
+
+@contextlib.contextmanager
+def _null() -> Iterator[int]:
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield null
+    finally:
+        os.close(null)
+
+
+def _owned(stack: contextlib.ExitStack, file: int) -> int:
+    stack.callback(os.close, file)
+    return file

@@ -1,0 +1,267 @@
+"""File operations under a profile, over the wire, with the real kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.sandbox import probe
+from paddock.server import file_workers
+from tests.sandbox.profiles import READ_ONLY, ROOT, entry, sandbox, workspace_write
+from tests.wire import WireClient, WireError, attach, encode, served, session
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(name="workspace")
+def workspace_of_the_test(ground: Path) -> Path:
+    """Outside /tmp, with a file and a directory that profiles deny."""
+    workspace = ground / f"files-{os.urandom(4).hex()}"
+    (workspace / "secret").mkdir(parents=True)
+    (workspace / "secret" / "key").write_text("hunter2")
+    (workspace / "file").write_text("hello")
+    return workspace
+
+
+async def refusal_of(client: WireClient, method: str, path: Path | str, **params: Any) -> int:
+    with pytest.raises(WireError) as refusal:
+        await client.call(method, {"path": str(path), **params})
+    return refusal.value.code
+
+
+def workers() -> set[int]:
+    """The processes below this one that carry operations out inside a sandbox."""
+    own = os.readlink("/proc/self/ns/mnt")
+    found = set()
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(OSError):
+            is_forged = b"paddock.fs.forge" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if is_forged and os.readlink(f"/proc/{pid}/ns/mnt") != own and os.getpid() in _ancestors(pid):
+                found.add(pid)
+    return found
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        yield pid
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
+# --- what a profile grants --------------------------------------------------
+
+
+async def test_operations_get_what_the_profile_grants_and_the_codes_of_the_reference(workspace: Path) -> None:
+    hello = {"dataBase64": encode(b"hello")}
+    inside = workspace_write(workspace)
+    denied = sandbox(entry(ROOT, "read"), entry(workspace / "secret", "deny"))
+    key = workspace / "secret" / "key"
+    async with session() as client:
+        for profile in (READ_ONLY, inside, denied):
+            assert (
+                await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": profile})
+                == hello
+            )
+            assert await refusal_of(client, "fs/readFile", workspace / "none", sandbox=profile) == -32004
+        write = {"dataBase64": "", "sandbox": READ_ONLY}
+        assert await refusal_of(client, "fs/writeFile", workspace / "new", **write) == -32603
+        assert await refusal_of(client, "fs/remove", workspace / "file", sandbox=READ_ONLY) == -32603
+        assert await refusal_of(client, "fs/readFile", key, sandbox=denied) == -32600
+        assert await refusal_of(client, "fs/getMetadata", key, sandbox=denied) == -32600
+        for atomic in (False, True):
+            where = {"path": str(workspace / f"new-{atomic}"), "dataBase64": encode(b"x"), "atomic": atomic}
+            assert await client.call("fs/writeFile", {**where, "sandbox": inside}) == {}
+        assert (
+            await refusal_of(
+                client, "fs/writeFile", workspace.parent / "outside", **write | {"sandbox": inside}
+            )
+            == -32603
+        )
+        assert (
+            await refusal_of(client, "fs/createDirectory", workspace / ".git" / "hooks", sandbox=inside)
+            == -32603
+        )
+    assert [name for name in names(workspace) if name.startswith("new")] == ["new-False", "new-True"]
+
+
+async def test_a_profile_that_restricts_reads_hides_even_the_worker_itself(workspace: Path) -> None:
+    only = sandbox(entry(workspace, "read"))
+    async with session() as client:
+        found = await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": only})
+        assert found == {"dataBase64": encode(b"hello")}
+        for hidden in ("/etc/passwd", os.__file__, "/proc/self/cwd/etc/passwd"):
+            assert await refusal_of(client, "fs/readFile", hidden, sandbox=only) == -32004
+        # Were this possible, whoever wants it could make the worker do anything.
+        assert (
+            await refusal_of(client, "fs/writeFile", "/proc/self/mem", dataBase64="", sandbox=only) == -32603
+        )
+        status = await client.call("fs/readFile", {"path": "/proc/self/status", "sandbox": only})
+    told = base64.b64decode(status["dataBase64"]).decode().split()
+    assert [told[told.index(f"Cap{name}:") + 1] for name in ("Prm", "Eff", "Bnd")] == ["0" * 16] * 3
+    assert told[told.index("NoNewPrivs:") + 1] == "1"
+
+
+@pytest.mark.parametrize("change", ["replaced", "made", "moved"])
+async def test_what_changes_outside_does_not_undo_a_denial(workspace: Path, change: str) -> None:
+    name = workspace / ("new" if change == "made" else "file")
+    denied = sandbox(entry(ROOT, "read"), entry(name, "deny"))
+    read = {"path": str(name), "sandbox": denied}
+    async with session() as client:
+        await client.call("fs/getMetadata", {"path": str(workspace), "sandbox": denied})
+        match change:
+            case "replaced":
+                (workspace / "other").write_text("new")
+                (workspace / "other").rename(name)
+            case "made":
+                name.write_text("new")
+            case "moved":
+                name.rename(workspace / "aside")
+                (workspace / "aside").rename(name)
+        with pytest.raises(WireError) as refusal:
+            await client.call("fs/readFile", read)
+        assert refusal.value.code == -32600
+        assert (await client.call("fs/readFile", {"path": str(name)}))["dataBase64"]
+
+
+async def test_a_file_that_comes_to_match_a_denied_pattern_is_denied_from_then_on(workspace: Path) -> None:
+    pattern = {"type": "glob_pattern", "pattern": f"{workspace}/**/*.env"}
+    denied = sandbox(entry(ROOT, "read"), entry(pattern, "deny"))
+    async with session() as client:
+        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": denied})
+        (workspace / "late.env").write_text("secret")
+        assert await refusal_of(client, "fs/readFile", workspace / "late.env", sandbox=denied) == -32600
+
+
+async def test_a_profile_without_a_place_for_its_roots_is_refused(workspace: Path) -> None:
+    incomplete = workspace_write(workspace)
+    del incomplete["cwd"]
+    async with session() as client:
+        assert await refusal_of(client, "fs/readFile", workspace / "file", sandbox=incomplete) == -32602
+
+
+async def test_a_host_without_sandboxes_does_no_operation_that_asks_for_one(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    monkeypatch.setattr(probe, "enforcement", lambda _: None)
+    async with session() as client:
+        assert await refusal_of(client, "fs/readFile", workspace / "file", sandbox=READ_ONLY) == -32602
+        await client.call("fs/readFile", {"path": str(workspace / "file")})
+
+
+# --- open files -------------------------------------------------------------
+
+
+async def test_an_open_file_stays_with_the_worker_that_has_it(workspace: Path) -> None:
+    inside = sandbox(entry(ROOT, "read"), entry(workspace, "write"), entry(workspace / "secret", "deny"))
+    async with session() as client:
+        name = {"handleId": "w", "path": str(workspace / "out"), "mode": "replace", "sandbox": inside}
+        await client.call("fs/open", name)
+        await client.call("fs/writeBlock", {"handleId": "w", "offset": 0, "chunk": encode(b"data")})
+        # Files change meanwhile, and the next request needs another sandbox.
+        (workspace / "secret").rename(workspace / "aside")
+        (workspace / "secret").mkdir()
+        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": inside})
+        await client.call("fs/writeBlock", {"handleId": "w", "offset": 4, "chunk": encode(b" and more")})
+        await client.call("fs/close", {"handleId": "w"})
+    assert (workspace / "out").read_text() == "data and more"
+
+
+async def test_what_is_unpublished_when_its_connection_ends_is_discarded(workspace: Path) -> None:
+    inside = workspace_write(workspace)
+    async with served() as server:
+        client = attach(server)
+        await client.initialize(capabilities={"extensions": True})
+        wanted = {"handleId": "w", "path": str(workspace / "out"), "mode": "replace", "atomic": True}
+        await client.call("fs/open", {**wanted, "sandbox": inside})
+        client.link.abort()
+        await server.quiet()
+    assert [name for name in names(workspace) if not name.startswith(".")] == ["file", "secret"]
+
+
+# --- the workers ------------------------------------------------------------
+
+
+async def test_one_worker_serves_all_requests_under_a_profile_and_ends_with_the_server(
+    workspace: Path,
+) -> None:
+    before = workers()
+    async with session() as client:
+        read = {"path": str(workspace / "file"), "sandbox": READ_ONLY}
+        requests = [client.request("fs/readFile", read) for _ in range(50)]
+        for request in requests:
+            await client.answer(request)
+        [worker] = workers() - before
+        # Other profiles that grant the same reads share it.
+        await client.call("fs/getMetadata", {**read, "sandbox": READ_ONLY | {"cwd": "/"}})
+        assert workers() - before == {worker}
+    assert workers() == before
+
+
+async def test_a_worker_that_was_killed_is_replaced(workspace: Path) -> None:
+    before = workers()
+    read = {"path": str(workspace / "file"), "sandbox": READ_ONLY}
+    async with session() as client:
+        for _ in range(3):
+            await client.call("fs/readFile", read)
+            [worker] = workers() - before
+            descriptor = os.pidfd_open(worker)
+            os.kill(worker, signal.SIGKILL)
+            gone = asyncio.Event()
+            asyncio.get_running_loop().add_reader(descriptor, gone.set)
+            await gone.wait()
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+            # The server may not have noticed yet; then this request is lost with the worker.
+            with contextlib.suppress(WireError):
+                await client.call("fs/readFile", read)
+
+
+async def test_no_more_workers_are_kept_than_there_may_be(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    monkeypatch.setattr(file_workers, "MAX_WORKERS", 2)
+    before = workers()
+    async with session() as client:
+        for number in range(5):
+            place = workspace / str(number)
+            place.mkdir()
+            (place / "file").write_text(str(number))
+            own = sandbox(entry(place, "read"))
+            found = await client.call("fs/readFile", {"path": str(place / "file"), "sandbox": own})
+            assert found == {"dataBase64": encode(str(number).encode())}
+            assert len(workers() - before) <= 2
+
+
+async def test_when_all_workers_have_files_open_the_next_profile_is_refused_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    monkeypatch.setattr(file_workers, "MAX_WORKERS", 1)
+    monkeypatch.setattr(file_workers, "BUSY_TIMEOUT_S", 0.05)
+    other = sandbox(entry(workspace, "read"))
+    async with session() as client:
+        await client.call("fs/open", {"handleId": "h", "path": str(workspace / "file"), "sandbox": READ_ONLY})
+        assert await refusal_of(client, "fs/readFile", workspace / "file", sandbox=other) == -32603
+        await client.call("fs/close", {"handleId": "h"})
+        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": other})
+
+
+async def test_places_that_writes_need_are_gone_soon_after_them(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACES_S", 0.0)
+    inside = workspace_write(workspace)
+    async with session() as client:
+        write = {"path": str(workspace / "new"), "dataBase64": "", "sandbox": inside}
+        await client.call("fs/writeFile", write)
+    assert names(workspace) == ["file", "new", "secret"]

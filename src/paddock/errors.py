@@ -24,6 +24,7 @@
     │   ├── InvalidParams           the parameters do not fit the method
     │   │   ├── InvalidProfile      a sandbox profile that can't be read or means nothing
     │   │   └── SandboxUnenforceable   the sandbox that was asked for can't be had on this host
+    │   │       └── SandboxNotMade  it failed while it was made; another attempt may succeed
     │   ├── NotFound                the named thing does not exist
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
@@ -293,9 +294,9 @@ class SandboxUnenforceable(InvalidParams):
     def __str__(self) -> str:
         return f"sandbox intent cannot be enforced on this executor: {self.reason}"
 
-    def because(self, said: str) -> SandboxUnenforceable:
-        """The same with what was said when it happened, if anything."""
-        return SandboxUnenforceable(f"{self.reason}: {said}") if said else self
+
+class SandboxNotMade(SandboxUnenforceable):
+    """A sandbox was planned, and failed while it was made: what it was to be made of may have changed."""
 
 
 class NotFound(RequestError):

@@ -12,7 +12,7 @@ import pytest
 from paddock.sandbox import bwrap, probe
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
-from tests.wire import WireClient, WireError, encode, session, shell
+from tests.wire import WireClient, WireError, encode, session, shell, start_params
 
 Json = dict[str, Any]
 
@@ -154,6 +154,27 @@ async def test_a_sandbox_that_fails_while_it_is_made_is_an_error_with_its_reason
             assert refusal.value.code == -32602
         assert len(os.listdir("/proc/self/fd")) == len(before)
         assert [known["processId"] for known in (await client.call("process/list"))["processes"]] == ["p"]
+
+
+async def test_a_sandbox_is_planned_anew_when_files_have_vanished_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    as_planned = bwrap.options
+    mistakes = [["--bind", "/vanished", "/mnt"]]
+
+    def options(*plan: Any, **more: Any) -> list[str]:
+        return [*as_planned(*plan, **more), *(mistakes.pop() if mistakes else [])]
+
+    monkeypatch.setattr(bwrap, "options", options)
+    async with session() as client:
+        start = client.request(
+            "process/start", start_params("p", "/bin/cat", pipeStdin=True, sandbox=READ_ONLY)
+        )
+        await client.call("process/write", {"processId": "p", "chunk": encode(b"early")})
+        await client.call("process/closeStdin", {"processId": "p"})
+        assert (await client.answer(start))["sandboxType"] == "linuxSeccomp"
+        assert (await client.finish("p")).streams == {"stdout": b"early"}
+    assert not mistakes
 
 
 async def test_a_directory_that_is_not_there_is_told_of_the_command() -> None:

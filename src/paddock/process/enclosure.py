@@ -7,6 +7,7 @@ itself. How it was enclosed is not known here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from paddock.process.output_log import OutputLog
@@ -15,6 +16,9 @@ from paddock.process.spawner import ExitReport
 
 class Enclosure(Protocol):
     """The surroundings of one process. Its methods are called once each, in this order."""
+
+    async def confirmed(self, said: Callable[[], bytes]) -> None:
+        """Wait until the process is enclosed; `said` gives what it has written. Raises RequestError."""
 
     async def cleared(self, report: ExitReport) -> ExitReport:
         """Clear away what the process needed; what is returned tells of the command itself."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
+from paddock.process.enclosure import Enclosure
 from paddock.process.group import ProcessGroup
 from paddock.process.inlet import Inlet
 from paddock.process.managed import ManagedProcess
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import chunk_limit_for
 from paddock.process.spawn_request import SpawnRequest
-from paddock.process.spawner import Spawner
+from paddock.process.spawner import ExitReport, Spawner
 from paddock.process.terminal import open_terminal
+
+SAID_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,12 @@ class _Descriptors:
     outputs: list[tuple[Stream, int]] = field(default_factory=list)
     input_fd: int = -1
 
+    def said(self) -> bytes:
+        """A piece of what was written to the last of the outputs, stderr or the terminal."""
+        with contextlib.suppress(OSError):
+            return os.read(self.outputs[-1][1], SAID_BYTES)
+        return b""
+
     def close_child_ends(self) -> None:
         while self.child:
             os.close(self.child.pop())
@@ -55,12 +65,40 @@ class _Descriptors:
             self.input_fd = -1
 
 
-async def launch(spawner: Spawner, spec: LaunchSpec, process: ManagedProcess, retained_bytes: int) -> None:
+class _Ending:
+    """Keeps the end of a process until somebody is there to hear of it."""
+
+    __slots__ = ("_report", "_tell")
+
+    def __init__(self) -> None:
+        self._report: ExitReport | None = None
+        self._tell: Callable[[ExitReport], None] | None = None
+
+    def exited(self, report: ExitReport) -> None:
+        self._report = report
+        if self._tell is not None:
+            self._tell(report)
+
+    def tell(self, listener: Callable[[ExitReport], None]) -> None:
+        self._tell = listener
+        if self._report is not None:
+            listener(self._report)
+
+
+async def launch(
+    spawner: Spawner,
+    spec: LaunchSpec,
+    process: ManagedProcess,
+    retained_bytes: int,
+    enclosure: Enclosure | None = None,
+) -> None:
     """Spawn `process` and hand it its streams. The caller calls `process.begin()` when events may come.
 
-    Raises SpawnError, SpawnerLost or OSError (out of descriptors); nothing is left behind then.
+    Raises SpawnError, SpawnerLost, OSError (out of descriptors) or what the enclosure raises that was to
+    be around it; nothing is left behind then.
     """
     descriptors = _Descriptors()
+    ending = _Ending()
     try:
         if spec.terminal is not None:
             _open_terminal(descriptors, spec.terminal)
@@ -77,10 +115,19 @@ async def launch(spawner: Spawner, spec: LaunchSpec, process: ManagedProcess, re
                 inherited=spec.inherited,
                 is_shielded=spec.is_shielded,
             ),
-            process.exited,
+            ending.exited,
         )
         descriptors.close_child_ends()
-        _hand_over(descriptors, process, ProcessGroup(spawned.pid, spawned.pidfd), spec, retained_bytes)
+        group = ProcessGroup(spawned.pid, spawned.pidfd)
+        try:
+            if enclosure is not None:
+                await enclosure.confirmed(descriptors.said)
+            _hand_over(descriptors, process, group, spec, retained_bytes, enclosure)
+        except BaseException:
+            group.kill()
+            group.close()
+            raise
+        ending.tell(process.exited)
     except BaseException:
         descriptors.close()
         raise
@@ -115,6 +162,7 @@ def _hand_over(
     group: ProcessGroup,
     spec: LaunchSpec,
     retained_bytes: int,
+    enclosure: Enclosure | None,
 ) -> None:
     chunk_bytes = chunk_limit_for(retained_bytes)
     outlets = [
@@ -126,4 +174,4 @@ def _hand_over(
     inlet = Inlet(descriptors.input_fd, is_terminal=is_terminal) if descriptors.input_fd >= 0 else None
     descriptors.outputs.clear()
     descriptors.input_fd = -1
-    process.adopt(group, outlets, inlet, window_fd)
+    process.adopt(group, outlets, inlet, window_fd, enclosure)

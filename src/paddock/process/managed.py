@@ -108,8 +108,16 @@ class ManagedProcess:
 
     # --- life ---------------------------------------------------------------
 
-    def adopt(self, group: ProcessGroup, outlets: list[Outlet], inlet: Inlet | None, window_fd: int) -> None:
+    def adopt(
+        self,
+        group: ProcessGroup,
+        outlets: list[Outlet],
+        inlet: Inlet | None,
+        window_fd: int,
+        enclosure: Enclosure | None = None,
+    ) -> None:
         """Take over what was spawned. `window_fd`, if not -1, is an outlet's and stays owned by it."""
+        self._enclosure = enclosure
         self._group = group
         self._outlets = outlets
         self._inlet = inlet
@@ -125,20 +133,6 @@ class ManagedProcess:
             group.kill()
         elif self._early_grace_s is not None:
             self.terminate(self._early_grace_s)
-
-    def enclose(self, enclosure: Enclosure) -> None:
-        """It runs in this; called before `begin`."""
-        self._enclosure = enclosure
-
-    def abandon(self) -> bytes:
-        """Kill a process that has not begun, and let go of it. A piece of what it has written is returned."""
-        self.status = Status.LOST
-        if self._group is not None:
-            self._group.kill()
-            self._group.close()
-        if self._inlet is not None:
-            self._inlet.close()
-        return b"".join(outlet.discard() for outlet in self._outlets)
 
     def begin(self) -> None:
         """Start to report, once the caller knows that the process runs. A second call does nothing."""

@@ -7,7 +7,6 @@ the pipe fills up and the child waits: that is the back-pressure.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -98,15 +97,6 @@ class Outlet:
                 break
         self._end()
 
-    def discard(self) -> bytes:
-        """End without telling anybody. A piece of what is there is returned."""
-        data = b""
-        with contextlib.suppress(OSError):
-            data = os.read(self._fd, self._chunk_bytes)
-        self._on_end = _ignore
-        self._end()
-        return data
-
     def _read(self) -> None:
         self._read_once()
 
@@ -159,7 +149,3 @@ class Outlet:
         self._is_ended = True
         os.close(self._fd)
         self._on_end()
-
-
-def _ignore() -> None:
-    """Nobody listens any more."""

@@ -1,4 +1,4 @@
-"""The place for the file operations of one request, or of one open file, under a profile.
+"""The place for the file operations of one request, and of the files that it opens, under a profile.
 
 What only reads is done under the profile without its write access: such a sandbox leaves no
 trace in the tree while it is kept, and serves reads under many profiles.
@@ -6,14 +6,16 @@ trace in the tree while it is kept, and serves reads under many profiles.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import cast
 
 from msgspec.structs import replace
 
 from paddock.errors import RequestError
-from paddock.fs.answer import Opened
+from paddock.fs.answer import Done, Opened
 from paddock.fs.operation import (
     A,
     Canonicalize,
@@ -34,15 +36,29 @@ from paddock.server.file_workers import FileWorkers
 from paddock.server.sandboxes import Confinement
 
 
-class ConfinedOperations:
-    """Operations under a profile. A file that is open keeps the worker that has it; `aclose` closes it."""
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    """A file that is open in a worker, which is kept for it until `keeping` is closed."""
 
-    def __init__(self, workers: FileWorkers, confinement: Confinement) -> None:
+    worker: WorkerOperations
+    handle: int
+    keeping: AsyncExitStack
+
+
+class ConfinedOperations:
+    """Operations under a profile. Files that are open keep the workers that have them.
+
+    It is in `open_ones` while files are open; whoever has that set calls `aclose` in the end.
+    """
+
+    def __init__(
+        self, workers: FileWorkers, confinement: Confinement, open_ones: set[ConfinedOperations]
+    ) -> None:
         self._workers = workers
         self._confinement = confinement
-        self._keeping = AsyncExitStack()
-        self._kept: WorkerOperations | None = None
-        self._handle: int | None = None
+        self._open_ones = open_ones
+        self._files: dict[int, _OpenFile] = {}
+        self._last_handle = 0
 
     def at_once(self, operation: Operation[A]) -> A | None:
         """See `Operations`. A worker has to be asked."""
@@ -50,33 +66,61 @@ class ConfinedOperations:
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""
-        if isinstance(operation, ReadBlock | WriteBlock | Close):
-            assert self._kept is not None, "only a file that was opened here is read, written or closed"
-            try:
-                return await self._kept.perform(cast("Operation[A]", operation))
-            finally:
-                if isinstance(operation, Close):
-                    await self._let_go()
-        wanted = self._confinement
-        if is_reading(operation):
-            wanted = Confinement(without_writing(wanted.profile), wanted.project_roots)
-        async with AsyncExitStack() as stack:
-            worker = await stack.enter_async_context(self._workers.worker(wanted))
-            answer = await worker.perform(operation)
-            if isinstance(answer, Opened) and answer.handle is not None:
-                self._kept, self._handle = worker, answer.handle
-                self._keeping = stack.pop_all()
-            return answer
+        if isinstance(operation, ReadBlock | WriteBlock):
+            file = self._files[operation.handle]
+            return await file.worker.perform(cast("Operation[A]", replace(operation, handle=file.handle)))
+        if isinstance(operation, Close):
+            return cast("A", await self._close(operation))
+        async with AsyncExitStack() as keeping:
+            worker = await keeping.enter_async_context(self._workers.worker(self._wanted(operation)))
+            if isinstance(operation, Open):
+                return cast("A", await self._open(worker, operation, keeping))
+            return await worker.perform(operation)
 
     async def aclose(self) -> None:
-        """Close the file that is open, if one is; what was to be published is discarded."""
-        if self._kept is not None and self._handle is not None:
+        """Close every open file; what was to be published is discarded."""
+        for handle in list(self._files):
             with contextlib.suppress(RequestError):
-                await self.perform(Close(handle=self._handle, discard=True))
+                await self._close(Close(handle=handle, discard=True))
 
-    async def _let_go(self) -> None:
-        self._kept = self._handle = None
-        await self._keeping.aclose()
+    def _wanted(self, operation: Operation[A]) -> Confinement:
+        wanted = self._confinement
+        if not is_reading(operation):
+            return wanted
+        return Confinement(without_writing(wanted.profile), wanted.project_roots)
+
+    async def _open(self, worker: WorkerOperations, operation: Open, keeping: AsyncExitStack) -> Opened:
+        opening = asyncio.ensure_future(worker.perform(operation))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._workers.run(_close_late(opening, worker, keeping.pop_all()))
+            raise
+        if opened.handle is None:
+            return opened
+        # Two workers may give their files the same number.
+        self._last_handle += 1
+        self._files[self._last_handle] = _OpenFile(worker, opened.handle, keeping.pop_all())
+        self._open_ones.add(self)
+        return replace(opened, handle=self._last_handle)
+
+    async def _close(self, operation: Close) -> Done:
+        file = self._files.pop(operation.handle)
+        if not self._files:
+            self._open_ones.discard(self)
+        async with file.keeping:
+            return await file.worker.perform(replace(operation, handle=file.handle))
+
+
+async def _close_late(
+    opening: asyncio.Future[Opened], worker: WorkerOperations, keeping: AsyncExitStack
+) -> None:
+    """Close a file that nobody waits for any more, when it is open."""
+    async with keeping:
+        with contextlib.suppress(RequestError):
+            handle = (await opening).handle
+            if handle is not None:
+                await worker.perform(Close(handle=handle, discard=True))
 
 
 def is_reading(operation: Operation[A]) -> bool:

@@ -31,6 +31,7 @@ from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
 from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
+from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.downloads import Downloads
 from paddock.server.file_workers import FileWorkers
@@ -106,6 +107,8 @@ class ClientConnection:
         """Processes whose events wait for the answer to their start."""
         self.operations: Operations = LocalOperations(services.lanes)
         """Where the client's file operations are carried out."""
+        self.confined: set[ConfinedOperations] = set()
+        """Those under a profile that have files open."""
         self.files = ClientFiles()
         self._link = link
         self._on_closed = on_closed
@@ -261,7 +264,9 @@ class ClientConnection:
         self._link.abort()
         await self._dispatcher.aclose()
         await self.operations.aclose()
-        await self.files.aclose()
+        for confined in list(self.confined):
+            await confined.aclose()
+        self.services.file_workers.give_up_places()
         if "downloads" in self.__dict__:
             await self.downloads.aclose()
         if "watches" in self.__dict__:

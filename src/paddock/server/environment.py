@@ -36,11 +36,13 @@ REFERENCE_CAPABILITIES = (
 
 OFFERED_CAPABILITIES = frozenset(
     {
+        "capabilityDiscoverySandbox",
         "capabilityDiscoveryV2",
         "environmentConfigRead",
         "fileWriteStreaming",
         "fsWatchMissing",
         "httpHeaderEnvVars",
+        "sandboxedFileStreaming",
     }
 )
 """Those that this version has."""

@@ -15,12 +15,14 @@ import signal
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
-from paddock.errors import OperationFailed, SandboxUnenforceable
+from paddock.errors import OperationFailed, SandboxNotMade, SandboxUnenforceable
 from paddock.fs import forge
 from paddock.fs.entering import open_namespaces
 from paddock.fs.forge import request_worker
@@ -29,7 +31,7 @@ from paddock.process.group import ProcessGroup
 from paddock.process.launch import LaunchSpec
 from paddock.process.spawn_request import SpawnRequest
 from paddock.process.spawner import ExitReport, Spawner
-from paddock.server.sandboxes import Confinement, Enclosure, Sandboxes, View, complaint_of
+from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure, Sandboxes, View
 
 MAX_WORKERS = 32
 """Each is a process with some 10 MiB of its own."""
@@ -40,7 +42,7 @@ BUSY_TIMEOUT_S = 10.0
 IDLE_S = 60.0
 """How long a worker waits for the next request."""
 
-IDLE_WITH_PLACES_S = 0.5
+IDLE_WITH_PLACES_S = 0.05
 """The same if places are held in the tree for it, which others see: from one step of a patch to the next."""
 
 END_TIMEOUT_S = 2.0
@@ -79,6 +81,7 @@ class FileWorkers:
         self._count = 0
         self._freed = asyncio.Event()
         self._closings: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def worker(self, confinement: Confinement) -> AsyncIterator[WorkerOperations]:
@@ -100,6 +103,18 @@ class FileWorkers:
             yield worker.operations
         finally:
             self._give_back(worker)
+
+    def give_up_places(self) -> None:
+        """End idle workers for which places are held in the tree: a client has gone, and may look at it."""
+        for worker in list(self._workers.values()):
+            if worker.enclosure.has_places and not worker.users:
+                self._retire(worker)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with a worker that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
         """End every worker. Bounded."""
@@ -150,13 +165,18 @@ class FileWorkers:
         await self._make_room()
         self._count += 1
         try:
-            enclosure = await self._sandboxes.enclose(confinement, _NOTHING, [])
-            worker = await self._fill(confinement, view, enclosure)
+            worker = await self._try(confinement, view)
         except BaseException:
             self._count -= 1
             raise
         self._workers[confinement] = worker
         return worker
+
+    async def _try(self, confinement: Confinement, view: View) -> _Worker:
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(SandboxNotMade):
+                return await self._fill(confinement, view)
+        return await self._fill(confinement, view)
 
     async def _make_room(self) -> None:
         try:
@@ -171,8 +191,9 @@ class FileWorkers:
                 f"file operations under {MAX_WORKERS} other profiles are under way; close files or try again"
             ) from error
 
-    async def _fill(self, confinement: Confinement, view: View, enclosure: Enclosure) -> _Worker:
+    async def _fill(self, confinement: Confinement, view: View) -> _Worker:
         """Start a sandbox that nothing runs in, and let a worker enter it."""
+        enclosure = await self._sandboxes.enclose(confinement, _NOTHING, [])
         holder = None
         try:
             holder = await Holder.start(self._spawner, enclosure)
@@ -251,10 +272,7 @@ class Holder:
                 os.close(complaint_end)
             holder = cls(ProcessGroup(spawned.pid, spawned.pidfd), ended)
             try:
-                await enclosure.confirmed()
-            except SandboxUnenforceable as error:
-                await holder.end()
-                raise error.because(complaint_of(os.read(complaint, COMPLAINT_BYTES))) from error
+                await enclosure.confirmed(partial(os.read, complaint, COMPLAINT_BYTES))
             except BaseException:
                 await holder.end()
                 raise

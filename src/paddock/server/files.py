@@ -11,7 +11,6 @@ import asyncio
 from paddock.errors import InvalidRequest, NotFound
 from paddock.fs.operation import Close, Open
 from paddock.fs.operations import Operations
-from paddock.server.confined_operations import ConfinedOperations
 
 MAX_HANDLES = 128
 MAX_HANDLE_ID_BYTES = 32
@@ -82,13 +81,6 @@ class ClientFiles:
         """Free its id."""
         if self._files.get(file.handle_id) is file:
             del self._files[file.handle_id]
-
-    async def aclose(self) -> None:
-        """Close the files that are open elsewhere than among the connection's own operations."""
-        files, self._files = list(self._files.values()), {}
-        for file in files:
-            if isinstance(file.operations, ConfinedOperations):
-                await file.operations.aclose()
 
     def take(self, handle_id: str) -> ClientFile | None:
         """Free an id, for whoever closes its file."""

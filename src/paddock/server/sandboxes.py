@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock.config import Settings
-from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
+from paddock.errors import (
+    ListenError,
+    ProfileRefused,
+    SandboxNotMade,
+    SandboxUnavailable,
+    SandboxUnenforceable,
+)
 from paddock.fs.lane import Lane
 from paddock.host_text import utf8_environment
 from paddock.model.host import Enforcement
@@ -34,6 +40,9 @@ if TYPE_CHECKING:
     from paddock.sandbox.plan import Plan
 
 T = TypeVar("T")
+
+ATTEMPTS = 3
+"""Sandboxes for one command, should what they are made of vanish meanwhile."""
 
 THREADS = 4
 """Commands that are made ready at once, which is a matter of milliseconds unless trees are searched."""
@@ -62,8 +71,9 @@ class View:
 class Enclosure:
     """The sandbox of one command, from before its start until after its end.
 
-    Start what `spec` gives, then wait for `confirmed`. In the end `cleared` or, if there was
-    no process, `abandon` must be called.
+    Start what `spec` gives, then wait for `confirmed`; one that could not be made may be tried anew, up to
+    ATTEMPTS, because files may have changed since it was planned. In the end `cleared` or, if there was no
+    process, `abandon` must be called.
     """
 
     def __init__(self, confined: Confined, lane: Lane) -> None:
@@ -93,8 +103,8 @@ class Enclosure:
         argv = self._confined.argv(range(FIRST_INHERITED, FIRST_INHERITED + len(files)))
         return replace(command, program=argv[0], argv=argv, inherited=files, is_shielded=True)
 
-    async def confirmed(self) -> None:
-        """Wait until everything is in force. Raises SandboxUnenforceable; the command will not run then."""
+    async def confirmed(self, said: Callable[[], bytes]) -> None:
+        """See `process.enclosure`. Raises SandboxNotMade; the command will not run then."""
         self._confined.started()
         file = self._confined.report_file
         if file is None:
@@ -107,7 +117,8 @@ class Enclosure:
         finally:
             loop.remove_reader(file)
         if not any(report.kind is ReportKind.CONFINED for report in self._confined.reports()):
-            raise SandboxUnenforceable("the sandbox could not be made")
+            text = said()[:SHOWN_COMPLAINT_BYTES].decode("utf-8", "replace").strip()
+            raise SandboxNotMade(f"the sandbox could not be made: {text}")
 
     async def cleared(self, report: ExitReport) -> ExitReport:
         """See `process.enclosure`."""
@@ -213,11 +224,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def complaint_of(output: bytes) -> str:
-    """What a sandbox said that could not be made, for people."""
-    return output[:SHOWN_COMPLAINT_BYTES].decode("utf-8", "replace").strip()
 
 
 def _secrets(settings: Settings) -> list[Path]:

@@ -19,7 +19,7 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
     wanted = confinement_of(sandbox)
     match wanted.profile:
         case ManagedProfile(file_system=RestrictedFileSystem()):
-            return ConfinedOperations(connection.services.file_workers, wanted)
+            return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
     return connection.operations
 
 

@@ -22,6 +22,7 @@ from paddock.errors import (
     InvalidParams,
     OperationFailed,
     RequestError,
+    SandboxNotMade,
     SandboxRequired,
     SandboxUnenforceable,
     SpawnError,
@@ -38,7 +39,6 @@ from paddock.process.environment import (
 from paddock.process.launch import LaunchSpec, launch
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.spawn_request import SpawnStage
-from paddock.process.spawner import Spawner
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import (
@@ -49,11 +49,11 @@ from paddock.protocol.process import (
     StartResult,
 )
 from paddock.sandbox.launch import is_enforced
-from paddock.server.connection import ClientConnection
+from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
 from paddock.server.handlers.confinement import confinement_of
-from paddock.server.sandboxes import Confinement, Enclosure, complaint_of
+from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure
 from paddock.server.session import SessionProcess
 
 
@@ -116,10 +116,7 @@ async def _spawn(
         if plan.confinement is None:
             await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
         else:
-            enclosure = await services.sandboxes.enclose(
-                plan.confinement, plan.spec, list(plan.description.argv)
-            )
-            await _launch_enclosed(services.spawner, enclosure, plan.spec, entry.managed, retained_bytes)
+            enclosure = await _launch_enclosed(services, plan, plan.confinement, entry.managed)
     except BaseException as error:
         session.record.not_started(plan.description, error, connection.number, request)
         session.discard(entry)
@@ -136,25 +133,27 @@ async def _spawn(
 
 
 async def _launch_enclosed(
-    spawner: Spawner, enclosure: Enclosure, spec: LaunchSpec, process: ManagedProcess, retained_bytes: int
-) -> None:
-    """Start a command in its sandbox. Returns when it is confined; nothing is left if it can't be."""
-    process.enclose(enclosure)
-    try:
-        await launch(spawner, enclosure.spec(spec), process, retained_bytes)
-        await enclosure.confirmed()
-    except BaseException as error:
-        said = complaint_of(process.abandon())
-        await enclosure.abandon()
-        match error:
-            case SpawnError(stage=SpawnStage.EXEC):
-                raise SandboxUnenforceable(str(error)) from error
-            case SpawnError():
-                # Of the command, not of what was to confine it.
-                raise SpawnError(error.stage, error.errno, spec.program, spec.cwd, error.flaw) from error
-            case SandboxUnenforceable():
-                raise error.because(said) from error
-        raise
+    services: Services, plan: Plan, wanted: Confinement, process: ManagedProcess
+) -> Enclosure:
+    """Start a command in a sandbox. Returns when it is confined; nothing is left if it can't be."""
+    spec, retained_bytes = plan.spec, services.settings.retained_output_bytes_per_process
+    for attempt in range(ATTEMPTS):
+        enclosure = await services.sandboxes.enclose(wanted, spec, list(plan.description.argv))
+        try:
+            await launch(services.spawner, enclosure.spec(spec), process, retained_bytes, enclosure)
+        except BaseException as error:
+            await enclosure.abandon()
+            match error:
+                case SandboxNotMade() if attempt < ATTEMPTS - 1:
+                    continue
+                case SpawnError(stage=SpawnStage.EXEC):
+                    raise SandboxUnenforceable(str(error)) from error
+                case SpawnError():
+                    # Of the command, not of what was to confine it.
+                    raise SpawnError(error.stage, error.errno, spec.program, spec.cwd, error.flaw) from error
+            raise
+        return enclosure
+    raise AssertionError("the last attempt returns or raises")
 
 
 # --- planning ---------------------------------------------------------------

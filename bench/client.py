@@ -70,8 +70,28 @@ def request(request_id: int, method: str, params: Any = None) -> bytes:
     return frame(msgspec.json.encode({"id": request_id, "method": method, "params": params}))
 
 
+READ_ONLY: dict[str, Any] = {
+    "permissions": {
+        "type": "managed",
+        "file_system": {
+            "type": "restricted",
+            "entries": [{"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}],
+        },
+        "network": "restricted",
+    },
+    "windowsSandboxLevel": "disabled",
+}
+"""A sandbox in which everything can be read."""
+
+
 def start_request(
-    request_id: int, process_id: str, argv: Sequence[str], *, tty: bool = False, stdin: bool = False
+    request_id: int,
+    process_id: str,
+    argv: Sequence[str],
+    *,
+    tty: bool = False,
+    stdin: bool = False,
+    sandbox: dict[str, Any] | None = None,
 ) -> bytes:
     """A `process/start`, framed: an empty environment and the root directory, spelt as both servers want."""
     params = {
@@ -81,6 +101,7 @@ def start_request(
         "env": {},
         "tty": tty,
         "pipeStdin": stdin,
+        "sandbox": sandbox,
     }
     return request(request_id, "process/start", params)
 

@@ -17,6 +17,7 @@ from bench.row import Figure, Row, Unit
 from bench.servers import Contender
 
 MIB = 1 << 20
+SMALL_BYTES = 4 << 10
 READ_BYTES = 16 * MIB
 WRITE_BYTES = 4 * MIB
 LARGE_FRAMES_BYTES = 4 * READ_BYTES
@@ -86,6 +87,30 @@ class FileRead(Files):
 
     def scale(self) -> int:
         return READ_BYTES
+
+
+class ConfinedFileRead(Files):
+    """A small file under a profile that lets nothing else be read."""
+
+    name = "file-read-sandboxed"
+    repeats = 20
+    figures = (Figure("sandboxed reads of 4 KiB, one at a time", Unit.PER_SECOND, goal=20),)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._path = self.folder / "content"
+        self._path.write_bytes(os.urandom(SMALL_BYTES))
+
+    def call(self) -> tuple[str, dict[str, Any]]:
+        place = {"type": "path", "path": self.folder.as_uri()}
+        files = {"type": "restricted", "entries": [{"path": place, "access": "read"}]}
+        profile = {"type": "managed", "file_system": files, "network": "restricted"}
+        sandbox = {"permissions": profile, "windowsSandboxLevel": "disabled"}
+        return "fs/readFile", {"path": self._path.as_uri(), "sandbox": sandbox}
+
+    def check(self, result: bytes, contender: Contender) -> None:
+        if b64encode(self._path.read_bytes()) not in result:
+            raise BenchError(f"{contender.name} did not deliver the file")
 
 
 class FileWrite(Files):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
-from bench.files import FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
+from bench.files import ConfinedFileRead, FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
-from bench.starts import OrdinaryLatency, QuickAckLatency, StartRate
+from bench.starts import ConfinedLatency, OrdinaryLatency, QuickAckLatency, StartRate
 from bench.streams import Input, PipeOutput, TerminalOutput
 
 ROWS: tuple[type[Row], ...] = (
@@ -15,6 +15,7 @@ ROWS: tuple[type[Row], ...] = (
     QuickAckLatency,
     StartRate,
     ConfinedTrue,
+    ConfinedLatency,
     BatchedCalls,
     WindowedCalls,
     SingleCalls,
@@ -22,6 +23,7 @@ ROWS: tuple[type[Row], ...] = (
     TerminalOutput,
     Input,
     FileRead,
+    ConfinedFileRead,
     FileWrite,
     WindowedMetadata,
     SingleMetadata,

@@ -6,9 +6,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from bench.client import Client, start_request
+from bench.client import READ_ONLY, Client, start_request
 from bench.row import Figure, Row, Unit
 from bench.servers import Contender
 
@@ -37,11 +37,12 @@ class OrdinaryLatency(Row):
     bare = "posix_spawn and waitpid in Python"
     starts: ClassVar[int] = 10
     has_quick_ack: ClassVar[bool] = False
+    sandbox: ClassVar[dict[str, Any] | None] = None
 
     def measure(self, contender: Contender) -> Sequence[float]:
         with contender.server.connect(has_quick_ack=self.has_quick_ack) as client:
             # The kernel acknowledges the first segments of a connection at once whatever happens.
-            samples = [_start_once(client, number) for number in range(2 * self.starts)]
+            samples = [_start_once(client, number, self.sandbox) for number in range(2 * self.starts)]
         return p50_and_p90(samples[self.starts :])
 
     def limit(self) -> Sequence[float | None]:
@@ -58,6 +59,22 @@ class QuickAckLatency(OrdinaryLatency):
     )
     starts = 50
     has_quick_ack = True
+
+
+class ConfinedLatency(OrdinaryLatency):
+    """The same, with quick ACK, for a program in a sandbox that the server makes."""
+
+    name = "latency-sandboxed"
+    figures = (
+        Figure("sandboxed start to exit seen, p50", Unit.SECONDS, goal=4),
+        Figure("sandboxed start to exit seen, p90", Unit.SECONDS),
+    )
+    bare = ""
+    has_quick_ack = True
+    sandbox = READ_ONLY
+
+    def limit(self) -> Sequence[float | None]:
+        return (None, None)
 
 
 class StartRate(Row):
@@ -84,9 +101,9 @@ class StartRate(Row):
         return (self.starts / (time.perf_counter() - begun),)
 
 
-def _start_once(client: Client, number: int) -> float:
+def _start_once(client: Client, number: int, sandbox: dict[str, Any] | None) -> float:
     process_id = f"p{number}"
-    message = start_request(number + 1, process_id, [PROGRAM])
+    message = start_request(number + 1, process_id, [PROGRAM], sandbox=sandbox)
     wanted = {"process/exited", "process/closed"}
     exit_seen_s = 0.0
     begun = time.perf_counter()

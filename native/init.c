@@ -15,8 +15,8 @@
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
  *     report=FD              where to write what became of the command (report.h)
  *     argv0=NAME             the name the program is told, if not PROGRAM
- *
- * Without a program it keeps the sandbox for others to enter, until SIGTERM.
+ *     hold=1                 in place of a program: keep the sandbox for others
+ *                            to enter, until SIGTERM
  *
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
@@ -166,7 +166,7 @@ static void parse_word(char *word) {
         task.report = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
-    } else if (!value_of(word, "allow")) { /* those are looked at when the ruleset is there */
+    } else if (!value_of(word, "allow") && !value_of(word, "hold")) { /* these are looked at elsewhere */
         errno = EINVAL;
         refuse("word ", word);
     }
@@ -176,9 +176,10 @@ static void parse(int argc, char **argv) {
     int end = 1;
     while (end < argc && strcmp(argv[end], "--") != 0)
         end++;
-    if (end >= argc) {
+    bool holds = end > 1 && strcmp(argv[end - 1], "hold=1") == 0;
+    if (end + !holds >= argc) {
         errno = EINVAL;
-        refuse("no ", "--");
+        refuse("no command after ", "--");
     }
     task.words = argv + 1;
     task.n_words = end - 1;
@@ -385,16 +386,27 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
-    report(&(struct report){.kind = REPORT_CONFINED});
     bool is_leader = leads_group();
+    int gate[2];
+    if (pipe2(gate, O_CLOEXEC) < 0)
+        refuse("pipe", "");
     pid_t command = task.program ? fork() : -1;
     if (task.program && command < 0)
         refuse("fork", "");
-    if (command == 0)
-        run();
+    if (command == 0) {
+        char end;
+        close(gate[1]);
+        if (read(gate[0], &end, sizeof end) == 0)
+            run();
+        _exit(EXIT_NOT_CONFINED);
+    }
     /* Both sides do it, so that no signal is sent to a group that is not there yet. */
     if (is_leader && command > 0)
         setpgid(command, command);
+    /* Whoever has read this may send signals: the command must be there to get them, and not run yet. */
+    report(&(struct report){.kind = REPORT_CONFINED});
+    close(gate[0]);
+    close(gate[1]);
     struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
     for (;;) {
         if (poll(events, 2, -1) < 0 && errno != EINTR)

@@ -85,6 +85,7 @@ _CAT = {
 }
 
 _STARTED_AT = _MOMENT = Varies(1772600767890)
+_USAGE = Varies({"wallMs": 3, "userMs": 1, "systemMs": 1, "peakMemoryBytes": 3670016})
 
 _FILES = (
     Example("fs/createDirectory", "Make a directory, with its parents", {"path": "/work/notes/old"}, {}),
@@ -309,7 +310,17 @@ CONVERSATION = (
         {"processId": "cat"},
         {},
         events=(
-            ("process/exited", {"processId": "cat", "seq": 2, "exitCode": 0, "sandboxDenied": False}),
+            (
+                "process/exited",
+                {
+                    "processId": "cat",
+                    "seq": 2,
+                    "exitCode": 0,
+                    "sandboxDenied": False,
+                    "cause": "exit",
+                    "usage": _USAGE,
+                },
+            ),
             ("process/closed", {"processId": "cat", "seq": 3}),
         ),
     ),
@@ -356,7 +367,17 @@ CONVERSATION = (
         {"processId": "sleep", "mode": {"graceful": {"timeoutMs": 500}}},
         {"running": True},
         events=(
-            ("process/exited", {"processId": "sleep", "seq": 1, "exitCode": 143, "sandboxDenied": False}),
+            (
+                "process/exited",
+                {
+                    "processId": "sleep",
+                    "seq": 1,
+                    "exitCode": 143,
+                    "sandboxDenied": False,
+                    "cause": "terminated",
+                    "usage": _USAGE,
+                },
+            ),
             ("process/closed", {"processId": "sleep", "seq": 2}),
         ),
     ),

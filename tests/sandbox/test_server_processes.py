@@ -243,12 +243,15 @@ async def test_signals_reach_the_command_and_it_decides(is_terminal: bool) -> No
 
 async def test_control_c_on_its_terminal_interrupts_the_command_and_not_the_shell() -> None:
     async with session() as client:
-        await client.start("p", "/bin/bash", "--norc", "-i", tty=True, sandbox=READ_ONLY)
+        prompt = {"PATH": "/usr/bin:/bin", "PS1": "at your service> "}
+        await client.start("p", "/bin/bash", "--norc", "-i", tty=True, env=prompt, sandbox=READ_ONLY)
         begin = b"echo be''gun; sleep 1000\n"
         await client.call("process/write", {"processId": "p", "chunk": encode(begin)})
         while b"begun\r\n" not in await _terminal(client):
             pass
         await client.call("process/write", {"processId": "p", "chunk": encode(b"\x03")})
+        while (await _terminal(client)).count(b"at your service> ") < 2:
+            pass
         await client.call("process/write", {"processId": "p", "chunk": encode(b"exit 5\n")})
         assert (await client.event("p", "process/exited"))["exitCode"] == 5
 
@@ -341,3 +344,47 @@ async def test_many_commands_at_once_see_only_what_is_theirs(workspace: Path) ->
             await client.event(str(number), "process/exited")
     for number in range(count):
         assert [path.name for path in (workspace / str(number)).iterdir()] == [str(number)]
+
+
+# --- why it ended -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "cause"),
+    [
+        ("exit 3", {}, "exit"),
+        ("kill -USR1 $$", {}, "signal"),
+        ("while :; do :; done", {"cpuSeconds": 1}, "cpu"),
+        ("sleep 1000", {"wallSeconds": 1}, "wall"),
+    ],
+)
+async def test_the_exit_says_what_ended_the_process_and_what_it_used(
+    script: str, limits: Json, cause: str
+) -> None:
+    limited = sandbox(entry(ROOT, "read"), limits=limits)
+    async with session() as client:
+        await client.start("p", *shell(script), sandbox=limited)
+        exited = await client.event("p", "process/exited")
+        assert exited["cause"] == cause
+        assert exited["usage"]["peakMemoryBytes"] > 0
+        if cause == "cpu":
+            assert exited["usage"]["userMs"] + exited["usage"]["systemMs"] >= 900
+        if cause == "wall":
+            assert exited["usage"]["wallMs"] >= 900
+
+
+@pytest.mark.parametrize("is_confined", [False, True])
+async def test_a_process_that_somebody_has_ended_is_told_apart(is_confined: bool) -> None:
+    wanted = {"sandbox": READ_ONLY} if is_confined else {}
+    async with session() as client:
+        for mode in ("force", {"graceful": {"timeoutMs": 60_000}}):
+            await client.start("p", "/bin/sleep", "1000", **wanted, processId=str(mode))
+            await client.call("process/terminate", {"processId": str(mode), "mode": mode})
+            assert (await client.event(str(mode), "process/exited"))["cause"] == "terminated"
+
+
+async def test_a_client_of_the_reference_is_told_nothing_more_at_the_exit() -> None:
+    async with session(extensions=False) as client:
+        await client.start("p", "/bin/true", sandbox=READ_ONLY)
+        exited = await client.event("p", "process/exited")
+    assert exited.keys() == {"processId", "seq", "exitCode", "sandboxDenied"}

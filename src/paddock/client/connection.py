@@ -36,14 +36,8 @@ from paddock.errors import (
     TransportError,
 )
 from paddock.protocol.methods import INITIALIZE
-from paddock.protocol.process import (
-    ClosedEvent,
-    ExitedEvent,
-    FailedEvent,
-    OutputEvent,
-    ReadParams,
-    ReadResult,
-)
+from paddock.protocol.process import ReadParams, ReadResult
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
 from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
 from paddock.transport.link import Link, Receiver

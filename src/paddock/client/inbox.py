@@ -18,7 +18,8 @@ from paddock.client.pending import Pending
 from paddock.client.timeline import Gap, Item, Piece, ProcessEvent, Timeline
 from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
-from paddock.protocol.process import ExitedEvent, ReadResult
+from paddock.protocol.process import ReadResult
+from paddock.protocol.process_event import ExitedEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from paddock.protocol.process import ClosedEvent, ExitedEvent, OutputChunk, OutputEvent, ReadResult
+from paddock.protocol.process import OutputChunk, ReadResult
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
 
 MAX_EARLY_EVENTS: Final = 4096
 """Events held back while an earlier one is missing. Servers that send in parallel swap neighbours, and

@@ -8,10 +8,20 @@ itself. How it was enclosed is not known here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
+from paddock.model.cause import Cause
 from paddock.process.output_log import OutputLog
 from paddock.process.spawner import ExitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the command itself ended, and which limit ended it, if one did."""
+
+    report: ExitReport
+    limit: Cause | None = None
 
 
 class Enclosure(Protocol):
@@ -20,7 +30,7 @@ class Enclosure(Protocol):
     async def confirmed(self, said: Callable[[], bytes]) -> None:
         """Wait until the process is enclosed; `said` gives what it has written. Raises RequestError."""
 
-    async def cleared(self, report: ExitReport) -> ExitReport:
+    async def cleared(self, report: ExitReport) -> Ending:
         """Clear away what the process needed; what is returned tells of the command itself."""
 
     def is_denial(self, exit_code: int, output: OutputLog) -> bool:

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Protocol
 
 from paddock.errors import NotATerminal, StdinClosed, StdinFull
+from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.enclosure import Enclosure
@@ -60,6 +61,16 @@ class Description:
     is_kept_alive: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process and the descendants that it waited for have used."""
+
+    wall_s: float
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+
+
 class ProcessListener(Protocol):
     """Who is told what happens. Calls come in the order of their numbers."""
 
@@ -87,6 +98,8 @@ class ManagedProcess:
         self.failure: str | None = None
         self.is_denied = False
         """Whether its enclosure kept it from something; decided before the exit is reported."""
+        self.cause: Cause | None = None
+        """What ended it; set when the exit is reported."""
         self.started_at_s = time.time()
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -99,6 +112,8 @@ class ManagedProcess:
         self._report: ExitReport | None = None
         self._enclosure: Enclosure | None = None
         self._settling: asyncio.Task[None] | None = None
+        self._is_ending = False
+        self._adopted_at_s = self._ended_at_s = 0.0
         self._has_begun = False
         self._is_paused = False
         self._waiters: set[asyncio.Future[None]] = set()
@@ -123,6 +138,7 @@ class ManagedProcess:
         self._inlet = inlet
         self._window_fd = window_fd
         self.status = Status.RUNNING
+        self._adopted_at_s = self._loop.time()
         if inlet is not None:
             for data in self._early_input:
                 inlet.write(data)
@@ -148,6 +164,7 @@ class ManagedProcess:
     def exited(self, report: ExitReport) -> None:
         """The spawner saw the end of the process."""
         self._report = report
+        self._ended_at_s = self._loop.time()
         if self._has_begun:
             self._settle(report)
 
@@ -203,7 +220,9 @@ class ManagedProcess:
             self._settling = self._loop.create_task(self._settle_enclosed(report, self._enclosure))
 
     async def _settle_enclosed(self, report: ExitReport, enclosure: Enclosure) -> None:
-        report = self._report = await enclosure.cleared(report)
+        ending = await enclosure.cleared(report)
+        report = self._report = ending.report
+        self.cause = ending.limit
         for outlet in self._outlets:
             outlet.finish()
         if report.exit_code != 0:
@@ -214,6 +233,22 @@ class ManagedProcess:
         self.is_denied = enclosure.is_denial(report.exit_code, self.log)
         self._publish_exit(report)
 
+    def _cause_of(self, report: ExitReport) -> Cause:
+        if self._is_ending:
+            return Cause.TERMINATED
+        return Cause.EXIT if report.death_signal is None else Cause.SIGNAL
+
+    @property
+    def usage(self) -> Usage:
+        """What it used; after the exit."""
+        assert self._report is not None
+        return Usage(
+            wall_s=max(0.0, self._ended_at_s - self._adopted_at_s),
+            user_s=self._report.user_s,
+            system_s=self._report.system_s,
+            max_rss_bytes=self._report.max_rss_bytes,
+        )
+
     @property
     def _is_silent(self) -> bool:
         return all(outlet.is_ended for outlet in self._outlets)
@@ -221,6 +256,7 @@ class ManagedProcess:
     def _publish_exit(self, report: ExitReport) -> None:
         self.exit_code = report.exit_code
         self.status = Status.EXITED
+        self.cause = self.cause or self._cause_of(report)
         if self._inlet is not None:
             self._inlet.close()
         self._listener.process_exited(self, self.log.take_seq())
@@ -352,6 +388,7 @@ class ManagedProcess:
         and holds a stream open is not waited for longer than a moment.
         """
         was_running = self.is_running
+        self._is_ending = True
         if self._group is not None:
             self._group.kill()
         self._killed()
@@ -362,6 +399,7 @@ class ManagedProcess:
 
         Members of its group that outlived it are ended all the same.
         """
+        self._is_ending = True
         if self._group is None:
             self._early_grace_s = grace_s
         else:

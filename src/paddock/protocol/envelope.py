@@ -16,7 +16,7 @@ from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
 from paddock.protocol.fs import ReadBlockResult, ReadFileResult
-from paddock.protocol.process import OutputEvent
+from paddock.protocol.process_event import OutputEvent
 
 RequestId = int | str
 

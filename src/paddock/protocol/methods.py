@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, discovery, fetch, fs, process, session, text, watch
+from paddock.protocol import control, discovery, fetch, fs, process, process_event, session, text, watch
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -123,9 +123,9 @@ _ALL = (
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 NOTIFICATIONS: dict[str, type[Result]] = {
-    "process/output": process.OutputEvent,
-    "process/exited": process.ExitedEvent,
-    "process/closed": process.ClosedEvent,
+    "process/output": process_event.OutputEvent,
+    "process/exited": process_event.ExitedEvent,
+    "process/closed": process_event.ClosedEvent,
     "http/request/bodyDelta": fetch.BodyDelta,
     "fs/missingChanged": watch.MissingChangedEvent,
     "fs/changed": watch.ChangedEvent,
@@ -133,7 +133,7 @@ NOTIFICATIONS: dict[str, type[Result]] = {
 """What the server sends to every client."""
 
 OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
-    "process/started": process.StartedEvent,
-    "process/failed": process.FailedEvent,
+    "process/started": process_event.StartedEvent,
+    "process/failed": process_event.FailedEvent,
 }
 """What the server sends to clients that named it in `initialize`."""

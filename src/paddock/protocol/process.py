@@ -280,7 +280,8 @@ class ReadResult(Result, frozen=True, kw_only=True):
     closed: bool
     failure: str | None
     """Why the end of the process will never be known, if it won't."""
-    sandbox_denied: bool
+    sandbox_denied: bool = False
+    """Whether its sandbox, as far as can be told, made it fail."""
     gaps: list[OutputGap] | UnsetType = UNSET
     """What is missing between the chunks."""
 
@@ -392,7 +393,8 @@ class WaitResult(Result, frozen=True, kw_only=True):
     exited: bool
     exit_code: int | None
     closed: bool
-    sandbox_denied: bool
+    sandbox_denied: bool = False
+    """Whether its sandbox, as far as can be told, made it fail."""
 
 
 class OmittedBytes(Result, frozen=True, kw_only=True):
@@ -421,7 +423,8 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     """How much of each stream was dropped between head and tail."""
     exit_code: int | None
     running: bool
-    sandbox_denied: bool
+    sandbox_denied: bool = False
+    """Whether its sandbox, as far as can be told, made it fail."""
 
 
 class ProcessSummary(Result, frozen=True, kw_only=True):
@@ -441,44 +444,3 @@ class ListResult(Result, frozen=True, kw_only=True):
 
     processes: list[ProcessSummary]
     """Those that have been started and are not forgotten."""
-
-
-class OutputEvent(Result, frozen=True, kw_only=True):
-    """`process/output`."""
-
-    process_id: str
-    seq: int
-    """The number of the event; each is one more than the last."""
-    stream: Stream
-    chunk: bytes
-
-
-class ExitedEvent(Result, frozen=True, kw_only=True):
-    """`process/exited`: the process has ended; its streams may still hold output."""
-
-    process_id: str
-    seq: int
-    exit_code: int
-    """The exit status, 128 + n for death by signal n."""
-    sandbox_denied: bool
-
-
-class ClosedEvent(Result, frozen=True, kw_only=True):
-    """`process/closed`: it has ended and its streams are at their end. The last event."""
-
-    process_id: str
-    seq: int
-
-
-class StartedEvent(Result, frozen=True, kw_only=True):
-    """`process/started`, by opt-in."""
-
-    process_id: str
-    started_at_ms: int
-
-
-class FailedEvent(Result, frozen=True, kw_only=True):
-    """`process/failed`, by opt-in: it could not be started, or what became of it is not known."""
-
-    process_id: str
-    message: str

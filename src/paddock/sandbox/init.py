@@ -57,9 +57,11 @@ def words(
     filter_fd: int | None = None,
     report_fd: int | None = None,
     argv0: str | None = None,
+    holds: bool = False,
 ) -> list[str]:
     """What to put between the init and `--`. The descriptors must be inherited under these numbers.
 
+    One that `holds` its sandbox for others to enter has no command after `--`.
     `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself.
     """
     said = []
@@ -74,6 +76,8 @@ def words(
         said.append(f"report={report_fd}")
     if argv0 is not None:
         said.append(f"argv0={argv0}")
+    if holds:
+        said.append("hold=1")
     return said
 
 

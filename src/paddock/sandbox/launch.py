@@ -174,7 +174,14 @@ class Sandbox:
 
         def words(numbers: Sequence[int]) -> list[str]:
             arguments, filter_, first, pid, report, *rest = numbers
-            said = init.words(limits=plan.limits, ruleset=ruleset, report_fd=report, argv0=command.arg0)
+            said = init.words(
+                # A sandbox that is kept is not what the time limit of a command is for.
+                limits=plan.limits if command.argv else None,
+                ruleset=ruleset,
+                report_fd=report,
+                argv0=command.arg0,
+                holds=not command.argv,
+            )
             return [
                 f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),

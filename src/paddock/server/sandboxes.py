@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,9 +25,11 @@ from paddock.errors import (
 )
 from paddock.fs.lane import Lane
 from paddock.host_text import utf8_environment
+from paddock.model.cause import Cause
 from paddock.model.host import Enforcement
 from paddock.model.profile import Profile
 from paddock.model.stream import Stream
+from paddock.process.enclosure import Ending
 from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
@@ -120,14 +123,20 @@ class Enclosure:
             text = said()[:SHOWN_COMPLAINT_BYTES].decode("utf-8", "replace").strip()
             raise SandboxNotMade(f"the sandbox could not be made: {text}")
 
-    async def cleared(self, report: ExitReport) -> ExitReport:
+    async def cleared(self, report: ExitReport) -> Ending:
         """See `process.enclosure`."""
         for told in await self._end(was_killed=report.death_signal is not None):
+            if told.kind is ReportKind.WALL_LIMIT:
+                return Ending(report, Cause.WALL)
             if told.kind is ReportKind.EXITED:
-                return ExitReport(
-                    told.value, told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
-                )
-        return report
+                usage = told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
+                return Ending(itself := ExitReport(told.value, *usage), self._limit_of(itself))
+        return Ending(report)
+
+    def _limit_of(self, report: ExitReport) -> Cause | None:
+        plan = self._confined.plan
+        is_limited = plan is not None and plan.limits.cpu_seconds is not None
+        return Cause.CPU if is_limited and report.death_signal == signal.SIGXCPU else None
 
     def is_denial(self, exit_code: int, output: OutputLog) -> bool:
         """See `process.enclosure`."""

@@ -17,12 +17,15 @@ from collections.abc import Callable, Coroutine, Iterable
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+from msgspec import UNSET
+
 from paddock.config import Settings
 from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk
 from paddock.process.remnants import Remnants
-from paddock.protocol.process import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, StartResult
+from paddock.protocol.process import StartResult
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, Usage
 from paddock.protocol.structure import Result
 from paddock.server.record import SessionRecord
 
@@ -44,6 +47,10 @@ class Outbox(Protocol):
     @property
     def is_congested(self) -> bool:
         """Whether the client reads too slowly to be sent more output."""
+
+    @property
+    def has_extensions(self) -> bool:
+        """Whether the client wants more than the reference protocol's shapes."""
 
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         """Send a notification; an optional one only if the client asked for it."""
@@ -265,6 +272,7 @@ class Session:
         assert process.exit_code is not None
         self.record.exited(process)
         if self._outbox is not None:
+            has_extensions = self._outbox.has_extensions
             self._outbox.notify(
                 "process/exited",
                 ExitedEvent(
@@ -272,6 +280,8 @@ class Session:
                     seq=seq,
                     exit_code=process.exit_code,
                     sandbox_denied=process.is_denied,
+                    cause=process.cause if has_extensions and process.cause is not None else UNSET,
+                    usage=_usage(process) if has_extensions else UNSET,
                 ),
             )
 
@@ -400,3 +410,13 @@ class Session:
                 timer.cancel()
         self._expiry_timer = self._forget_timer = None
         self._on_ended(self)
+
+
+def _usage(process: ManagedProcess) -> Usage:
+    used = process.usage
+    return Usage(
+        wall_ms=round(used.wall_s * 1000),
+        user_ms=round(used.user_s * 1000),
+        system_ms=round(used.system_s * 1000),
+        peak_memory_bytes=used.max_rss_bytes,
+    )

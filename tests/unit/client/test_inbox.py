@@ -8,7 +8,7 @@ from paddock.client.inbox import Inbox, Output
 from paddock.client.intake import Intake, IntakeLimits
 from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
-from paddock.protocol.process import ClosedEvent, ExitedEvent, OutputEvent
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
 
 
 def make() -> tuple[Inbox, Intake[Inbox]]:

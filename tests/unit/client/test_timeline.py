@@ -13,14 +13,8 @@ from msgspec import UNSET
 from paddock.client import timeline as timeline_module
 from paddock.client.timeline import Gap, Item, ProcessEvent, Timeline
 from paddock.model.stream import Stream
-from paddock.protocol.process import (
-    ClosedEvent,
-    ExitedEvent,
-    OutputChunk,
-    OutputEvent,
-    OutputGap,
-    ReadResult,
-)
+from paddock.protocol.process import OutputChunk, OutputGap, ReadResult
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
 
 
 def output(seq: int, data: bytes = b"x") -> OutputEvent:

@@ -16,7 +16,8 @@ from paddock.protocol.bulk import BULK_BYTES, MARK, lift
 from paddock.protocol.codec import CodecLimits, convert_params, read_json
 from paddock.protocol.envelope import begin_file, write_notification, write_result
 from paddock.protocol.fs import ReadBlockResult, WriteFileParams
-from paddock.protocol.process import OutputEvent, WriteParams
+from paddock.protocol.process import WriteParams
+from paddock.protocol.process_event import OutputEvent
 
 LIMITS = CodecLimits()
 BIG = bytes(range(256)) * 16

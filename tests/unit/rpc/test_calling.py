@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from paddock.errors import MalformedMessage, OperationFailed, ProtocolViolation, RequestError
-from paddock.protocol.process import OutputEvent, ProcessParams, StartParams, TerminateParams, TerminateResult
+from paddock.protocol.process import (
+    ProcessParams,
+    StartParams,
+    TerminateParams,
+    TerminateResult,
+)
+from paddock.protocol.process_event import OutputEvent
 from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
 
 TERMINATE = "process/terminate"

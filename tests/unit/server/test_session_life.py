@@ -67,6 +67,7 @@ class Client:
     """An outbox that remembers what it was told."""
 
     is_congested = False
+    has_extensions = False
 
     def __init__(self) -> None:
         self.told: list[str] = []

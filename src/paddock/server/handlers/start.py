@@ -41,13 +41,8 @@ from paddock.process.managed import Description, ManagedProcess
 from paddock.process.spawn_request import SpawnStage
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
-from paddock.protocol.process import (
-    EnvironmentPolicy,
-    FailedEvent,
-    StartedEvent,
-    StartParams,
-    StartResult,
-)
+from paddock.protocol.process import EnvironmentPolicy, StartParams, StartResult
+from paddock.protocol.process_event import FailedEvent, StartedEvent
 from paddock.sandbox.launch import is_enforced
 from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then

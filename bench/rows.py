@@ -8,7 +8,7 @@ from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
 from bench.starts import OrdinaryLatency, QuickAckLatency, StartRate
-from bench.streams import Input, PipeOutput, TerminalOutput
+from bench.streams import BatchedInput, PipeOutput, TerminalOutput, WindowedInput
 
 ROWS: tuple[type[Row], ...] = (
     OrdinaryLatency,
@@ -20,7 +20,8 @@ ROWS: tuple[type[Row], ...] = (
     SingleCalls,
     PipeOutput,
     TerminalOutput,
-    Input,
+    BatchedInput,
+    WindowedInput,
     FileRead,
     FileWrite,
     WindowedMetadata,

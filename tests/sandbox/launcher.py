@@ -97,7 +97,7 @@ def serve(user: int, directory: Path) -> None:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     runtime = directory / f"runtime-{user}"
-    runtime.mkdir(mode=0o700)
+    runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)

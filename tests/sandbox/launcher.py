@@ -96,7 +96,8 @@ def serve(user: int, directory: Path) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    runtime = Path(tempfile.mkdtemp(prefix="runtime-", dir=directory))
+    runtime = directory / f"runtime-{user}"
+    runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)

@@ -210,7 +210,7 @@ def _move_into_place(draft: Path, path: Path, url: str) -> None:
 
 
 def _clear(path: Path, url: str) -> None:
-    """Remove the socket of a dead server, if it is still there. Raises ListenError when it is anything else."""
+    """Remove the socket of a dead server, if it is still there. Raises ListenError for anything else."""
     with _sole_clearing(path, url) as is_sole:
         if not is_sole:
             return

@@ -47,9 +47,7 @@ def read_json(message: bytes, limits: CodecLimits) -> Any:
     lifted = bulk.lift(message) if len(message) > bulk.BULK_BYTES else None
     if lifted is not None:
         value = _read_strictly(lifted.rest, limits)
-        params = value.get("params") if type(value) is dict else None
-        if type(params) is dict and params.get(lifted.member) == bulk.MARK:
-            params[lifted.member] = lifted.chunk
+        if type(value) is dict and lifted.put_into(value.get("params")):
             return value
     return _read_strictly(message, limits)
 

@@ -1,9 +1,9 @@
 """Files of rules -> a policy.
 
-Files are read here and evaluated in a child process (`evaluator`) under limits of memory
-and time, all in one child as long as none of them ends it. A file that can't be read, is
-broken or ended the child is a `Problem` of the policy; the others are in force. Blocks
-for a tenth of a second or so: a server calls it in a thread.
+Files are read here and evaluated in a child process (`evaluator`), each under limits of memory
+and time. A file that can't be read, is broken or went beyond its limits is a `Problem` of
+the policy; the others are in force. Blocks for a tenth of a second or so: a server calls it
+in a thread.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from pathlib import Path
 
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
 from paddock.rules.evaluation import (
-    FILE_CPU_LIMIT_S,
     FILE_LIMIT_BYTES,
-    MEMORY_LIMIT_BYTES,
     EvaluatedFile,
     EvaluationRequest,
     RulesFile,
@@ -37,10 +35,7 @@ from paddock.rules.rule import PrefixRule
 EVALUATOR = "paddock.rules.evaluator"
 
 CHILD_TIMEOUT_S = 10.0
-"""For a child that gets no time of the processor, or waits, which its own limit does not see."""
-
-CHILDREN_PER_LOAD = 4
-"""A file that ends its child costs the files after it a new one. After so many they are given up."""
+"""For all files together, when the child gets no time of the processor or too many files take too long."""
 
 
 def load_policy(paths: Iterable[Path]) -> Policy:
@@ -101,24 +96,14 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
     host_executables: dict[str, tuple[str, ...]] = {}
     network_rules: list[NetworkRule] = []
     all_problems = list(problems)
-    waiting = list(files)
-    children = 0
-    while waiting:
-        if children == CHILDREN_PER_LOAD:
-            text = "was not evaluated: too many files before it could not be"
-            all_problems += [Problem(file.path, text) for file in waiting]
-            break
-        children += 1
-        evaluated, end = _evaluate(waiting, host_executables)
-        for file in evaluated:
-            rules += file.rules
-            host_executables |= file.host_executables
-            network_rules += file.network_rules
-            if file.problem is not None:
-                all_problems.append(file.problem)
-        waiting = waiting[len(evaluated) :]
-        if waiting:
-            all_problems.append(Problem(waiting.pop(0).path, end))
+    evaluated, end = _evaluate(files) if files else ([], "")
+    for file in evaluated:
+        rules += file.rules
+        host_executables |= file.host_executables
+        network_rules += file.network_rules
+        if file.problem is not None:
+            all_problems.append(file.problem)
+    all_problems += [Problem(file.path, end) for file in files[len(evaluated) :]]
     return Policy(rules, host_executables, network_rules, all_problems)
 
 
@@ -134,13 +119,11 @@ def _read(path: Path) -> str:
     return data.decode("utf-8")
 
 
-def _evaluate(
-    files: Sequence[RulesFile], host_executables: dict[str, tuple[str, ...]]
-) -> tuple[list[EvaluatedFile], str]:
+def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
     """What a child has to say about the files, from the first on, and why it ended after that."""
     if find_spec("starlark") is None:
         raise RulesUnavailable("load rules", "starlark-pyo3")
-    request = encode_request(EvaluationRequest(files=tuple(files), host_executables=host_executables))
+    request = encode_request(EvaluationRequest(files=tuple(files)))
     # Files in memory and no pipes: neither side waits for the other, and the kernel limits the answer.
     question = os.memfd_create("paddock-rules-question")
     answer = os.memfd_create("paddock-rules-answer")
@@ -179,8 +162,9 @@ def _run_child(question: int, answer: int) -> int | None:
         try:
             return child.wait() if _ends_in_time(child.pid) else None
         finally:
-            # Also when this thread is interrupted; a child that was waited for is not signalled.
-            child.kill()
+            # Also when this thread is interrupted. A child that was waited for has no forks left.
+            if child.returncode is None:
+                os.killpg(child.pid, signal.SIGKILL)
 
 
 def _ends_in_time(pid: int) -> bool:
@@ -194,13 +178,7 @@ def _ends_in_time(pid: int) -> bool:
 
 
 def _end(status: int | None) -> str:
-    """Why a child did not come to the end of a file."""
+    """Why a child did not come to the end of its files."""
     if status is None:
         return f"could not be evaluated within {CHILD_TIMEOUT_S:.0f} s"
-    if status == -signal.SIGPROF:
-        return f"takes more than {FILE_CPU_LIMIT_S:g} s to evaluate; is there a loop with no end?"
-    memory = f"{MEMORY_LIMIT_BYTES // 1024**2} MiB"
-    if status < 0:
-        name = signal.Signals(-status).name
-        return f"crashed its interpreter ({name}): it needs more than {memory} of memory, or nests too deeply"
-    return f"could not be evaluated: it needs more than {memory} of memory, or the interpreter failed"
+    return f"could not be evaluated: the process that evaluates rules ended with status {status}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,7 @@ HOSTILE = {
     "compares cycles": "x = []\nx.append(x)\ny = []\ny.append(y)\nx == y",
     "gives a cycle": "x = {}\nx[1] = x\nprefix_rule(x)",
     "gives a huge pattern": 'prefix_rule(["a"] * 10000000)',
+    "declares too much": 'prefix_rule(["a", "x" * 20000000])',
     "calls what is not its own": '_paddock_declare("prefix_rule", "", [], {})',
 }
 
@@ -177,14 +179,31 @@ def test_what_files_before_a_hostile_one_declare_counts_after_it(write: Write) -
     assert "unmatched examples" in policy.problems[1].text
 
 
-def test_after_too_many_hostile_files_the_rest_is_given_up(write: Write) -> None:
-    hostile = [write(HOSTILE["nests lists"], f"{number}.rules") for number in range(5)]
-    good = write('prefix_rule(["a"])', "good.rules")
+def test_however_many_files_are_hostile_the_others_are_in_force(write: Write) -> None:
+    hostile = [write(HOSTILE["nests lists"], f"{number}.rules") for number in range(6)]
+    good = write('prefix_rule(["rm"], "forbidden")', "good.rules")
 
     policy = load_policy([*hostile, good])
 
-    assert len(policy.problems) == 6
-    assert "was not evaluated" in policy.problems[-1].text
+    assert [problem.path for problem in policy.problems] == list(map(str, hostile))
+    assert policy.decide(["rm"]).action is Action.FORBIDDEN
+
+
+def test_files_that_never_end_share_their_time(write: Write) -> None:
+    hostile = [write(HOSTILE["loops for ever"], f"{number}.rules") for number in range(4)]
+    before = children_cpu_s()
+
+    policy = load_policy(hostile)
+
+    assert len(policy.problems) == 4
+    # 0.8 + 0.4 + 0.2 + 0.1 s, and the start of the child.
+    assert children_cpu_s() - before < 2.0
+
+
+def children_cpu_s() -> float:
+    """What children that have ended, and theirs, took of the processor."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def test_a_child_that_gets_no_time_is_given_up(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

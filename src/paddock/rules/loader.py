@@ -40,43 +40,49 @@ CHILD_TIMEOUT_S = 10.0
 
 def load_policy(paths: Iterable[Path]) -> Policy:
     """The policy that files come to, in this order. Raises RulesError when none can be evaluated at all."""
-    return _load(paths, [])
+    return _load((path, None) for path in paths)
 
 
 def load_layers(layers: Iterable[Layer]) -> Policy:
-    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all."""
-    paths: list[Path] = []
+    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all.
+
+    A directory that others can change is a problem, for a file may be missing in it; what is
+    there is in force all the same.
+    """
+    found: list[tuple[Path, Layer]] = []
     problems: list[Problem] = []
     for layer in layers:
         try:
-            files = layer.files()
-        except RulesError as error:
-            problems.append(Problem(str(layer.directory), str(error), is_unreadable=True))
+            found += ((path, layer) for path in layer.files())
+            complaint = layer.complaint(layer.directory.stat())
+        except FileNotFoundError:
             continue
-        for path in files:
-            try:
-                complaint = layer.complaint(path)
-            except FileNotFoundError:
-                continue
-            if complaint is None:
-                paths.append(path)
-            else:
-                problems.append(Problem(str(path), complaint, is_unreadable=True))
-    return _load(paths, problems)
-
-
-def _load(paths: Iterable[Path], problems: list[Problem]) -> Policy:
-    files: list[RulesFile] = []
-    for path in paths:
-        try:
-            files.append(RulesFile(path=str(path), text=_read(path)))
         except OSError as error:
-            problems.append(Problem(str(path), error.strerror or str(error), is_unreadable=True))
-        except UnicodeDecodeError:
-            problems.append(Problem(str(path), "is not UTF-8 text", is_unreadable=True))
+            complaint = error.strerror or str(error)
         except RulesError as error:
-            problems.append(Problem(str(path), str(error), is_unreadable=True))
-    return evaluate_files(files, problems)
+            complaint = str(error)
+        if complaint is not None:
+            problems.append(Problem(str(layer.directory), complaint, is_unreadable=True))
+    return _load(found, problems)
+
+
+def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem] = ()) -> Policy:
+    files: list[RulesFile] = []
+    all_problems = list(problems)
+    for path, layer in found:
+        try:
+            files.append(RulesFile(path=str(path), text=_read(path, layer)))
+        except FileNotFoundError as error:
+            # A file of a layer that has just been removed is none of its files.
+            if layer is None:
+                all_problems.append(Problem(str(path), str(error.strerror), is_unreadable=True))
+        except OSError as error:
+            all_problems.append(Problem(str(path), error.strerror or str(error), is_unreadable=True))
+        except UnicodeDecodeError:
+            all_problems.append(Problem(str(path), "is not UTF-8 text", is_unreadable=True))
+        except RulesError as error:
+            all_problems.append(Problem(str(path), str(error), is_unreadable=True))
+    return evaluate_files(files, all_problems)
 
 
 def load_sound_policy(paths: Iterable[Path]) -> Policy:
@@ -107,12 +113,16 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
     return Policy(rules, host_executables, network_rules, all_problems)
 
 
-def _read(path: Path) -> str:
-    # A fifo would let us wait for its writer; what is not a file is found out after opening, without a race.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _read(path: Path, layer: Layer | None) -> str:
+    """The text of a file, which must be fit to speak for its layer, if it is of one."""
+    # A fifo would let us wait for its writer. All that is looked at is what was opened, without a race.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    with open(os.open(path, flags | (os.O_NOFOLLOW if layer is not None else 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise RulesError("is not a regular file")
+        if layer is not None and (complaint := layer.complaint(status)) is not None:
+            raise RulesError(complaint)
         data = file.read(FILE_LIMIT_BYTES + 1)
     if len(data) > FILE_LIMIT_BYTES:
         raise RulesError(f"is larger than {FILE_LIMIT_BYTES} bytes; split it")

@@ -321,3 +321,33 @@ def test_a_file_that_somebody_else_may_write_does_not_speak_for_the_user(tmp_pat
     assert policy.rules == ()
     assert policy.problems[0].text == "can be written by everybody; take that away with chmod o-w"
     assert len(load_layers([Layer(tmp_path, is_project=True)]).rules) == 1
+
+
+def test_a_directory_that_everybody_may_change_is_a_problem_and_its_files_are_in_force(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.rules").write_text('prefix_rule(["a"], "forbidden")')
+    tmp_path.chmod(0o777)
+
+    policy = load_layers([Layer(tmp_path)])
+
+    assert [problem.path for problem in policy.problems] == [str(tmp_path)]
+    assert policy.decide(["a"]).action is Action.FORBIDDEN
+    assert policy.decide(["b"]).action is Action.PROMPT
+
+
+def test_a_file_of_a_layer_that_has_become_a_link_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules").mkdir()
+    target = tmp_path / "elsewhere"
+    target.write_text('prefix_rule(["a"])')
+    link = tmp_path / "rules" / "x.rules"
+    link.symlink_to(target)
+    # As if it were a file when the directory was searched.
+    monkeypatch.setattr(Layer, "files", lambda self: [link])
+
+    policy = load_layers([Layer(tmp_path / "rules")])
+
+    assert policy.rules == ()
+    assert [problem.path for problem in policy.problems] == [str(link)]

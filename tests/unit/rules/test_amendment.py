@@ -124,6 +124,9 @@ def test_a_line_says_exactly_its_words(prefix: list[str]) -> None:
         "rm",
         "rm -rf",
         "npm run",
+        "expect",
+        "uv",
+        "uv run",
         "",
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import RulesFileError, RulesUnavailable
@@ -21,6 +21,7 @@ from paddock.rules.evaluator import evaluate
 from paddock.rules.layer import Layer
 from paddock.rules.loader import load_layers, load_policy, load_sound_policy
 from paddock.rules.policy import Policy, Problem
+from paddock.rules.rule import PrefixRule
 
 Write = Callable[..., Path]
 
@@ -268,6 +269,7 @@ declarations = st.sampled_from(
         'prefix_rule(["git", "push", "-f"], "forbidden", flags_anywhere=True)',
         'prefix_rule(["git", ["pull", "push"]], "prompt", unless=[["git", "push", "x"]])',
         'prefix_rule(["rm"], "forbidden")',
+        'prefix_rule(["/usr/bin/git"], "prompt")',
     ]
 )
 file_texts = st.lists(declarations, max_size=3).map("\n".join)
@@ -276,20 +278,34 @@ commands = st.lists(st.sampled_from(["git", "push", "-f", "x", "rm", "/usr/bin/g
 
 def policy_of(texts: list[str]) -> Policy:
     """As the loader would have it, in this process: what differs is only speed."""
-    files = [evaluate(RulesFile(path=f"{number}.rules", text=text), {}) for number, text in enumerate(texts)]
-    assert all(file.problem is None for file in files)
-    return Policy(rule for file in files for rule in file.rules)
+    rules: list[PrefixRule] = []
+    host_executables: dict[str, tuple[str, ...]] = {}
+    for number, text in enumerate(texts):
+        evaluated = evaluate(RulesFile(path=f"{number}.rules", text=text), host_executables)
+        assert evaluated.problem is None
+        rules += evaluated.rules
+        host_executables |= evaluated.host_executables
+    return Policy(rules, host_executables)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(file_texts, max_size=4), commands, st.randoms())
+@given(st.lists(file_texts, max_size=4), commands, st.booleans(), st.randoms())
 def test_the_order_of_files_never_changes_a_decision(
-    texts: list[str], command: list[str], random: Random
+    texts: list[str], command: list[str], has_executable: bool, random: Random
 ) -> None:
+    # Which paths a name has, the last file says that speaks of it; so here one does.
+    texts = [*texts, 'host_executable("git", ["/opt/git"])'] if has_executable else texts
     shuffled = list(texts)
     random.shuffle(shuffled)
 
     assert policy_of(texts).decide(command).action == policy_of(shuffled).decide(command).action
+
+
+def test_of_several_definitions_of_a_program_the_last_counts() -> None:
+    here, elsewhere = 'host_executable("git", ["/usr/bin/git"])', 'host_executable("git", ["/opt/git"])'
+    rule = 'prefix_rule(["git"], "forbidden")'
+
+    assert policy_of([rule, elsewhere, here]).decide(["/usr/bin/git"]).action is Action.FORBIDDEN
+    assert policy_of([rule, here, elsewhere]).decide(["/usr/bin/git"]).action is None
 
 
 def test_layers_are_loaded_together(tmp_path: Path) -> None:

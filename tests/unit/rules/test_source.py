@@ -16,6 +16,7 @@ from paddock.inotify import Inotify
 from paddock.model.decision import Action
 from paddock.rules import source as source_module
 from paddock.rules.layer import Layer
+from paddock.rules.loader import load_layers
 from paddock.rules.policy import Policy
 from paddock.rules.source import RulesSource
 
@@ -150,7 +151,6 @@ async def test_what_failed_for_no_fault_of_the_files_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_module, "RETRY_S", 0.01)
-    load_layers = source_module.load_layers
     outcomes: list[Exception] = [RulesError("no descriptors")]
 
     def fail_once(layers: Iterable[Layer]) -> Policy:

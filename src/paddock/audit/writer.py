@@ -50,6 +50,19 @@ class AuditOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """How a log is doing."""
+
+    last_seq: int = 0
+    """The number of the last record."""
+    waiting: int = 0
+    """Events that are not written yet."""
+    lost: int = 0
+    """Events that were given up since the log was opened."""
+    is_failing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
     stamped: Stamped
     waiter: asyncio.Future[None] | None
@@ -105,6 +118,13 @@ class Audit:
         self._waiters.add(waiter)
         self._put(event, waiter)
         await waiter
+
+    @property
+    def condition(self) -> Condition:
+        """How the log is doing; costs nothing."""
+        scribe = self._scribe
+        is_failing = self._failure is not None or self._broken is not None
+        return Condition(scribe.log.last.seq, self._queued + scribe.kept, scribe.lost_in_all, is_failing)
 
     @property
     def has_room(self) -> bool:

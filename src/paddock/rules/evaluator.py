@@ -139,7 +139,7 @@ def _located(file: RulesFile, number: int, fault: InvalidRule) -> Problem:
         _run(module, file)
     except starlark.StarlarkError as error:
         # Only the place: an argument that the interpreter can't hand over is another error, at the same call.
-        return replace(_problem(file.path, str(error)), text=str(fault))
+        return replace(_problem(file.path, str(error)), text=_cut(str(fault), TEXT_CHARS))
     raise AssertionError("a file did something else when it was evaluated again")
 
 
@@ -177,13 +177,29 @@ _REPORT = re.compile(
 )
 
 
+TEXT_CHARS = 2000
+LINE_CHARS = 200
+"""What is shown of a complaint, and of each line around its place: a file chooses how long they are, and
+they go to terminals and logs."""
+
+
 def _problem(path: str, report: str) -> Problem:
     """An error of the interpreter, taken apart."""
     found = _REPORT.fullmatch(report)
     if found is None:
-        return Problem(path, report.strip().removeprefix("error: "))
-    excerpt = found["stack"] + found["place"].rstrip()
-    return Problem(path, found["text"].strip(), int(found["line"]), int(found["column"]), excerpt)
+        return Problem(path, _cut(report.strip().removeprefix("error: "), TEXT_CHARS))
+    excerpt = (found["stack"] + found["place"].rstrip()).split("\n")
+    return Problem(
+        path,
+        _cut(found["text"].strip(), TEXT_CHARS),
+        int(found["line"]),
+        int(found["column"]),
+        "\n".join(_cut(line, LINE_CHARS) for line in excerpt),
+    )
+
+
+def _cut(text: str, limit_chars: int) -> str:
+    return text if len(text) <= limit_chars else f"{text[:limit_chars]}…"
 
 
 # --- the process ------------------------------------------------------------

@@ -135,6 +135,17 @@ def test_a_mistake_in_a_function_shows_the_way_to_it(write: Write) -> None:
     assert "InvalidRule" not in problem.excerpt + problem.text
 
 
+@pytest.mark.parametrize(
+    "text", ["x = )" + " " * 100_000, 'prefix_rule(["a"], "x" * 100000)', 'fail("x" * 100000)', "x" * 100_000]
+)
+def test_a_mistake_is_told_in_few_words(write: Write, text: str) -> None:
+    problem = problem_of(write(text))
+
+    assert problem.line == 1
+    assert len(problem.text) < 3000
+    assert len(problem.excerpt) < 3000
+
+
 HOSTILE = {
     "nests lists": "x = " + "[" * 100_000 + "]" * 100_000,
     "nests operators": "x = " + "-" * 100_000 + "1",

@@ -168,10 +168,10 @@ async def test_what_failed_for_no_fault_of_the_files_is_tried_again(
 
 async def test_a_directory_that_everybody_may_change_is_noticed(tmp_path: Path) -> None:
     async with followed(tmp_path) as (_, policies):
-        tmp_path.chmod(0o777)
+        os.chmod(tmp_path, 0o777)
         assert (await next_policy(policies)).decide(["a"]).action is Action.PROMPT
 
-        tmp_path.chmod(0o700)
+        os.chmod(tmp_path, 0o700)
         assert (await next_policy(policies)).decide(["a"]).action is None
 
 

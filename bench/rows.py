@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
+from bench.decisions import Decisions
 from bench.files import FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
@@ -27,6 +28,7 @@ ROWS: tuple[type[Row], ...] = (
     WindowedMetadata,
     SingleMetadata,
     Walk,
+    Decisions,
     IdleMemory,
     ProcessMemory,
     Startup,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.fs import changes, watch_tree
-from paddock.fs.inotify import Inotify, Notice, parse
+from paddock.inotify import Inotify, Notice, parse
 from paddock.transport.limits import TransportLimits
 from tests.wire import Message, WireClient, WireError, attach, served, session
 

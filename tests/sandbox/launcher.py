@@ -20,7 +20,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,11 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        # Also when it has ended early and its standard input can't be flushed: what stayed open would be
+        # a fault of whichever test runs when it is collected.
+        with self._process, suppress(BrokenPipeError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
 
 
 def serve(user: int, directory: Path) -> None:

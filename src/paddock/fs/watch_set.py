@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.failure import map_os_error
-from paddock.fs.inotify import Inotify, Notice, RawNotice
 from paddock.fs.local import Lanes
+from paddock.inotify import Inotify, Notice, RawNotice
 
 T = TypeVar("T")
 

@@ -102,7 +102,7 @@ class _Reading:
 
     def read(self, text: str, lines_before: int, depth: int) -> tuple[list[ScriptCommand], int | None]:
         """The commands, and the line of the first error."""
-        data = text.encode()
+        data = text.encode("utf-8", "surrogateescape")
         if len(data) > SCRIPT_LIMIT_BYTES:
             raise RulesError(f"the script is larger than {SCRIPT_LIMIT_BYTES} bytes; look at a part of it")
         root = self._parser.parse(data).root_node
@@ -141,7 +141,7 @@ def _words(command: Node) -> tuple[Word, ...]:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode(errors="replace")
+    return (node.text or b"").decode("utf-8", "surrogateescape")
 
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)

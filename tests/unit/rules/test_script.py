@@ -98,6 +98,10 @@ def test_an_error_is_located_and_what_was_understood_is_kept() -> None:
     assert script.commands[0].argv == ("ls",)
 
 
+def test_words_that_are_not_utf_8_stay_what_they_are() -> None:
+    assert argvs("rm 'a\udcff' \udc80") == [("rm", "a\udcff", "\udc80")]
+
+
 @pytest.mark.parametrize("script", ["(" * 100_000, "$(" * 50_000, '"' + "`" * 50_001, "\0\0"])
 def test_a_hostile_script_is_only_not_understood(script: str) -> None:
     assert parse_script(script).error_line == 1

@@ -110,6 +110,13 @@ def test_host_that_can_not_enforce_a_profile_starts_nothing(host: HostFacts, pri
     assert not (private.parent / "started").exists()
 
 
+def test_bubblewrap_in_the_project_confines_nothing(host: HostFacts, private: Path) -> None:
+    assert host.bwrap is not None
+    planted = replace(host, bwrap=replace(host.bwrap, path=str(private.parent / "bwrap")))
+    with pytest.raises(SandboxUnavailable, match="in the project itself"):
+        _run(planted, private, READ_ONLY, ["/bin/true"])
+
+
 def test_network_alone_is_refused_without_namespaces_and_that_is_told(host: HostFacts, private: Path) -> None:
     poor = replace(host, can_unshare=False, problems=(NO_USER_NAMESPACES,))
     script = "import socket; socket.socket()"

@@ -78,3 +78,19 @@ def test_metadata_of_another_kind_keeps_no_command_from_running(
     profile = _profile(_exact(elsewhere, "write"))
     assert _run(launcher, project, profile, f"cd {elsewhere}; {trap}").status == 0
     assert _run(launcher, project, profile, "echo ran").stdout == "ran\n"
+
+
+def test_bubblewrap_in_the_project_is_never_run(launcher: Launcher, project: Path) -> None:
+    make = "mkdir below bin; printf '#!/bin/sh\\ntouch %s\\n' $PWD/ran > bin/bwrap; chmod 755 bin/bwrap"
+    assert _run(launcher, project, _profile(), make).status == 0
+    path = {"PATH": f"{project}/bin:{os.environ['PATH']}"}
+    done = _run(launcher, project, _profile(), "echo ran", cwd=project / "below", env=path)
+    assert (done.stdout, (project / "ran").exists()) == ("ran\n", False)
+
+
+def test_command_that_may_only_read_devices_changes_none(launcher: Launcher, project: Path) -> None:
+    name = f"/dev/shm/paddock-test-{os.getpid()}"
+    for place in ("/dev", "/dev/shm"):
+        _run(launcher, project, _profile(_exact(place, "read")), f"touch {name}")
+        assert not os.path.exists(name)
+    assert "x" in _run(launcher, project, _profile(_exact("/dev", "read")), "echo x > /dev/null; echo x").stdout

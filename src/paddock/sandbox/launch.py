@@ -33,7 +33,7 @@ from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken
-from paddock.sandbox.path import ROOT
+from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, grants_of
 from paddock.sandbox.unreadable import unreadable_file
 from paddock.sandbox.view import INIT
@@ -129,7 +129,7 @@ class Sandbox:
             return self._with_landlock_alone(self.plan(profile, command), command.argv)
         if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
             return self._with_filter_alone(profile, command.argv)
-        bubblewrap = self._bubblewrap()
+        bubblewrap = self._bubblewrap(command.project_roots)
         plan = self._held_plan(profile, command, has_proc)
         try:
             return self._with_bubblewrap(bubblewrap, plan, command.argv)
@@ -149,11 +149,17 @@ class Sandbox:
             return plan
         raise ProfileRefused(taken, "changes all the time", "run the command when it is at rest")
 
-    def _bubblewrap(self) -> Bubblewrap:
+    def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
             problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
             raise SandboxUnavailable(problem.detail, problem.remedy)
+        for root in map(os.path.realpath, project_roots):
+            # An earlier command may have made it. The host was probed before this project was known.
+            if root != ROOT and is_within(host.bwrap.path, root) and host.bwrap.fd is None:
+                raise SandboxUnavailable(
+                    f"{host.bwrap.path} is in the project itself", "install bubblewrap outside of it"
+                )
         return host.bwrap
 
     def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Sequence[str]) -> Confined:

@@ -93,4 +93,6 @@ def test_command_that_may_only_read_devices_changes_none(launcher: Launcher, pro
     for place in ("/dev", "/dev/shm"):
         _run(launcher, project, _profile(_exact(place, "read")), f"touch {name}")
         assert not os.path.exists(name)
-    assert "x" in _run(launcher, project, _profile(_exact("/dev", "read")), "echo x > /dev/null; echo x").stdout
+    assert (
+        "x" in _run(launcher, project, _profile(_exact("/dev", "read")), "echo x > /dev/null; echo x").stdout
+    )

@@ -72,8 +72,9 @@ class Probe:
     bundled: Path = candidate.BUNDLED
 
     def host(self, search_path: str, *workspaces: str) -> HostFacts:
-        """The facts, for commands that work in these directories. Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
+        """The facts, for commands that work in these directories.
 
+        Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
         A bundled bubblewrap comes with an open descriptor, which the caller owns.
         """
         abi = self.kernel.landlock_abi()

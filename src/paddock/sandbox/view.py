@@ -88,7 +88,7 @@ class View:
         # What stands in /proc is about the sandbox, never about the host; there is nothing to grant.
         if rule.path == ROOT or (rule.access is not Access.DENY and is_within(rule.path, PROC)):
             return
-        # Of the devices, what everybody may read is there already; the host's own are for those who may write.
+        # What everybody may read of the devices is there already; the host's own are for those who may write.
         if rule.path == DEV and rule.access is Access.READ:
             return
         around = self._table.access_around(rule.path)

@@ -14,7 +14,8 @@
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
- *     report=FD              where to write what became of the command (report.h)
+ *     report=FD              a pipe for what became of the command (report.h); when nobody
+ *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
  *     mounted=DEV:INODE:PATH what must be mounted at a path
  *     more=FD                the last: what follows is in a file, each ended by NUL
@@ -65,7 +66,7 @@
 #include "mounted.h"
 #include "report.h"
 
-enum { EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_ABANDONED = 123, EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* Since Linux 5.13 on every machine; older headers lack them. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, RULE_PATH_BENEATH = 1 };
@@ -426,6 +427,10 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
+    /* bubblewrap dies with its parent, but misses a death that is earlier than its request to be told. */
+    struct pollfd launcher = {.fd = task.report};
+    if (poll(&launcher, 1, 0) > 0)
+        _exit(EXIT_ABANDONED);
     bool sends_on = leads_group();
     pid_t command = fork();
     if (command < 0)
@@ -435,10 +440,13 @@ int main(int argc, char **argv) {
     /* Both sides do it, so that no signal is sent to a group that is not there yet. */
     if (sends_on)
         setpgid(command, command);
-    struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
+    struct pollfd events[] = {
+        {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report}};
     for (;;) {
-        if (poll(events, 2, -1) < 0 && errno != EINTR)
+        if (poll(events, 3, -1) < 0 && errno != EINTR)
             refuse("poll", "");
+        if (events[2].revents)
+            finish(EXIT_ABANDONED);
         if (events[0].revents)
             serve_signals(signals, command, sends_on);
         if (events[1].revents) {

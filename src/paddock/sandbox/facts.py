@@ -56,10 +56,16 @@ class FileFacts:
     def gitdir(self, path: str) -> str | None:
         """The directory that a `.git` file points to, absolute but with its links."""
         try:
-            with open(path, "rb") as file:
-                first, _, _ = file.read(GITDIR_LIMIT_BYTES).partition(b"\n")
+            # A command may have made a pipe of this name, which nobody must wait for.
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return None
+        try:
+            first, _, _ = os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")
+        except OSError:
+            return None
+        finally:
+            os.close(file)
         if not first.startswith(b"gitdir:"):
             return None
         return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))

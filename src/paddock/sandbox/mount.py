@@ -94,3 +94,12 @@ class Placeholder:
 
     path: str
     kind: PlaceholderKind
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFile:
+    """A path, and the file or directory of the host that has to be mounted there."""
+
+    path: str
+    device: int
+    inode: int

@@ -88,6 +88,9 @@ class View:
         # What stands in /proc is about the sandbox, never about the host; there is nothing to grant.
         if rule.path == ROOT or (rule.access is not Access.DENY and is_within(rule.path, PROC)):
             return
+        # What everybody may read of the devices is there already; the host's own are for those who may write.
+        if rule.path == DEV and rule.access is Access.READ:
+            return
         around = self._table.access_around(rule.path)
         fact = self._look.at(rule.path)
         if fact.kind is Kind.MISSING:
@@ -153,7 +156,8 @@ class View:
         )
 
     def _bind(self, path: str, *, is_writable: bool, reason: str) -> None:
-        self.mounts.append(Bind(path, is_writable, reason, has_devices=is_within(path, DEV)))
+        # A mount that is read-only does not keep anybody from writing to a device, only one without devices.
+        self.mounts.append(Bind(path, is_writable, reason, has_devices=is_writable and is_within(path, DEV)))
         self._mounted.add(path)
 
     def _cover(self, path: str, mode: int, reason: str) -> None:

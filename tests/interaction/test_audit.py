@@ -105,8 +105,9 @@ async def test_a_session_that_is_resumed_is_told(path: Path) -> None:
     ]
 
 
-async def test_a_full_disk_stops_starts_and_loses_no_exit(path: Path) -> None:
-    async with served(audit_log=str(path)) as server:
+@pytest.mark.parametrize("settings", [{}, {"audit_failure": "stop"}])
+async def test_a_full_disk_stops_starts_and_loses_no_exit(path: Path, settings: dict[str, Any]) -> None:
+    async with served(audit_log=str(path), **settings) as server:
         client = attach(server)
         await client.initialize()
         await client.start("before", "sleep", "1000")

@@ -19,9 +19,15 @@ from paddock.rules.rule import PrefixRule
 FILE_LIMIT_BYTES = 1024 * 1024
 """Of one file. The longest rule that people write has 500 bytes; this is room for 2,000 of them."""
 
+LOAD_LIMIT_BYTES = 16 * 1024 * 1024
+"""Of all files together. What is beyond is not in force; the files of the system and the user come first."""
+
 ANSWER_LIMIT_BYTES = 16 * 1024 * 1024
 """Of the answer about one file: 16 times what its text may have, since rules can be made in loops. The
 kernel enforces it on the process that evaluates the file (RLIMIT_FSIZE)."""
+
+LOAD_ANSWER_LIMIT_BYTES = 4 * ANSWER_LIMIT_BYTES
+"""Of the answers about all files together, which whoever asked has to keep in memory."""
 
 MEMORY_LIMIT_BYTES = 512 * 1024 * 1024
 """Address space of that process. Python with its libraries takes 100 MiB of it."""

@@ -26,6 +26,7 @@ from paddock.rules.evaluation import (
     ANSWER_LIMIT_BYTES,
     FILE_CPU_LIMIT_S,
     LEAST_FILE_CPU_LIMIT_S,
+    LOAD_ANSWER_LIMIT_BYTES,
     MEMORY_LIMIT_BYTES,
     EvaluatedFile,
     RulesFile,
@@ -210,14 +211,23 @@ def main() -> None:
     request = decode_request(sys.stdin.buffer.read())
     known: dict[str, tuple[str, ...]] = {}
     cpu_limit_s = FILE_CPU_LIMIT_S
+    room_bytes = LOAD_ANSWER_LIMIT_BYTES
     for file in request.files:
         evaluated, status = _evaluate_apart(file, known, cpu_limit_s)
         if evaluated is None:
             evaluated = EvaluatedFile(problem=Problem(file.path, _end(status, cpu_limit_s)))
         if status == -signal.SIGPROF:
             cpu_limit_s = max(cpu_limit_s / 2, LEAST_FILE_CPU_LIMIT_S)
+        answer = encode_answer(evaluated)
+        if len(answer) > room_bytes:
+            text = (
+                f"does not fit: all files together declare more than {_mib(LOAD_ANSWER_LIMIT_BYTES)} of rules"
+            )
+            evaluated = EvaluatedFile(problem=Problem(file.path, text))
+            answer = encode_answer(evaluated)
+        room_bytes -= len(answer)
         known |= evaluated.host_executables
-        sys.stdout.buffer.write(encode_answer(evaluated))
+        sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
 
 
@@ -282,12 +292,16 @@ def _end(status: int, cpu_limit_s: float) -> str:
     if status == -signal.SIGPROF:
         return f"takes more than {cpu_limit_s:g} s to evaluate; is there a loop with no end?"
     if status == _TOO_MUCH_STATUS:
-        return f"declares more than {ANSWER_LIMIT_BYTES // 1024**2} MiB of rules"
-    memory = f"{MEMORY_LIMIT_BYTES // 1024**2} MiB"
+        return f"declares more than {_mib(ANSWER_LIMIT_BYTES)} of rules"
+    memory = _mib(MEMORY_LIMIT_BYTES)
     if status < 0:
         name = signal.Signals(-status).name
         return f"crashed its interpreter ({name}): it needs more than {memory} of memory, or nests too deeply"
     return f"could not be evaluated: it needs more than {memory} of memory, or the interpreter failed"
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes // 1024**2} MiB"
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
 from paddock.rules.evaluation import (
     FILE_LIMIT_BYTES,
+    LOAD_LIMIT_BYTES,
     EvaluatedFile,
     EvaluationRequest,
     RulesFile,
@@ -69,9 +70,12 @@ def load_layers(layers: Iterable[Layer]) -> Policy:
 def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem] = ()) -> Policy:
     files: list[RulesFile] = []
     all_problems = list(problems)
+    room_bytes = LOAD_LIMIT_BYTES
     for path, layer in found:
         try:
-            files.append(RulesFile(path=str(path), text=_read(path, layer)))
+            text, size_bytes = _read(path, layer, room_bytes)
+            room_bytes -= size_bytes
+            files.append(RulesFile(path=str(path), text=text))
         except FileNotFoundError as error:
             # A file of a layer that has just been removed is none of its files.
             if layer is None:
@@ -113,8 +117,8 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
     return Policy(rules, host_executables, network_rules, all_problems)
 
 
-def _read(path: Path, layer: Layer | None) -> str:
-    """The text of a file, which must be fit to speak for its layer, if it is of one."""
+def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
+    """The text of a file and its size. It must be fit to speak for its layer, if it is of one."""
     # A fifo would let us wait for its writer. All that is looked at is what was opened, without a race.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     with open(os.open(path, flags | (os.O_NOFOLLOW if layer is not None else 0)), "rb") as file:
@@ -126,7 +130,9 @@ def _read(path: Path, layer: Layer | None) -> str:
         data = file.read(FILE_LIMIT_BYTES + 1)
     if len(data) > FILE_LIMIT_BYTES:
         raise RulesError(f"is larger than {FILE_LIMIT_BYTES} bytes; split it")
-    return data.decode("utf-8")
+    if len(data) > room_bytes:
+        raise RulesError(f"does not fit: all files together are larger than {LOAD_LIMIT_BYTES} bytes")
+    return data.decode("utf-8"), len(data)
 
 
 def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:

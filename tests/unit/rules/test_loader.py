@@ -234,6 +234,34 @@ def test_what_is_not_text_of_a_sensible_length_is_a_problem(
     assert complaint in problem_of(write(content)).text
 
 
+def test_files_beyond_what_all_together_may_have_are_problems(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "LOAD_LIMIT_BYTES", 50)
+    first, large, last = (
+        write('prefix_rule(["a"])', "1.rules"),
+        write('prefix_rule(["b"]) # and what it is for', "2.rules"),
+        write('prefix_rule(["c"])', "3.rules"),
+    )
+
+    policy = load_policy([first, large, last])
+
+    assert [rule.program for rule in policy.rules] == ["a", "c"]
+    assert [problem.path for problem in policy.problems] == [str(large)]
+    assert "all files together are larger than 50 bytes" in policy.problems[0].text
+
+
+def test_rules_beyond_what_all_files_together_may_declare_are_problems(write: Write) -> None:
+    large = [write('prefix_rule(["a", "x" * 15000000])', f"{number}.rules") for number in range(5)]
+    last = write('prefix_rule(["c"])', "z.rules")
+
+    policy = load_policy([*large, last])
+
+    assert [problem.path for problem in policy.problems] == [str(large[-1])]
+    assert "together declare more than 64 MiB" in policy.problems[0].text
+    assert policy.rules[-1].program == "c"
+
+
 def test_what_can_not_be_read_is_a_problem(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo.rules"
     os.mkfifo(fifo)

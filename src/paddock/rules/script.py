@@ -193,6 +193,10 @@ def _inner_script(words: Sequence[Word]) -> str | None:
     if words[0].value == "eval":
         values = [word.value for word in words[1:]]
         return " ".join(value for value in values if value is not None) if None not in values else None
+    if words[0].value == "trap":
+        # A dash gives a signal its ordinary meaning back, and the last word is a signal.
+        rest = words[2:] if words[1:] and words[1].value == "--" else words[1:]
+        return rest[0].value if len(rest) > 1 and not rest[0].source.startswith("-") else None
     if posixpath.basename(words[0].value) not in SHELLS:
         return None
     for option, script in pairwise(words[1:]):

@@ -290,7 +290,7 @@ def _confine(cpu_limit_s: float) -> None:
 def _end(status: int, cpu_limit_s: float) -> str:
     """Why a fork did not come to the end of its file."""
     if status == -signal.SIGPROF:
-        return f"takes more than {cpu_limit_s:g} s to evaluate; is there a loop with no end?"
+        return f"takes more than {cpu_limit_s:g} s to evaluate; split it, unless it has a loop with no end"
     if status == _TOO_MUCH_STATUS:
         return f"declares more than {_mib(ANSWER_LIMIT_BYTES)} of rules"
     memory = _mib(MEMORY_LIMIT_BYTES)

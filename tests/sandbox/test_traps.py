@@ -96,3 +96,10 @@ def test_command_that_may_only_read_devices_changes_none(launcher: Launcher, pro
     assert (
         "x" in _run(launcher, project, _profile(_exact("/dev", "read")), "echo x > /dev/null; echo x").stdout
     )
+
+
+def test_nobody_can_change_the_kernel_through_proc(launcher: Launcher, project: Path) -> None:
+    # Of pressure everybody may ask to be told, by writing.
+    others = r"\( -path '/proc/[0-9]*' -o -name self -o -name thread-self -o -path /proc/pressure \)"
+    find = f"find /proc -maxdepth 3 {others} -prune -o -type f -writable -print 2>/dev/null"
+    assert _run(launcher, project, ":workspace", find).stdout == ""

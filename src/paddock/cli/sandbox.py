@@ -130,6 +130,7 @@ def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
 
     places = runtime_directory.candidates(os.environ, os.getuid())
     directory = runtime_directory.provide(places, os.getuid())
+    runtime_directory.reserve(places, os.getuid())
     return Sandbox(
         probe.host(workspaces=(command.cwd, *command.project_roots)),
         directory,

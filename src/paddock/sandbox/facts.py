@@ -15,7 +15,7 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.look import Kind, Link, PathFact
-from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.mount import PLACEHOLDER_MODES, PLACEHOLDER_NOTE, PlaceholderKind
 from paddock.sandbox.path import ROOT, clean, join, parent
 
 MINIMAL: Final = (
@@ -80,7 +80,7 @@ class FileFacts:
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError:
             return PathFact(Kind.MISSING, path, directory.links, path)
-        if _is_placeholder(status):
+        if _is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             return PathFact(Kind.MISSING, path, directory.links, path)
         if target is None:
@@ -100,12 +100,24 @@ class FileFacts:
         return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
 
 
-def _is_placeholder(status: os.stat_result) -> bool:
+def _is_placeholder(path: str, status: os.stat_result) -> bool:
     # A directory takes over the set-group-ID bit of its parent.
     mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
     if stat.S_ISDIR(status.st_mode):
-        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
-    return stat.S_ISREG(status.st_mode) and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
+        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY] and _holds_nothing(path)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
+        and status.st_size == 0
+    )
+
+
+def _holds_nothing(directory: str) -> bool:
+    try:
+        return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
+    except OSError:
+        # Of another user: whoever wants to hold it, too, is told so.
+        return True
 
 
 def surroundings_of(

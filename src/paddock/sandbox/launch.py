@@ -114,6 +114,7 @@ class Sandbox:
                 cwd=os.path.realpath(command.cwd),
                 denied_matches=matches,
                 has_proc=has_proc and self._host.can_mount_proc,
+                is_root=os.geteuid() == 0,
             ),
         )
 

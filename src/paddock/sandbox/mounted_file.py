@@ -9,15 +9,11 @@ where the plan says.
 from __future__ import annotations
 
 import os
-from typing import Final
 
 from paddock.sandbox.mount import Bind, MountedFile
-from paddock.sandbox.path import ROOT
+from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import Plan
-from paddock.sandbox.view import KERNEL_OBJECTS, KERNEL_SETTINGS
-
-_HOSTS_OWN: Final = (ROOT, KERNEL_OBJECTS, KERNEL_SETTINGS)
-"""Mounted without being granted; no command can exchange them."""
+from paddock.sandbox.view import KERNEL_OBJECTS, PROC
 
 
 class FileMoved(Exception):
@@ -26,8 +22,12 @@ class FileMoved(Exception):
 
 def mounted_files(plan: Plan) -> list[MountedFile]:
     """What the plan shows of the host's files, each at its place. Raises FileMoved."""
-    paths = (mount.path for mount in plan.mounts if isinstance(mount, Bind) and mount.path not in _HOSTS_OWN)
-    return [_look(path) for path in paths]
+    return [_look(mount.path) for mount in plan.mounts if isinstance(mount, Bind) and not _is_kernels(mount)]
+
+
+def _is_kernels(mount: Bind) -> bool:
+    """Whether it was mounted without being granted. No command can exchange these."""
+    return mount.path in (ROOT, KERNEL_OBJECTS) or is_within(mount.path, PROC)
 
 
 def _look(path: str) -> MountedFile:

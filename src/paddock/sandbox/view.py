@@ -32,6 +32,10 @@ PROC: Final = "/proc"
 INIT: Final = "/proc/paddock-init"
 """Where the first program is when /proc is empty."""
 KERNEL_SETTINGS: Final = "/proc/sys"
+ROOTS_SETTINGS: Final = tuple(
+    f"/proc/{name}" for name in ("acpi", "driver", "dynamic_debug", "fs", "latency_stats", "mtrr", "scsi")
+)
+"""Where root can change the kernel without a capability. bubblewrap knows irq, bus and sysrq-trigger."""
 KERNEL_OBJECTS: Final = "/sys"
 
 VIEW_MODE: Final = 0o755
@@ -70,7 +74,7 @@ class View:
         self.mounts.append(Devices(DEV))
         self._mounted.add(DEV)
 
-    def add_processes(self, has_proc: bool) -> None:
+    def add_processes(self, has_proc: bool, is_root: bool) -> None:
         """A /proc that shows no process of the host; without `has_proc` an empty one."""
         self._mounted.add(PROC)
         if not has_proc:
@@ -78,10 +82,11 @@ class View:
             self.mounts.append(InitProgram(INIT))
             return
         self.mounts.append(Processes(PROC))
-        if self._look.at(KERNEL_SETTINGS).kind is Kind.DIRECTORY:
-            # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
-            # root: core_pattern alone would run a program outside.
-            self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
+        # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
+        # root: core_pattern alone would run a program outside.
+        for path in (KERNEL_SETTINGS, *(ROOTS_SETTINGS if is_root else ())):
+            if self._look.at(path).kind is not Kind.MISSING:
+                self._bind(path, is_writable=False, reason="settings of the kernel")
 
     def apply(self, rule: Rule) -> None:
         """Make one rule true. Rules come shallow paths first; the one about the root is `show_root`."""

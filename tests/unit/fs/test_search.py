@@ -173,6 +173,7 @@ def test_a_ripgrep_that_does_not_work_is_said(tmp_path: Path, monkeypatch: pytes
         "[é]",
         r"a\n",
         "a{5000}",
+        "(" * 101 + ")" * 101,
         "\\",
         "a\nb",
         "^*",

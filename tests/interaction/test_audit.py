@@ -141,7 +141,8 @@ async def test_a_full_disk_stops_nothing_where_the_settings_say_so(path: Path) -
         await client.finish("b")
 
     (resumed,) = told(path, "resumed")
-    assert resumed["lost"] in (1, 2)
+    # The start, and what is written when the writer comes to it: the session before, the exit after.
+    assert resumed["lost"] in (1, 2, 3)
     assert [each["process"] for each in told(path, "start")] == ["b"]
 
 

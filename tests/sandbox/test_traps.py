@@ -1,4 +1,4 @@
-"""What a command leaves for the next one leads neither it nor Paddock astray."""
+"""What a command leaves for the next one, or finds on the host, leads neither it nor Paddock astray."""
 
 from __future__ import annotations
 
@@ -103,3 +103,19 @@ def test_nobody_can_change_the_kernel_through_proc(launcher: Launcher, project: 
     others = r"\( -path '/proc/[0-9]*' -o -name self -o -name thread-self -o -path /proc/pressure \)"
     find = f"find /proc -maxdepth 3 {others} -prune -o -type f -writable -print 2>/dev/null"
     assert _run(launcher, project, ":workspace", find).stdout == ""
+
+
+def test_project_in_which_the_user_can_make_nothing_needs_no_places(launcher: Launcher) -> None:
+    if launcher.user == 0:
+        pytest.skip("root can make something everywhere")
+    done = _run(launcher, Path("/usr/share"), ":workspace", "pwd; mkdir .git")
+    assert (done.stdout, done.status) == ("/usr/share\n", 1)
+
+
+def test_own_project_that_is_read_only_for_now_is_not_left_unprotected(
+    launcher: Launcher, project: Path
+) -> None:
+    project.chmod(0o555)
+    done = _run(launcher, project, ":workspace", "chmod u+w .; mkdir .git; touch .git/HEAD")
+    assert done.status != 0
+    assert not (project / ".git").exists()

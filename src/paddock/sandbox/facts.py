@@ -70,6 +70,15 @@ class FileFacts:
             return None
         return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))
 
+    def can_grow(self, directory: str) -> bool:
+        """Whether this user could ever make something there. Only what certainly can't be is False."""
+        try:
+            is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+            is_own = os.geteuid() in (0, os.stat(directory).st_uid)
+            return not is_sealed and (is_own or os.access(directory, os.W_OK))
+        except OSError:
+            return True
+
     def _child(self, directory: PathFact, name: str, followed: int) -> PathFact:
         """What is at a name in a place that is known."""
         path = join(directory.real, name)

@@ -25,7 +25,7 @@ from paddock.sandbox.mount import (
     Shortcut,
     UnreadableFile,
 )
-from paddock.sandbox.path import ROOT, ancestors, is_within
+from paddock.sandbox.path import ROOT, ancestors, is_within, parent
 
 DEV: Final = "/dev"
 PROC: Final = "/proc"
@@ -126,7 +126,7 @@ class View:
         assert place is not None
         if any(is_within(place, taken.path) for taken in self.placeholders):
             return
-        if rule.skips_missing and not rule.is_metadata:
+        if (rule.skips_missing and not rule.is_metadata) or not self._look.can_grow(parent(place)):
             return
         self._pin_ancestors(place)
         reason = f"nothing can be made here: {rule.origin}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
 from bench.decisions import Decisions
-from bench.files import FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
+from bench.files import BatchedMetadata, FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
@@ -25,6 +25,7 @@ ROWS: tuple[type[Row], ...] = (
     WindowedInput,
     FileRead,
     FileWrite,
+    BatchedMetadata,
     WindowedMetadata,
     SingleMetadata,
     Walk,

@@ -71,7 +71,7 @@ def main() -> int:
     if other is None:
         print(f"The peer was not found. Install it with `{PEER_INSTALL}`,")
         print(f"or name its program in {PEER_VARIABLE}.")
-    if options.svg is not None and other is not None:
+    if options.svg is not None and any(line.ratio is not None for line in lines):
         options.svg.write_text(chart(lines))
         _say(f"chart written to {options.svg}")
     if options.json is not None:

@@ -1,19 +1,20 @@
-"""`python -m bench.decisions`: how fast rules decide, and how long they take to load.
+"""How fast rules decide, and how long they take to load. The peer has no such thing to ask a server for.
 
 A thousand rules, and commands of several kinds in turn: what no rule is about, what one is
 about, a program called by its path, and the case that an index by program does not help with,
-a thousand rules of one program. The goal is a million decisions in ten seconds. Takes a few
-seconds.
+a thousand rules of one program. The goal is a million decisions in ten seconds.
 """
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
+from bench.row import Figure, Row, Unit
+from bench.servers import Contender
 from paddock.model.decision import Action, Origin
 from paddock.rules.loader import load_sound_policy
 from paddock.rules.policy import Policy
@@ -21,14 +22,39 @@ from paddock.rules.rule import PrefixRule
 
 RULES = 1000
 PROGRAMS = 100
-ROUNDS = 5
 DECISIONS_PER_ROUND = 50_000
-GOAL_US = 10.0
 
 Command = tuple[str, ...]
 
 
-def policy(programs: int) -> Policy:
+class Decisions(Row):
+    """Decisions of this version, in this process."""
+
+    name: ClassVar[str] = "decisions"
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("1,000 rules: no rule is about the command", Unit.PER_SECOND),
+        Figure("1,000 rules: one of 10 of its program is", Unit.PER_SECOND),
+        Figure("1,000 rules: the same, called by its path", Unit.PER_SECOND),
+        Figure("1,000 rules of one program", Unit.PER_SECOND),
+        Figure("1,000 rules loaded from a file", Unit.SECONDS),
+    )
+
+    def __init__(self) -> None:
+        spread, single = _policy(PROGRAMS), _policy(1)
+        self._kinds = (
+            (spread, _commands("other-", PROGRAMS)),
+            (spread, _commands("", PROGRAMS)),
+            (spread, _commands("/usr/bin/", PROGRAMS)),
+            (single, _commands("", 1)),
+        )
+
+    def measure(self, contender: Contender) -> Sequence[float | None]:
+        if contender.name != "paddock":
+            return (None,) * len(self.figures)
+        return *(_decisions_per_second(policy, asked) for policy, asked in self._kinds), _load_s()
+
+
+def _policy(programs: int) -> Policy:
     """A thousand rules, each for another subcommand of one of some programs."""
     return Policy(
         PrefixRule(
@@ -40,51 +66,26 @@ def policy(programs: int) -> Policy:
     )
 
 
-def commands(prefix: str, programs: int) -> list[Command]:
+def _commands(prefix: str, programs: int) -> list[Command]:
     return [
         (f"{prefix}program{number % programs}", f"verb{number}", "--flag", "operand")
         for number in range(RULES)
     ]
 
 
-def microseconds_per_decision(rules: Policy, asked: Sequence[Command]) -> float:
+def _decisions_per_second(policy: Policy, asked: Sequence[Command]) -> float:
     begun = time.perf_counter()
     for _ in range(DECISIONS_PER_ROUND // len(asked)):
         for command in asked:
-            rules.decide(command, "/work")
-    return (time.perf_counter() - begun) / DECISIONS_PER_ROUND * 1e6
+            policy.decide(command, "/work")
+    return DECISIONS_PER_ROUND / (time.perf_counter() - begun)
 
 
-def load_seconds(rules: int) -> float:
-    """From files on disk to a policy, the child process included."""
+def _load_s() -> float:
+    """From a file on disk to a policy, the child process included."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "bench.rules")
-        path.write_text("".join(f'prefix_rule(["git", "verb{number}"])\n' for number in range(rules)))
+        path.write_text("".join(f'prefix_rule(["git", "verb{number}"])\n' for number in range(RULES)))
         begun = time.perf_counter()
         load_sound_policy([path])
         return time.perf_counter() - begun
-
-
-def main() -> None:
-    spread, single = policy(PROGRAMS), policy(1)
-    kinds = {
-        "no rule is about it": (spread, commands("other-", PROGRAMS)),
-        "one of 10 rules of its program": (spread, commands("", PROGRAMS)),
-        "the same, called by its path": (spread, commands("/usr/bin/", PROGRAMS)),
-        "one of 1,000 rules of its program": (single, commands("", 1)),
-    }
-    rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for _ in range(ROUNDS):
-        for kind, (rules, asked) in kinds.items():
-            rounds[kind].append(microseconds_per_decision(rules, asked))
-    print(f"| {RULES} rules, a command of which | us per decision | goal |\n|---|---:|---:|")
-    for kind, values in rounds.items():
-        print(f"| {kind} | {statistics.median(values):.2f} | {GOAL_US:.0f} |")
-    print("\n| load | ms |\n|---|---:|")
-    for count in (1, RULES):
-        milliseconds = statistics.median(load_seconds(count) for _ in range(ROUNDS)) * 1000
-        print(f"| a file of {count} rules | {milliseconds:.0f} |")
-
-
-if __name__ == "__main__":
-    main()

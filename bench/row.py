@@ -40,7 +40,8 @@ class Figure:
 class Row(ABC):
     """Something that is measured, in rounds that alternate between the servers.
 
-    `measure` is one round on one server and gives a value per figure, in order;
+    `measure` is one round on one server and gives a value per figure, in order, None where the
+    server has no such thing;
     `limit` is the same work without a server between, None where there is no such
     thing. Both raise BenchError when a figure can't be had.
     """
@@ -53,7 +54,7 @@ class Row(ABC):
     rounds: ClassVar[int] = 5
 
     @abstractmethod
-    def measure(self, contender: Contender) -> Sequence[float]:
+    def measure(self, contender: Contender) -> Sequence[float | None]:
         """One round on a server."""
 
     def limit(self) -> Sequence[float | None]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
-from bench.files import ConfinedFileRead, FileRead, FileWrite, SingleMetadata, Walk, WindowedMetadata
+from bench.decisions import Decisions
+from bench.files import (
+    BatchedMetadata,
+    ConfinedFileRead,
+    FileRead,
+    FileWrite,
+    SingleMetadata,
+    Walk,
+    WindowedMetadata,
+)
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
 from bench.starts import ConfinedLatency, OrdinaryLatency, QuickAckLatency, StartRate
-from bench.streams import Input, PipeOutput, TerminalOutput
+from bench.streams import BatchedInput, PipeOutput, TerminalOutput, WindowedInput
 
 ROWS: tuple[type[Row], ...] = (
     OrdinaryLatency,
@@ -21,13 +30,16 @@ ROWS: tuple[type[Row], ...] = (
     SingleCalls,
     PipeOutput,
     TerminalOutput,
-    Input,
+    BatchedInput,
+    WindowedInput,
     FileRead,
     ConfinedFileRead,
     FileWrite,
+    BatchedMetadata,
     WindowedMetadata,
     SingleMetadata,
     Walk,
+    Decisions,
     IdleMemory,
     ProcessMemory,
     Startup,

@@ -86,10 +86,10 @@ class Input(Row):
     The exit counts, not the last answer: a server may accept what it has only queued.
     """
 
-    name = "stdin"
-    figures = (Figure("stdin in 64 KiB writes, 20 in flight", Unit.BYTES_PER_SECOND, goal=3),)
     bare = "writing to a pipe in Python"
     writes: ClassVar[int] = 1024
+    refill_from: ClassVar[int]
+    """How many of those in flight must be answered before the next are sent."""
 
     def __init__(self) -> None:
         self._data = os.urandom(BLOCK_BYTES)
@@ -123,7 +123,7 @@ class Input(Row):
         sent = answered = 0
         while True:
             room = min(self.writes, answered + WRITES_IN_FLIGHT) - sent
-            if room:
+            if room and (room >= self.refill_from or sent + room == self.writes):
                 client.send(*chain.from_iterable(self._requests[sent : sent + room]))
                 sent += room
             for begin, end in client.receive():
@@ -140,6 +140,22 @@ class Input(Row):
         tail = b'","writeId":"w%d"}}' % number
         length = len(head) + len(self._chunk) + len(tail)
         return frame_head(length) + head, self._chunk, tail
+
+
+class BatchedInput(Input):
+    """Twenty writes, their answers, the next twenty: what `gather` in a loop comes to."""
+
+    name = "stdin-batch"
+    figures = (Figure("stdin in 64 KiB writes, batches of 20", Unit.BYTES_PER_SECOND, goal=3),)
+    refill_from = WRITES_IN_FLIGHT
+
+
+class WindowedInput(Input):
+    """A write for each answer, so that twenty are always under way."""
+
+    name = "stdin-window"
+    figures = (Figure("stdin in 64 KiB writes, window of 20", Unit.BYTES_PER_SECOND),)
+    refill_from = 1
 
 
 def _payload_until_closed(client: Client) -> int:

@@ -2,6 +2,7 @@
  * paddock-init: the first process of a sandbox, and the parent of its command.
  *
  *     paddock-init [WORD...] -- [PROGRAM [ARGUMENT...]]
+ *     paddock-init [WORD...] more=FD
  *
  * It is linked statically, so that it runs in any view of the file system, and
  * it need not be part of that view: the launcher opens it and bubblewrap
@@ -13,10 +14,13 @@
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
- *     report=FD              where to write what became of the command (report.h)
+ *     report=FD              a pipe for what became of the command (report.h); when nobody
+ *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
- *     hold=1                 in place of a program: keep the sandbox for others
- *                            to enter, until SIGTERM
+ *     mounted=DEV:INODE:PATH what must be mounted at a path
+ *     hold=1                 before `--`, in place of a program: keep the sandbox
+ *                            for others to enter, until SIGTERM
+ *     more=FD                the last: what follows is in a file, each ended by NUL
  *
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
@@ -50,6 +54,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -61,9 +66,10 @@
 
 #include "child.h"
 #include "descendants.h"
+#include "mounted.h"
 #include "report.h"
 
-enum { EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_ABANDONED = 123, EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* Since Linux 5.13 on every machine; older headers lack them. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, RULE_PATH_BENEATH = 1 };
@@ -166,14 +172,40 @@ static void parse_word(char *word) {
         task.report = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
-    } else if (!value_of(word, "allow") && !value_of(word, "hold")) { /* these are looked at elsewhere */
+    } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "hold")) {
+        /* The time of these comes later, or was before. */
         errno = EINVAL;
         refuse("word ", word);
     }
 }
 
+/* A file, because bubblewrap takes some thousand arguments at most. What is in it stays in memory for good. */
+static char **with_more(int *argc, char **argv) {
+    char *value = value_of(argv[*argc - 1], "more");
+    struct stat file;
+    if (!value)
+        return argv;
+    int fd = (int)number(&value, 10, '\0', argv[--*argc]);
+    if (fstat(fd, &file) < 0)
+        refuse("more", "");
+    size_t size = (size_t)file.st_size, count = 0;
+    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    if (text == MAP_FAILED || text[size - 1] != '\0')
+        refuse("more", "");
+    for (size_t i = 0; i < size; i++)
+        count += text[i] == '\0';
+    char **all = calloc((size_t)*argc + count + 1, sizeof *all);
+    if (!all)
+        refuse("more", "");
+    memcpy(all, argv, (size_t)*argc * sizeof *all);
+    for (char *word = text; word < text + size; word += strlen(word) + 1)
+        all[(*argc)++] = word;
+    return all;
+}
+
 static void parse(int argc, char **argv) {
     int end = 1;
+    argv = with_more(&argc, argv);
     while (end < argc && strcmp(argv[end], "--") != 0)
         end++;
     bool holds = end > 1 && strcmp(argv[end - 1], "hold=1") == 0;
@@ -199,6 +231,23 @@ static void keep_descriptors(void) {
     if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
         for (int fd = 3, limit = (int)sysconf(_SC_OPEN_MAX); fd < limit; fd++)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* Another command in the same tree can exchange directories for links while bubblewrap mounts them, and have
+ * it show what the profile does not grant. Each such mount is of another file, and there are as many as
+ * were asked for; so if each is there, none shows anything else. */
+static void verify_mounts(void) {
+    for (int i = 0; i < task.n_words; i++) {
+        char *value = value_of(task.words[i], "mounted");
+        if (!value)
+            continue;
+        uint64_t device = number(&value, 10, ':', task.words[i]);
+        uint64_t inode = number(&value, 10, ':', task.words[i]);
+        if (!is_mounted(device, inode, value)) {
+            errno = ESTALE;
+            refuse("it was exchanged meanwhile: ", value);
+        }
+    }
 }
 
 /* Root without a user namespace of its own has capabilities, and would get them back in execve. */
@@ -263,6 +312,7 @@ static void load_filter(void) {
 
 static void confine(void) {
     keep_descriptors();
+    verify_mounts();
     drop_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         refuse("no_new_privs", "");
@@ -386,6 +436,10 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
+    /* bubblewrap dies with its parent, but misses a death that is earlier than its request to be told. */
+    struct pollfd launcher = {.fd = task.report};
+    if (poll(&launcher, 1, 0) > 0)
+        _exit(EXIT_ABANDONED);
     bool is_leader = leads_group();
     int gate[2];
     if (pipe2(gate, O_CLOEXEC) < 0)
@@ -407,10 +461,13 @@ int main(int argc, char **argv) {
     report(&(struct report){.kind = REPORT_CONFINED});
     close(gate[0]);
     close(gate[1]);
-    struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
+    struct pollfd events[] = {
+        {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report}};
     for (;;) {
-        if (poll(events, 2, -1) < 0 && errno != EINTR)
+        if (poll(events, 3, -1) < 0 && errno != EINTR)
             refuse("poll", "");
+        if (events[2].revents)
+            finish(EXIT_ABANDONED);
         if (events[0].revents)
             serve_signals(signals, command);
         if (events[1].revents) {

@@ -8,7 +8,8 @@
  *
  * A place is an empty file or directory with a mode that nothing else has, so that it
  * is known for what it is even after a crash. A .git holds a note for whoever
- * finds it. Whoever needs a place has a shared flock(2) on it; whoever wants to remove
+ * finds it, from the first moment to the last: it is made and taken apart beside
+ * its place, and moved. Whoever needs a place has a shared flock(2) on it; whoever wants to remove
  * it must get the exclusive one. Thus janitors of different launchers agree without
  * knowing each other, and the kernel forgets the locks of the dead: a place that was
  * left behind is taken over by the next that needs it.
@@ -24,17 +25,22 @@
  * not a place of its own making, and no directory that somebody has put something in.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,8 +55,9 @@ enum { LINGER_MS = 1000 };
 /* The launcher never sends more: 15 paths of the longest kind, or some hundred usual ones. */
 enum { PACKET_BYTES = 64 << 10 };
 
-/* Races that can be lost to other janitors in a row before something else must be wrong. */
-enum { ATTEMPTS = 100 };
+/* Races that can be lost to other janitors in a row before something else must be wrong, and the pause after
+ * each: what another does to a place takes much less. */
+enum { ATTEMPTS = 100, PAUSE_MS = 1 };
 
 /* A link that leads nowhere, for it is cheaper to make than a file, and a listing shows what it says. */
 #define NOTE "PADDOCK"
@@ -83,7 +90,7 @@ static bool is_at(int fd, const char *path) {
 
 static bool is_place(int fd, bool is_directory) {
     struct stat found;
-    if (fstat(fd, &found) != 0 || found.st_uid != geteuid())
+    if (fstat(fd, &found) != 0 || (found.st_uid != geteuid() && geteuid() != 0))
         return false;
     /* A directory takes over the set-group-ID bit of its parent. */
     mode_t mode = found.st_mode & (S_IFMT | (07777 & ~S_ISGID));
@@ -91,13 +98,90 @@ static bool is_place(int fd, bool is_directory) {
                         : mode == (S_IFREG | FILE_MODE) && found.st_size == 0;
 }
 
+/* People and programs take an empty .git for a broken repository; the other names mean nothing to them
+ * while they are empty, and each note costs as much as its place. */
+static bool has_note(const char *path) {
+    size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, "/.git") == 0;
+}
+
+/* Whether a directory holds nothing but the note. */
+static bool is_unused(int fd) {
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
+    bool is_empty = directory;
+    for (struct dirent *entry; is_empty && (entry = readdir(directory));)
+        is_empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                   strcmp(entry->d_name, NOTE) == 0;
+    if (directory)
+        closedir(directory);
+    return is_empty;
+}
+
+/* ---- Making places and taking them apart ---- */
+
+/* The same for all, so that what was left there by a janitor that was killed is used by the next. */
+static bool name_beside(const char *path, char beside[PATH_MAX]) {
+    return snprintf(beside, PATH_MAX, "%s-paddock", path) < PATH_MAX;
+}
+
+static bool move(const char *from, const char *to) {
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
+}
+
+/* Makes a directory with the note in it. With EAGAIN another janitor is at it. */
+static bool make_with_note(const char *path) {
+    char beside[PATH_MAX];
+    if (!name_beside(path, beside) || (mkdir(beside, DIRECTORY_MODE) != 0 && errno != EEXIST))
+        return false;
+    int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside) || !is_place(fd, true)) {
+        if (fd >= 0)
+            close(fd);
+        errno = EAGAIN;
+        return false;
+    }
+    bool is_made = (symlinkat(note, fd, NOTE) == 0 || errno == EEXIST) && move(beside, path);
+    int error = errno;
+    if (!is_made) {
+        unlinkat(fd, NOTE, 0);
+        rmdir(beside);
+    }
+    close(fd);
+    /* A file system that can't move without replacing, or is full: then it is made in its place, where
+     * somebody might see it empty for an instant. */
+    if (!is_made && (error == EINVAL || error == ENOSPC))
+        return mkdir(path, DIRECTORY_MODE) == 0;
+    errno = error;
+    return is_made;
+}
+
 static bool make(const char *path, bool is_directory) {
+    struct stat found;
+    if (is_directory && has_note(path)) {
+        errno = EEXIST;
+        return lstat(path, &found) != 0 && make_with_note(path);
+    }
     if (is_directory)
         return mkdir(path, DIRECTORY_MODE) == 0;
     int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+/* Removes a directory, or leaves it to whoever has begun to use it. */
+static void take_apart(int fd, const char *path) {
+    char beside[PATH_MAX];
+    const char *place = path;
+    if (is_unused(fd) && has_note(path) && name_beside(path, beside) && move(path, beside))
+        place = beside;
+    unlinkat(fd, NOTE, 0);
+    if (rmdir(place) == 0)
+        return;
+    fchmod(fd, ORDINARY_MODE);
+    if (place != path)
+        move(beside, path);
 }
 
 /* ---- Holding and clearing away ---- */
@@ -113,31 +197,28 @@ static struct place *find(const char *path) {
 static int acquire(const char *path, bool is_directory) {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         bool is_made = make(path, is_directory);
-        if (!is_made && errno != EEXIST)
+        if (!is_made && errno != EEXIST && errno != EAGAIN)
             return -1;
         int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 && errno == ENOENT)
-            continue;
-        /* Whoever has the exclusive lock is about to remove it, and has it for an instant. */
-        if (fd < 0 || flock(fd, LOCK_SH) != 0) {
+        if (fd < 0 && errno != ENOENT) {
+            /* Of another user, or no place at all. */
+            if (errno != EACCES)
+                errno = EEXIST;
+            return -1;
+        }
+        /* Whoever has the exclusive lock is about to remove it. */
+        if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !is_at(fd, path)) {
             if (fd >= 0)
                 close(fd);
-            errno = EEXIST;
-            return -1;
-        }
-        if (!is_at(fd, path)) {
-            close(fd);
+            poll(NULL, 0, PAUSE_MS);
             continue;
         }
-        if (!is_place(fd, is_directory)) {
+        if (!is_place(fd, is_directory) || (is_directory && !is_unused(fd))) {
             close(fd);
             errno = EEXIST;
             return -1;
         }
-        /* People and programs take an empty .git for a broken repository; the other names mean nothing
-         * to them while they are empty, and each note costs as much as its place. */
-        size_t length = strlen(path);
-        if (length > 5 && strcmp(path + length - 5, "/.git") == 0 && symlinkat(note, fd, NOTE) != 0) {
+        if (!is_made && has_note(path) && symlinkat(note, fd, NOTE) != 0) {
             /* It is there already, or there is no room: then nobody is told. */
         }
         return fd;
@@ -172,14 +253,10 @@ static int hold(const char *path, bool is_directory) {
 static void clear_away(struct place *place) {
     if (flock(place->fd, LOCK_EX | LOCK_NB) == 0 && is_at(place->fd, place->path) &&
         is_place(place->fd, place->is_directory)) {
-        if (!place->is_directory) {
+        if (place->is_directory)
+            take_apart(place->fd, place->path);
+        else
             unlink(place->path);
-        } else {
-            unlinkat(place->fd, NOTE, 0);
-            /* Somebody on the host has begun to use it: then it is theirs. */
-            if (rmdir(place->path) != 0)
-                fchmod(place->fd, ORDINARY_MODE);
-        }
     }
 }
 

@@ -13,7 +13,7 @@ source scripts/packages.sh
 readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
-readonly programs=(src/paddock/native/paddock-{spawner,init})
+readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
 readonly log=$venv/setup.log
 
 say() { printf 'setup: %s\n' "$*"; }

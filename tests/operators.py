@@ -23,7 +23,7 @@ from paddock.transport.runtime_directory import VARIABLE, socket_paths
 from tests.serving import ServerProcess, serving
 
 PADDOCK = (sys.executable, "-m", "paddock")
-PATIENCE_S = 20.0
+PATIENCE_S = 50.0
 
 
 class Desk:

@@ -24,13 +24,14 @@ from paddock.version import __version__
 if TYPE_CHECKING:
     from paddock.client.box import Box, CompletedProcess
     from paddock.client.connect import connect
-    from paddock.client.files import Files, Tree
+    from paddock.client.files import Files, Found, Match, Tree
     from paddock.client.inbox import Output
     from paddock.client.process import Process, ProcessState
     from paddock.client.reconnect import ReconnectPolicy
     from paddock.client.remote_file import RemoteReader, RemoteWriter
     from paddock.client.remote_path import RemotePath
     from paddock.client.timeline import Gap
+    from paddock.client.watch import Changes, FileChange, Watch
     from paddock.config import Settings
     from paddock.errors import (
         AuditLogError,
@@ -80,6 +81,7 @@ __all__ = [
     "AuditLogError",
     "Box",
     "CapabilityMissing",
+    "Changes",
     "CommandError",
     "CommandFailed",
     "CompletedProcess",
@@ -88,13 +90,16 @@ __all__ = [
     "ConnectionLost",
     "EnvironmentInfo",
     "ExecForbidden",
+    "FileChange",
     "Files",
+    "Found",
     "Gap",
     "HandshakeRefused",
     "InvalidParams",
     "InvalidRequest",
     "ListenError",
     "LocalFileError",
+    "Match",
     "MetadataResult",
     "MethodNotFound",
     "NotATerminal",
@@ -132,6 +137,7 @@ __all__ = [
     "Tree",
     "UnknownProcess",
     "UnknownSession",
+    "Watch",
     "__version__",
     "connect",
     "serve",
@@ -140,13 +146,14 @@ __all__ = [
 _HOMES = {
     "paddock.client.box": ("Box", "CompletedProcess"),
     "paddock.client.connect": ("connect",),
-    "paddock.client.files": ("Files", "Tree"),
+    "paddock.client.files": ("Files", "Found", "Match", "Tree"),
     "paddock.client.inbox": ("Output",),
     "paddock.client.process": ("Process", "ProcessState"),
     "paddock.client.reconnect": ("ReconnectPolicy",),
     "paddock.client.remote_file": ("RemoteReader", "RemoteWriter"),
     "paddock.client.remote_path": ("RemotePath",),
     "paddock.client.timeline": ("Gap",),
+    "paddock.client.watch": ("Changes", "FileChange", "Watch"),
     "paddock.config": ("Settings",),
     "paddock.errors": (
         "AuditLogError",

@@ -13,6 +13,7 @@ import pytest
 
 import paddock
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from paddock.model.change import ChangeKind
 from tests.interaction.cutting_proxy import CuttingProxy
 from tests.serving import serving
 
@@ -166,6 +167,67 @@ async def test_a_write_that_fails_is_told_and_not_lost(tmp_path: Path) -> None:
             with pytest.raises(OperationFailed, match="File too large"):
                 await box.path(tmp_path / "file").write_bytes(bytes(9 * MIB), atomic=True)
     assert names_in(tmp_path) == []
+
+
+# --- text and changes -------------------------------------------------------
+
+
+async def test_lines_and_names_are_found(box: paddock.Box, tmp_path: Path) -> None:
+    root = box.path(tmp_path)
+    await (root / "a.py").write_text("import os\ndef main():\n    pass\n")
+    await (root / "b.txt").write_text("the main thing\n")
+    found = await root.search("main")
+    assert [(match.path, match.line, match.column) for match in found.matches] == [
+        (f"{tmp_path}/a.py", 2, 5),
+        (f"{tmp_path}/b.txt", 1, 5),
+    ]
+    assert (found.errors, found.is_truncated) == ([], False)
+    named = await box.fs.search(tmp_path, r"\.py$", kind="name", regex=True)
+    assert [match.path for match in named.matches] == [f"{tmp_path}/a.py"]
+    assert (await box.fs.search(tmp_path, "main", max_matches=1)).is_truncated
+
+
+async def test_an_edit_is_made_whole_or_not_at_all(box: paddock.Box, tmp_path: Path) -> None:
+    file = box.path(tmp_path / "a.py")
+    await file.write_text("x = 1\ny = 1\n")
+    diff = await file.edit(("x = 1", "x = 2"), (" = ", ": int = ", 2))
+    assert await file.read_text() == "x: int = 2\ny: int = 1\n"
+    assert "-x = 1\n" in diff
+    with pytest.raises(InvalidRequest, match="2"):
+        await file.edit(("int", "str"))
+    assert await file.read_text() == "x: int = 2\ny: int = 1\n"
+
+
+async def test_changes_are_told_until_the_end_of_the_directory(box: paddock.Box, tmp_path: Path) -> None:
+    place = tmp_path / "watched"
+    place.mkdir()
+    seen: list[paddock.FileChange] = []
+    async with box.path(place).watch(recursive=True) as changes:
+        (place / "file").write_text("x")
+        async for batch in changes:
+            assert not batch.is_overflow
+            seen += batch.changes
+            if len(seen) == 1:
+                (place / "file").unlink()
+                place.rmdir()
+    assert seen[0] == paddock.FileChange(str(place / "file"), ChangeKind.CREATED)
+    assert seen[-1] == paddock.FileChange(str(place), ChangeKind.DELETED)
+
+
+async def test_a_watch_outlives_a_lost_connection_and_says_what_it_may_have_missed(tmp_path: Path) -> None:
+    async with (
+        paddock.serve() as server,
+        CuttingProxy(server.url) as proxy,
+        paddock.connect(proxy.url, reconnect=AT_ONCE) as box,
+        box.path(tmp_path).watch() as changes,
+    ):
+        following = aiter(changes)
+        (tmp_path / "before").touch()
+        assert [change.path for change in (await anext(following)).changes] == [f"{tmp_path}/before"]
+        proxy.break_all()
+        assert await anext(following) == paddock.Changes((), is_overflow=True)
+        (tmp_path / "after").touch()
+        assert [change.path for change in (await anext(following)).changes] == [f"{tmp_path}/after"]
 
 
 # --- transfers --------------------------------------------------------------

@@ -67,6 +67,7 @@ async def test_an_operator_sees_the_server_and_every_session_with_its_processes(
             "rows": 7,
             "cols": 9,
             "running": True,
+            "survivors": False,
             "exitCode": None,
             "failure": None,
             "keepAlive": True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from paddock.transport import websocket
 from paddock.transport.link import Link
 from tests.serving import serving
@@ -78,6 +80,7 @@ async def transfer(client: Counter, method: str, rest: str) -> None:
         await client.answer(number)
 
 
+@pytest.mark.timeout(300)
 async def test_a_gibibyte_up_and_down_costs_less_than_64_mib(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with serving() as server:

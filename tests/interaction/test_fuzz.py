@@ -91,7 +91,10 @@ class Fuzzer:
 def server(tmp_path: Path) -> Iterator[tuple[int, str]]:
     """A server whose sessions end with their connections."""
     config = tmp_path / "paddock.toml"
-    config.write_text("session_ttl_s = 0\nclosed_process_ttl_s = 0\nshutdown_grace_period_ms = 0\n")
+    # Clients made by hand answer no pings, and on a busy host the watcher is silent for long.
+    config.write_text(
+        "session_ttl_s = 0\nclosed_process_ttl_s = 0\nshutdown_grace_period_ms = 0\nping_interval_s = 0\n"
+    )
     argv = [sys.executable, "-m", "paddock", "serve", "--config", str(config)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -110,7 +113,7 @@ def test_a_hundred_thousand_broken_frames_leave_the_server_as_it_was(server: tup
         watcher.upgrade()
         watcher.send(*GREETING)
         watcher.pass_fence()
-        before = (open_descriptors(pid), len(descendants_of(pid)))
+        before = open_descriptors(pid)
         memory_kib = resident_kib(pid)
 
         sent = 0
@@ -119,7 +122,7 @@ def test_a_hundred_thousand_broken_frames_leave_the_server_as_it_was(server: tup
         for _ in range(GARBAGE_CONNECTIONS):
             throw_garbage(url, fuzzer)
 
-        assert settled(watcher, pid, before)
+        settle(watcher, pid, before)
         assert resident_kib(pid) - memory_kib < GROWTH_LIMIT_KIB
 
 
@@ -203,16 +206,15 @@ def throw_garbage(url: str, fuzzer: Fuzzer) -> None:
         client.socket.sendall(fuzzer.random.randbytes(fuzzer.random.randrange(1, 2000)))
 
 
-def settled(watcher: RawClient, pid: int, before: tuple[int, int]) -> bool:
-    """Whether descriptors and processes come back to what they were.
+def settle(watcher: RawClient, pid: int, descriptors: int) -> None:
+    """Wait until there are no more descriptors than before, and no process but the spawner.
 
+    There may be fewer: a server that has just started looks at its host, with a few descriptors and a child.
     Between two looks a client that was there all the time is served, so the server has had its turns.
+    The time limit of the test is the limit.
     """
-    for _ in range(1000):
+    while open_descriptors(pid) > descriptors or len(descendants_of(pid)) > 1:
         watcher.pass_fence()
-        if (open_descriptors(pid), len(descendants_of(pid))) == before:
-            return True
-    return False
 
 
 def resident_kib(pid: int) -> int:

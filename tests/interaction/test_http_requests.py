@@ -15,6 +15,8 @@ from tests.http_origin import Asked, origin, response, say_ok
 from tests.wire import Message, WireClient, WireError, attach, served, session, shell
 
 SEND_BUFFER = 64 * 1024
+TIME_FOR_A_HEAD_MS = 1500
+"""Enough for the head of an answer to arrive on a busy host, so that what runs out of time is the body."""
 
 
 async def fetch(client: WireClient, url: str, **params: Any) -> Any:
@@ -192,8 +194,8 @@ async def test_the_time_of_a_request_covers_the_head_and_the_body() -> None:
         with pytest.raises(WireError, match=r"error sending request for url .*timed out"):
             await fetch(client, f"{remote.url}/head", timeoutMs=50)
         with pytest.raises(WireError, match="response body: timed out"):
-            await fetch(client, f"{remote.url}/body", timeoutMs=50)
-        await fetch(client, f"{remote.url}/body", timeoutMs=200, streamResponse=True)
+            await fetch(client, f"{remote.url}/body", timeoutMs=TIME_FOR_A_HEAD_MS)
+        await fetch(client, f"{remote.url}/body", timeoutMs=TIME_FOR_A_HEAD_MS, streamResponse=True)
         assert await streamed(client) == (b"012", "failed to read http/request response body: timed out")
 
 

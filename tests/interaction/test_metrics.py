@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from pathlib import Path
 
 import pytest
 
 from paddock.server.app import Server
 from tests.scraping import get, scrape
+from tests.unit.audit.logs import full_disk
 from tests.wire import WireError, attach, encode, served, shell
 
 TOKEN = "a-token-of-thirty-two-characters"
@@ -55,6 +57,25 @@ async def test_processes_are_counted_by_how_they_ended() -> None:
     assert samples["paddock_process_start_seconds_count"] == 5
     assert samples['paddock_process_start_seconds_bucket{le="+Inf"}'] == 5
     assert samples['paddock_request_errors_total{code="-32603"}'] == 1
+
+
+async def test_the_audit_log_is_told_of(tmp_path: Path) -> None:
+    async with served(audit_log=str(tmp_path / "log")) as server:
+        client = attach(server)
+        await client.initialize()
+        await client.start("a", "true")
+        sound = await scrape(server.url)
+        with full_disk(tmp_path / "log", 0):
+            with pytest.raises(WireError, match="audit log can't be written"):
+                await client.start("b", "true")
+            failing = await scrape(server.url)
+        await client.start("c", "true")
+        mended = await scrape(server.url)
+
+    # That it was opened, the session and the start; perhaps the exit already.
+    assert sound["paddock_audit_last_record"] >= 3
+    names = ("paddock_audit_failing", "paddock_audit_lost_records_total")
+    assert [[page[name] for name in names] for page in (sound, failing, mended)] == [[0, 0], [1, 1], [0, 1]]
 
 
 async def test_bytes_are_counted_by_stream() -> None:

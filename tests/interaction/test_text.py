@@ -32,6 +32,18 @@ async def test_matches_are_answered_in_the_form_of_the_request(tmp_path: Path) -
     assert names["matches"] == [match | {"line": None, "column": None, "text": None}]
 
 
+async def test_searches_under_way_together_get_their_own_answers(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"file-{number}").write_text(f"needle-{number}")
+    async with session() as client:
+        requests = [
+            client.request("fs/search", {"path": str(tmp_path), "pattern": f"needle-{number}"})
+            for number in range(8)
+        ]
+        found = [await client.answer(request) for request in requests]
+    assert [result["matches"][0]["text"] for result in found] == [f"needle-{number}" for number in range(8)]
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import Any
 import pytest
 
 from paddock.fs import changes, watch_tree
-from paddock.fs.inotify import Inotify, Notice, parse
+from paddock.fs.local import Lanes
+from paddock.inotify import Inotify, Notice, parse
+from paddock.protocol.path import parse_path
+from paddock.protocol.structure import Result
+from paddock.protocol.watch import ChangedEvent
+from paddock.server.watches import ClientWatches
 from paddock.transport.limits import TransportLimits
 from tests.wire import Message, WireClient, WireError, attach, served, session
 
@@ -306,3 +312,40 @@ def test_notices_are_taken_apart() -> None:
     first, second = parse(overflow + created)
     assert (first.watch, first.mask) == (-1, Notice.Q_OVERFLOW)
     assert (second.watch, second.mask, second.name) == (1, Notice.CREATE, b"name")
+
+
+class Told:
+    """A client that keeps what it is told of, and when."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.has_come = asyncio.Event()
+
+    def notify(self, method: str, params: Result) -> None:
+        assert isinstance(params, ChangedEvent)
+        self.paths += [change.path for change in params.events]
+        self.has_come.set()
+
+    async def caught_up(self) -> None:
+        pass
+
+
+async def test_a_watch_that_is_ended_while_it_begins_disturbs_no_other(tmp_path: Path) -> None:
+    path, told, lanes = parse_path(str(tmp_path)), Told(), Lanes()
+    watches = ClientWatches(told, lanes)
+    try:
+        watches.announce(await watches.watch(path, bytes(tmp_path), is_recursive=False))
+        beginning = asyncio.create_task(watches.watch(path, bytes(tmp_path), is_recursive=False))
+        await asyncio.sleep(0)
+        watches.unwatch(2)
+        watches.announce(await beginning)
+
+        (tmp_path / "first").touch()
+        await told.has_come.wait()
+        told.has_come.clear()
+        (tmp_path / "second").touch()
+        await told.has_come.wait()
+    finally:
+        await watches.aclose()
+        await lanes.aclose()
+    assert told.paths == [str(tmp_path / "first"), str(tmp_path / "second")]

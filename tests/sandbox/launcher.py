@@ -20,7 +20,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,11 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        # Also when it has ended early and its standard input can't be flushed: what stayed open would be
+        # a fault of whichever test runs when it is collected.
+        with self._process, suppress(BrokenPipeError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
 
 
 def serve(user: int, directory: Path) -> None:
@@ -96,7 +96,8 @@ def serve(user: int, directory: Path) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    runtime = Path(tempfile.mkdtemp(prefix="runtime-", dir=directory))
+    runtime = directory / f"runtime-{user}"
+    runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)

@@ -61,6 +61,26 @@ def test_death_by_a_signal_is_128_and_its_number(user: int, has_bwrap: bool) -> 
     assert os.WTERMSIG(outcome.reports[-1].value) == signal.SIGKILL
 
 
+@each_way
+def test_whoever_is_not_waited_for_is_killed_with_all_that_it_started(has_bwrap: bool) -> None:
+    with Start(os.geteuid(), has_bwrap).prepared(["sh", "-c", "sleep 1000 & echo ready; wait"]) as prepared:
+        argv, options, report = prepared
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, **options) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            os.close(report)
+            # The other process has its end of the pipe, too: this is the end of both.
+            assert process.stdout.read() == b""
+
+
+@each_way
+def test_command_of_a_launcher_that_is_gone_already_is_not_started(has_bwrap: bool) -> None:
+    with Start(os.geteuid(), has_bwrap).prepared(["echo", "started"]) as (argv, options, report):
+        os.close(report)
+        done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT_S, check=False, **options)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
 @each_user
 @each_way
 def test_a_program_that_is_not_there_is_127_and_one_line(user: int, has_bwrap: bool) -> None:

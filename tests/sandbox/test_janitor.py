@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from paddock.errors import SandboxUnavailable
 from paddock.sandbox.facts import FileFacts
 from paddock.sandbox.janitor import Janitor, PlaceTaken
 from paddock.sandbox.look import Kind
@@ -110,6 +116,67 @@ def test_place_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path
     janitor.release([place], was_killed=False)
     assert [path.name for path in (tmp_path / ".git").iterdir()] == ["HEAD"]
     assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
+
+
+def test_directory_of_the_same_mode_that_holds_something_is_no_place(
+    janitor: Janitor, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref")
+    (tmp_path / ".git").chmod(0o1700)
+    assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
+    with pytest.raises(PlaceTaken):
+        janitor.hold([_directory(tmp_path / ".git")])
+
+
+def test_git_directory_is_never_empty(janitor: Janitor, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    has_ended = threading.Event()
+    sights: Counter[str] = Counter()
+
+    def look() -> None:
+        while not has_ended.is_set():
+            with contextlib.suppress(OSError):
+                sights[_sight_of(place.path)] += 1
+
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(look)
+        for _ in range(300):
+            janitor.hold([place])
+            janitor.release([place], was_killed=False)
+        has_ended.set()
+        looking.result()
+    assert sights["empty"] == 0
+
+
+def _sight_of(path: str) -> str:
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.listdir(file):
+            return "full"
+        # One that was moved away after it was opened is not seen by anybody who looks now.
+        return "empty" if os.path.samestat(os.stat(path), os.fstat(file)) else "gone"
+    finally:
+        os.close(file)
+
+
+def test_what_a_killed_janitor_left_half_made_is_used_by_the_next(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / ".git-paddock").mkdir()
+    (tmp_path / ".git-paddock").chmod(0o1700)
+    janitor.hold([_directory(tmp_path / ".git")])
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws").chmod(0o1700)
+    file = os.open(tmp_path / ".aws", os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(SandboxUnavailable, match="busy"):
+            janitor.hold([_directory(tmp_path / ".aws")])
+    finally:
+        os.close(file)
 
 
 def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:

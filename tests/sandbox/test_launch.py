@@ -12,7 +12,20 @@ import pytest
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import BwrapCapabilities, Enforcement, HostFacts, Problem
-from paddock.model.profile import DisabledProfile, ExternalProfile, NetworkMode, Profile
+from paddock.model.profile import (
+    Access,
+    AccessEntry,
+    DisabledProfile,
+    ExternalProfile,
+    GlobPath,
+    ManagedProfile,
+    NamedPath,
+    NetworkMode,
+    Profile,
+    ProjectRoots,
+    RestrictedFileSystem,
+    RootPath,
+)
 from paddock.sandbox import probe
 from paddock.sandbox.init import Report, ReportKind
 from paddock.sandbox.launch import Command, Sandbox
@@ -35,10 +48,17 @@ def host() -> HostFacts:
 
 
 def _run(
-    host: HostFacts, private: Path, profile: Profile, argv: list[str], *, use_legacy_landlock: bool = False
+    host: HostFacts,
+    private: Path,
+    profile: Profile,
+    argv: list[str],
+    *,
+    use_legacy_landlock: bool = False,
+    project: Path | None = None,
 ) -> tuple[int, str, Enforcement, list[Report]]:
     sandbox = Sandbox(host, private, use_legacy_landlock=use_legacy_landlock)
-    command = Command(argv, str(private.parent), (str(private.parent),), os.environ)
+    root = str(project or private.parent)
+    command = Command(argv, root, (root,), os.environ)
     try:
         confined = sandbox.prepare(profile, command)
         done = subprocess.run(
@@ -89,6 +109,49 @@ def test_options_are_given_in_the_open_where_there_is_no_other_way(host: HostFac
     assert "refused" in output
 
 
+def test_command_has_as_many_arguments_as_the_system_takes(host: HostFacts, private: Path) -> None:
+    arguments = [str(number) for number in range(20_000)]
+    status, output, _, _ = _run(host, private, READ_ONLY, ["/bin/echo", *arguments])
+    assert (status, output.split()) == (0, arguments)
+
+
+EXCHANGE = """#!/bin/sh
+mv {project}/a {project}/b
+{exchange}
+exec {bwrap} "$@"
+"""
+
+
+@pytest.mark.parametrize("exchange", ["ln -s b {project}/a", "mkdir {project}/a; touch {project}/a/x.env"])
+def test_directory_that_is_exchanged_while_it_is_mounted_starts_nothing(
+    host: HostFacts, private: Path, exchange: str
+) -> None:
+    """Other commands in the tree could do so; here bubblewrap itself does, so that it is always in time."""
+    assert host.bwrap is not None
+    project = private.parent / "project"
+    (project / "a").mkdir(parents=True)
+    (project / "a" / "x.env").touch()
+    exchanging = private / "bwrap"
+    exchanging.write_text(
+        EXCHANGE.format(project=project, exchange=exchange.format(project=project), bwrap=host.bwrap.path)
+    )
+    exchanging.chmod(0o755)
+    hostile = replace(host, bwrap=replace(host.bwrap, path=str(exchanging)))
+    profile = ManagedProfile(
+        file_system=RestrictedFileSystem(
+            entries=(
+                AccessEntry(path=NamedPath(value=RootPath()), access=Access.READ),
+                AccessEntry(path=NamedPath(value=ProjectRoots()), access=Access.WRITE),
+                AccessEntry(path=GlobPath(pattern=f"{project}/**/*.env"), access=Access.DENY),
+            )
+        )
+    )
+    status, output, _, reports = _run(hostile, private, profile, ["/bin/touch", "started"], project=project)
+    assert (status, [report.kind for report in reports]) == (125, [ReportKind.NOT_CONFINED])
+    assert f"it was exchanged meanwhile: {project}/a" in output
+    assert not (project / "started").exists()
+
+
 def test_verified_bubblewrap_is_executed_through_its_descriptor(host: HostFacts, private: Path) -> None:
     assert host.bwrap is not None
     fd = os.open(host.bwrap.path, os.O_RDONLY)
@@ -108,6 +171,13 @@ def test_host_that_can_not_enforce_a_profile_starts_nothing(host: HostFacts, pri
         with pytest.raises(SandboxUnavailable):
             _run(poor, private, READ_ONLY, ["/bin/touch", "started"])
     assert not (private.parent / "started").exists()
+
+
+def test_bubblewrap_in_the_project_confines_nothing(host: HostFacts, private: Path) -> None:
+    assert host.bwrap is not None
+    planted = replace(host, bwrap=replace(host.bwrap, path=str(private.parent / "bwrap")))
+    with pytest.raises(SandboxUnavailable, match="in the project itself"):
+        _run(planted, private, READ_ONLY, ["/bin/true"])
 
 
 def test_network_alone_is_refused_without_namespaces_and_that_is_told(host: HostFacts, private: Path) -> None:

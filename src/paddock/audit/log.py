@@ -82,7 +82,7 @@ class AuditLog:
         try:
             log._take_over(version)
         except BaseException as error:
-            log._release()
+            log.release()
             if isinstance(error, OSError):
                 raise AuditLogError(str(directory), f"can't be written: {error.strerror}") from error
             raise
@@ -118,7 +118,14 @@ class AuditLog:
             if not self._remainder and self.append([closed]).error is None:
                 self._write_tip(is_closed=True)
         finally:
-            self._release()
+            self.release()
+
+    def release(self) -> None:
+        """Give the log back as it is, so that another server can take it over. Idempotent."""
+        for fd in (self._fd, self._tip_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._tip_fd = -1
 
     def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
         """The events as lines, and for each, after what is there already, its anchor and where it ends."""
@@ -169,12 +176,6 @@ class AuditLog:
         os.pwrite(self._tip_fd, encode_tip(Tip(self.last, is_closed)), 0)
         if self._is_synced and is_closed:
             os.fdatasync(self._tip_fd)
-
-    def _release(self) -> None:
-        for fd in (self._fd, self._tip_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = self._tip_fd = -1
 
     # --- where another server has stopped -----------------------------------
 

@@ -35,6 +35,7 @@ class Scribe:
         self.log = log
         self.lost = 0
         """Records that were given up since the last that was written."""
+        self.lost_in_all = 0
         self._redactor = redactor
         self._policy = policy
         self._failure: str | None = None
@@ -70,7 +71,9 @@ class Scribe:
     def _keep(self, unwritten: Sequence[Stamped]) -> None:
         is_stopped = self._policy is AuditFailure.STOP
         self._kept = [each for each in unwritten if is_stopped and each.event.is_ending]
-        self.lost += len(unwritten) - len(self._kept)
+        given_up = len(unwritten) - len(self._kept)
+        self.lost += given_up
+        self.lost_in_all += given_up
 
 
 def _text(error: OSError) -> str:

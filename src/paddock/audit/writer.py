@@ -50,6 +50,19 @@ class AuditOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """How a log is doing."""
+
+    last_seq: int = 0
+    """The number of the last record."""
+    waiting: int = 0
+    """Events that are not written yet."""
+    lost: int = 0
+    """Events that were given up since the log was opened."""
+    is_failing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
     stamped: Stamped
     waiter: asyncio.Future[None] | None
@@ -99,12 +112,20 @@ class Audit:
         Under `AuditFailure.CONTINUE` it returns when the event could not be written, too. To
         cancel the call does not take the event back.
         """
-        if self._broken is not None:
-            raise AuditUnwritable(self._broken)
         waiter = self._loop.create_future()
-        self._waiters.add(waiter)
-        self._put(event, waiter)
+        if self._broken is not None:
+            self._answer(waiter, self._broken)
+        else:
+            self._waiters.add(waiter)
+            self._put(event, waiter)
         await waiter
+
+    @property
+    def condition(self) -> Condition:
+        """How the log is doing; costs nothing."""
+        scribe = self._scribe
+        is_failing = self._failure is not None or self._broken is not None
+        return Condition(scribe.log.last.seq, self._queued + scribe.kept, scribe.lost_in_all, is_failing)
 
     @property
     def has_room(self) -> bool:
@@ -142,6 +163,8 @@ class Audit:
         except Exception as error:
             broken = f"its writer failed: {type(error).__name__}"
             journal.error("audit log failed", error=error)
+        finally:
+            self._scribe.log.release()
         self._loop.call_soon_threadsafe(self._end, broken)
 
     def _take(self) -> tuple[list[_Entry], bool]:
@@ -162,10 +185,9 @@ class Audit:
 
     def _settle(self, entries: Sequence[_Entry], count: int, failure: str | None) -> None:
         self._queued -= len(entries)
-        is_refused = failure is not None and self._policy is AuditFailure.STOP
         for index, entry in enumerate(entries):
             if entry.waiter is not None:
-                self._answer(entry.waiter, failure if is_refused and index >= count else None)
+                self._answer(entry.waiter, failure if index >= count else None)
         if failure is not None and self._failure is None:
             journal.warning("audit log can't be written", reason=failure, policy=self._policy)
         elif failure is None and self._failure is not None:
@@ -174,14 +196,14 @@ class Audit:
         if self._queued < QUEUE_LIMIT or failure is not None:
             self._room.set()
 
-    def _answer(self, waiter: asyncio.Future[None], refusal: str | None) -> None:
+    def _answer(self, waiter: asyncio.Future[None], failure: str | None) -> None:
         self._waiters.discard(waiter)
         if waiter.done():
             return
-        if refusal is None:
+        if failure is None or self._policy is AuditFailure.CONTINUE:
             waiter.set_result(None)
         else:
-            waiter.set_exception(AuditUnwritable(refusal))
+            waiter.set_exception(AuditUnwritable(failure))
 
     def _end(self, broken: str) -> None:
         self._broken = broken

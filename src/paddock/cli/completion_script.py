@@ -34,11 +34,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command and its arguments."""
+    """A command and its arguments. One that is below another has both names: `rules check`."""
 
     name: str
     help: str
     arguments: tuple[Argument, ...]
+    below: tuple[str, ...]
+    """The names of the commands below it; then its positional argument is one of them."""
+
+    @property
+    def is_below(self) -> bool:
+        """Whether it is a command of another command."""
+        return " " in self.name
 
     @property
     def options(self) -> list[Argument]:
@@ -51,25 +58,18 @@ class Verb:
         return next((argument for argument in self.arguments if not argument.spellings), None)
 
 
-def _verbs(parser: argparse.ArgumentParser) -> Iterator[Verb]:
-    (action,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-    for name, verb in action.choices.items():
-        yield Verb(name, helps[name], tuple(_arguments(verb)))
-
-
-def _arguments(verb: argparse.ArgumentParser) -> Iterator[Argument]:
-    """The arguments of a verb. One that has verbs below it offers their names, and the options of all."""
-    known: set[tuple[str, ...]] = set()
-    for action in verb._actions:
-        yield _argument(action)
-        known.add(tuple(action.option_strings))
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                for argument in _arguments(below):
-                    if argument.spellings not in known:
-                        known.add(argument.spellings)
-                        yield argument
+def _verbs(parser: argparse.ArgumentParser, above: str = "") -> Iterator[Verb]:
+    """Every verb, each followed by those below it."""
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            continue
+        helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+        for name, verb in action.choices.items():
+            below = list(_verbs(verb, f"{above}{name} "))
+            names = tuple(each.name.rpartition(" ")[2] for each in below)
+            arguments = tuple(map(_argument, verb._actions))
+            yield Verb(f"{above}{name}", helps[name], arguments, names)
+            yield from below
 
 
 def _argument(action: argparse.Action) -> Argument:
@@ -100,6 +100,9 @@ _paddock() {{
         [[ ${{COMP_WORDS[index]}} == -- ]] && return
     done
     case $verb in
+        {nesting}) (( COMP_CWORD > 2 )) && verb+=" ${{COMP_WORDS[2]}}" ;;
+    esac
+    case $verb in
 {cases}
         *) return ;;
     esac
@@ -118,13 +121,15 @@ complete -o default -F _paddock paddock
 
 def _bash(verbs: list[Verb]) -> str:
     return _BASH.format(
-        verbs=" ".join(verb.name for verb in verbs), cases="\n".join(_bash_case(verb) for verb in verbs)
+        verbs=" ".join(verb.name for verb in verbs if not verb.is_below),
+        nesting="|".join(verb.name for verb in verbs if verb.below),
+        cases="\n".join(_bash_case(verb) for verb in verbs),
     )
 
 
 def _bash_case(verb: Verb) -> str:
     options = " ".join(spelling for option in verb.options for spelling in option.spellings)
-    lines = [f"        {verb.name})", f"            options='{options}'"]
+    lines = [f"        '{verb.name}')", f"            options='{options}'"]
     if verb.positional is not None and (words := _bash_words(verb, verb.positional)):
         lines.append(f"            positional='{words}'")
     values = [option for option in verb.options if option.kind]
@@ -181,6 +186,14 @@ _paddock() {{
     shift words
     (( CURRENT-- ))
     case $verb in
+        {nesting})
+            if (( CURRENT > 2 )); then
+                verb+=" $words[2]"
+                shift words
+                (( CURRENT-- ))
+            fi ;;
+    esac
+    case $verb in
 {cases}
     esac
 }}
@@ -196,7 +209,10 @@ if [[ $funcstack[1] == _paddock ]]; then _paddock "$@"; else compdef _paddock pa
 
 def _zsh(verbs: list[Verb]) -> str:
     return _ZSH.format(
-        verbs="\n".join(f"        '{verb.name}:{_zsh_text(verb.help)}'" for verb in verbs),
+        verbs="\n".join(
+            f"        '{verb.name}:{_zsh_text(verb.help)}'" for verb in verbs if not verb.is_below
+        ),
+        nesting="|".join(verb.name for verb in verbs if verb.below),
         cases="\n".join(_zsh_case(verb) for verb in verbs),
     )
 
@@ -209,7 +225,7 @@ def _zsh_case(verb: Verb) -> str:
     if verb.positional is not None:
         specs.append(f"'*:{verb.positional.kind.lower()}:{_zsh_action(verb, verb.positional)}'")
     joined = " \\\n                ".join(specs)
-    return f"        {verb.name})\n            _arguments \\\n                {joined} ;;"
+    return f"        '{verb.name}')\n            _arguments \\\n                {joined} ;;"
 
 
 def _zsh_action(verb: Verb, argument: Argument) -> str:
@@ -250,9 +266,10 @@ def _fish(verbs: list[Verb]) -> str:
     lines = [
         f"complete -c paddock -n __fish_use_subcommand -a {verb.name} -d {_fish_text(verb.help)}"
         for verb in verbs
+        if not verb.is_below
     ]
     for verb in verbs:
-        condition = f"complete -c paddock -n '__fish_seen_subcommand_from {verb.name}'"
+        condition = f"complete -c paddock -n '{_fish_condition(verb)}'"
         for option in verb.options:
             spellings = " ".join(_fish_spelling(spelling) for spelling in option.spellings)
             value = f" -r{_fish_values(verb, option)}" if option.kind else ""
@@ -260,6 +277,11 @@ def _fish(verbs: list[Verb]) -> str:
         if verb.positional is not None and (values := _fish_values(verb, verb.positional)):
             lines.append(f"{condition}{values}")
     return _FISH_HEAD + "\n".join(lines) + "\n"
+
+
+def _fish_condition(verb: Verb) -> str:
+    seen = "; and ".join(f"__fish_seen_subcommand_from {name}" for name in verb.name.split())
+    return f"{seen}; and not __fish_seen_subcommand_from {' '.join(verb.below)}" if verb.below else seen
 
 
 def _fish_spelling(spelling: str) -> str:

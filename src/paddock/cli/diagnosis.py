@@ -22,9 +22,13 @@ from typing import Final
 
 from paddock.cli.finding import Finding, Level
 from paddock.cli.survey import survey
-from paddock.errors import ListenError, PaddockError
+from paddock.errors import ListenError, PaddockError, RulesError, RulesUnavailable
 from paddock.process.group import PIDFD_SIGNAL_PROCESS_GROUP
 from paddock.process.spawner import HELPER_PATH, Spawner
+from paddock.rules.evaluation import RulesFile
+from paddock.rules.layer import standard_layers
+from paddock.rules.loader import evaluate_files, load_layers
+from paddock.rules.script import parse_script
 from paddock.transport import runtime_directory
 
 CLIENT_NAME: Final = "paddock-doctor"
@@ -49,6 +53,7 @@ def examine() -> list[Finding]:
         check_subreaper,
         check_spawner,
         check_uvloop,
+        check_rules,
         check_descriptors,
         check_runtime_directory,
         check_servers,
@@ -157,6 +162,25 @@ def check_uvloop() -> Finding:
     except ImportError as error:
         return Finding("uvloop", Level.FAIL, str(error), "install it: pip install uvloop")
     return Finding("uvloop", Level.OK, metadata.version("uvloop"))
+
+
+def check_rules() -> Finding:
+    """Whether rules can be evaluated and scripts be taken apart, and whether those of this user load."""
+    try:
+        # With a file of our own, for without any the interpreter is not asked for.
+        evaluate_files([RulesFile(path="doctor.rules", text="")])
+        parse_script("true")
+        policy = load_layers(standard_layers())
+    except RulesUnavailable as error:
+        return Finding("rules", Level.WARN, str(error), "install them: pip install 'paddock[rules]'")
+    except RulesError as error:
+        return Finding("rules", Level.WARN, str(error), "try paddock rules check, which says more")
+    detail = f"{len(policy.rules)} in force"
+    if policy.problems:
+        broken = "; ".join(map(str, policy.problems))
+        remedy = "mend them: until then whatever no other rule decides needs approval"
+        return Finding("rules", Level.WARN, f"{detail}, and not in force: {broken}", remedy)
+    return Finding("rules", Level.OK, detail)
 
 
 # --- limits -----------------------------------------------------------------

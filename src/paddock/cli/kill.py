@@ -27,13 +27,16 @@ examples:
   paddock kill $(paddock ps --quiet) everything that runs on this user's servers
 
 exit status:
-  0 if every process got it, 1 if one was not found or had ended already.
+  0 if every process got it, 1 if one was not found, or had ended already with all of its
+  group.
 """
 
 CLIENT_NAME = "paddock-kill"
 DEFAULT_GRACE_S = 2.0
 AFTER_KILL_S = 5.0
 """How long a killed process may take to be reported as gone, unless it hangs in the kernel."""
+LOOK_S = 0.02
+"""Between two looks at what is left of a group, for its end is no event."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -89,12 +92,30 @@ async def _kill_one(name: str, arguments: argparse.Namespace) -> bool:
 async def _kill(candidate: Candidate, process: OperatedProcess, arguments: argparse.Namespace) -> str | None:
     """Do it; what went wrong is returned."""
     name = f"process {candidate.process.process_id!r}"
+    if not (candidate.process.running or candidate.process.survivors):
+        return f"{name} has ended already"
     if arguments.signal is not None:
-        if not candidate.process.running:
-            return f"{name} has ended already"
         await process.signal(arguments.signal)
         return None
-    if not await process.terminate(arguments.grace):
-        return f"{name} has ended already"
-    result = await process.wait(arguments.grace + AFTER_KILL_S)
-    return None if result.exited else f"{name} was killed and still exists; it hangs in the kernel"
+    patience_s = arguments.grace + AFTER_KILL_S
+    if await process.terminate(arguments.grace):
+        result = await process.wait(patience_s)
+        if not result.exited:
+            return f"{name} was killed and still exists; it hangs in the kernel"
+    if not await _group_ends(process, patience_s):
+        return f"{name} has ended, and others of its group were killed and still exist; see `paddock ps`"
+    return None
+
+
+async def _group_ends(process: OperatedProcess, timeout_s: float) -> bool:
+    """Wait until nobody of the group of a process that has ended is left; False when the time is over."""
+    import asyncio
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                if not await process.has_survivors():
+                    return True
+                await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        return False

@@ -112,6 +112,7 @@ async def _output(
 
 
 def _print(piece: Piece) -> None:
+    from paddock.cli.streams import STDERR, STDOUT, write_all
     from paddock.model.stream import Stream
     from paddock.protocol.process import OutputGap
 
@@ -119,6 +120,4 @@ def _print(piece: Piece) -> None:
         notice = f"paddock logs: {piece.bytes_} bytes of output were dropped here"
         print(notice, file=sys.stderr, flush=True)
         return
-    target = sys.stderr if piece.stream is Stream.STDERR else sys.stdout
-    target.buffer.write(piece.chunk)
-    target.flush()
+    write_all(STDERR if piece.stream is Stream.STDERR else STDOUT, piece.chunk)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paddock.cli.rendering import Palette
     from paddock.cli.selection import Candidate
     from paddock.cli.survey import Survey
+    from paddock.protocol.control import ProcessStatus
 
 DESCRIPTION = """\
 List the running processes of every server of this user: who started them, and
@@ -32,7 +33,8 @@ examples:
   paddock ps --server 4711     on one server
 
 columns:
-  STATE    running, exited with this status, or lost: its end will not be known
+  STATE    running, exited with this status, or lost: its end will not be known; the group lives
+           of a process that has left others of its process group behind
   SESSION  attached: its client is connected; detached: the client is gone, and the process
            ends when it does not come back; kept: the process stays without its client
   OUTPUT   how much it has written
@@ -79,7 +81,7 @@ def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
     named = [
         (name, candidate)
         for name, candidate in zip(short_names(known), known, strict=True)
-        if arguments.all or candidate.process.running
+        if arguments.all or _is_live(candidate.process)
     ]
     if arguments.quiet:
         for name, _ in named:
@@ -117,14 +119,20 @@ def _state(candidate: Candidate) -> str:
     process = candidate.process
     if process.running:
         return "running"
-    return f"exited {process.exit_code}" if process.exit_code is not None else "lost"
+    if process.exit_code is None:
+        return "lost"
+    return f"exited {process.exit_code}" + (", group lives" if process.survivors else "")
+
+
+def _is_live(process: ProcessStatus) -> bool:
+    return process.running or process.survivors
 
 
 def _painted(line: str, candidate: Candidate, palette: Palette) -> str:
     from paddock.cli.rendering import Colour
 
     process = candidate.process
-    if process.running:
+    if _is_live(process):
         return line
     is_bad = process.exit_code != 0
     return palette.paint(line, Colour.RED if is_bad else Colour.DIM)
@@ -138,9 +146,9 @@ def _json(found: Survey, with_ended: bool) -> str:
     servers = []
     for answer in found.answers:
         status = to_builtins(answer.status)
-        for session in status["sessions"]:
-            session["processes"] = [
-                process for process in session["processes"] if with_ended or process["running"]
+        for session, shown in zip(answer.status.sessions, status["sessions"], strict=True):
+            shown["processes"] = [
+                to_builtins(process) for process in session.processes if with_ended or _is_live(process)
             ]
         servers.append(
             {**status["server"], "controlSocket": str(answer.control), "sessions": status["sessions"]}

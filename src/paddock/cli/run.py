@@ -170,10 +170,12 @@ def _directory(arguments: argparse.Namespace) -> str | None:
     cwd: str | None = arguments.cwd
     if arguments.url is not None:
         return utf8_text(cwd) if cwd is not None else None
-    # A server that is found here shares the directories of this host.
-    if cwd is None and not (arguments.detach or arguments.server):
-        return None
     try:
+        if cwd is None and not (arguments.detach or arguments.server):
+            # Asked for to learn that it is there: without one, the server would choose another.
+            os.getcwd()
+            return None
+        # A server that is found here shares the directories of this host.
         return utf8_text(os.path.abspath(cwd or os.curdir))
     except FileNotFoundError as error:
         raise PaddockError("the current directory is gone; choose another with --cwd") from error

@@ -130,8 +130,9 @@ def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
 
     places = runtime_directory.candidates(os.environ, os.getuid())
     directory = runtime_directory.provide(places, os.getuid())
+    runtime_directory.reserve(places, os.getuid())
     return Sandbox(
-        probe.host(working_directory=command.cwd),
+        probe.host(workspaces=(command.cwd, *command.project_roots)),
         directory,
         private=places,
         use_legacy_landlock=use_legacy_landlock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import stat
 import termios
 import tty
@@ -65,7 +66,13 @@ def write_all(fd: int, data: bytes) -> None:
     """Write everything, for as long as that takes: call it where blocking is allowed."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            # Another process that shares this output has made it non-blocking.
+            room = select.poll()
+            room.register(fd, select.POLLOUT)
+            room.poll()
 
 
 async def read_input() -> bytes:

@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 from paddock.client.inbox import Inbox
 from paddock.client.intake import Intake, IntakeLimits
 from paddock.client.request import Answer, Outcome, Requests
+from paddock.client.watch import Watchers
 from paddock.errors import (
     ConnectionLost,
     PaddockError,
@@ -40,6 +41,7 @@ from paddock.protocol.process import ReadParams, ReadResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
 from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
+from paddock.protocol.watch import ChangedEvent
 from paddock.transport.link import Link, Receiver
 
 R = TypeVar("R", bound=Result)
@@ -63,6 +65,8 @@ class Connection:
         """Asked when an open link is lost: whether `attach` or `give_up` will follow."""
         self.peer = "the server"
         """The server, for messages."""
+        self.watchers = Watchers()
+        """Who is told of changes to files."""
         self._request_timeout_s = request_timeout_s
         self._requests = Requests()
         self._inboxes: dict[str, Inbox] = {}
@@ -288,6 +292,7 @@ class Connection:
         for inbox in self._inboxes.values():
             inbox.cut()
         self._requests.link_lost(loss)
+        self.watchers.lose()
 
     # --- inside -------------------------------------------------------------
 
@@ -303,6 +308,8 @@ class Connection:
             if inbox is not None:
                 inbox.receive(params)
                 self._follow(inbox)
+        elif isinstance(params, ChangedEvent):
+            self.watchers.told(params)
         elif isinstance(params, FailedEvent):
             inbox = self._inboxes.get(params.process_id)
             if inbox is not None:
@@ -375,6 +382,7 @@ class Connection:
         self._loss = loss
         self._closed.set()
         self._requests.fail_all(loss)
+        self.watchers.lose()
         for inbox in self._inboxes.values():
             lost = ProcessLost(inbox.process_id, str(loss))
             lost.__cause__ = loss

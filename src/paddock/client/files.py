@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike
-from typing import Final, TypeVar
+from os import PathLike, fsdecode
+from typing import Final, Literal, TypeVar
 
 from paddock.client.command import require
 from paddock.client.connection import Connection
 from paddock.client.place import RemotePathLike, local_name, wire_path
 from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.client.resume import Session
+from paddock.client.watch import Watch
 from paddock.protocol.fs import (
     CanonicalizeResult,
     CopyParams,
@@ -31,6 +32,8 @@ from paddock.protocol.fs import (
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
 from paddock.protocol.structure import Empty, Params, Result
+from paddock.protocol.text import EditParams, EditResult, SearchParams, SearchResult, TextEdit
+from paddock.protocol.watch import UnwatchParams, WatchParams, WatchResult
 
 MAX_DEPTH: Final = 64
 MAX_DIRECTORIES: Final = 10_000
@@ -53,6 +56,27 @@ class Tree:
     """Paths that could not be looked at, and why."""
     is_truncated: bool
     """Whether a limit ended the walk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line, or a name, that fits; line and column count from 1 and are None for a name."""
+
+    path: str
+    line: int | None
+    column: int | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, in an order that is always the same."""
+
+    matches: list[Match]
+    errors: list[str]
+    """What could not be read."""
+    is_truncated: bool
+    """Whether there may be more."""
 
 
 class Files:
@@ -209,6 +233,71 @@ class Files:
             source_path=self._wire(source), destination_path=self._wire(destination), recursive=recursive
         )
         await self._ask("fs/copy", params, Empty)
+
+    # --- text ---------------------------------------------------------------
+
+    async def search(
+        self,
+        path: RemotePathLike,
+        pattern: str,
+        *,
+        kind: Literal["content", "name"] = "content",
+        regex: bool = False,
+        case_sensitive: bool = True,
+        hidden: bool = False,
+        max_matches: int = 1000,
+        timeout_s: float = 10.0,
+    ) -> Found:
+        """Find lines with a text below a directory, or names of files and directories.
+
+        `regex` takes the pattern for a regular expression. Names that begin with a dot count if
+        `hidden`; links are not followed, binary files are left out. Always in the same order.
+        """
+        self._require("fsSearch", "search files")
+        params = SearchParams(
+            path=self._wire(path),
+            pattern=pattern,
+            kind=kind,
+            regex=regex,
+            case_sensitive=case_sensitive,
+            hidden=hidden,
+            max_matches=max_matches,
+            timeout_ms=round(timeout_s * 1000),
+        )
+        found = await self._ask("fs/search", params, SearchResult, can_repeat=True)
+        return Found(
+            matches=[
+                Match(local_name(match.path), match.line, match.column, match.text) for match in found.matches
+            ],
+            errors=found.errors,
+            is_truncated=found.truncated,
+        )
+
+    async def edit(self, path: RemotePathLike, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
+        """Replace texts in a file, each `(old, new)` or `(old, new, count)`; the diff is returned.
+
+        Each `old` must occur exactly `count` times, once by default, or nothing is changed and
+        InvalidRequest says which and how often it occurs.
+        """
+        self._require("fsEdit", "edit files")
+        changes = [TextEdit(old=old, new=new, count=count[0] if count else 1) for old, new, *count in edits]
+        return (await self._ask("fs/edit", EditParams(path=self._wire(path), edits=changes), EditResult)).diff
+
+    def watch(self, path: RemotePathLike, *, recursive: bool = False) -> Watch:
+        """Be told what changes in a directory, in the whole tree if `recursive`, or about a file.
+
+        Use it with `async with`, and iterate over it. After a lost connection an overflow is told.
+        """
+        self._require("fsWatch", "watch files")
+        params = WatchParams(path=self._wire(path), recursive=recursive)
+
+        async def begin() -> int:
+            return (await self._ask("fs/watch", params, WatchResult, can_repeat=True)).watch_id
+
+        async def end(watch_id: int) -> None:
+            await self._ask("fs/unwatch", UnwatchParams(watch_id=watch_id), Empty, can_repeat=True)
+
+        return Watch(self._connection.watchers, fsdecode(path), begin, end)
 
     # --- to and from this host ----------------------------------------------
 

@@ -181,8 +181,19 @@ class OperatedProcess:
         params = SignalParams(process_id=self.process_id, session_id=self.session_id, signal=name)
         await self._connection.request("process/signal", params, Empty)
 
+    async def has_survivors(self) -> bool:
+        """Whether it has exited and others of its group live on."""
+        status = await self._connection.request("control/status", None, StatusResult)
+        return any(
+            process.survivors
+            for session in status.sessions
+            if session.session_id == self.session_id
+            for process in session.processes
+            if process.process_id == self.process_id
+        )
+
     async def terminate(self, grace_s: float) -> bool:
-        """SIGTERM now, SIGKILL after the grace. Returns at once whether it was running."""
+        """SIGTERM now, SIGKILL after the grace, also to survivors. Returns at once whether it was running."""
         params = TerminateParams(
             process_id=self.process_id,
             session_id=self.session_id,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Self
 
 from paddock.client.place import RemotePathLike, local_name
 from paddock.client.remote_file import RemoteReader, RemoteWriter
+from paddock.client.watch import Watch
 from paddock.errors import NotFound, OperationFailed
 from paddock.protocol.fs import MetadataResult
 
 if TYPE_CHECKING:
-    from paddock.client.files import Files, Tree
+    from paddock.client.files import Files, Found, Tree
 
 ONE_MESSAGE_BYTES = 8 * 1024 * 1024
 """What is written in one request; more goes in blocks. Requests may have 16 MiB, and base64 adds a third."""
@@ -143,6 +144,10 @@ class RemotePath(PurePath):
         """The file for writing piece by piece; use it with `async with`."""
         return self._files.writer(self, atomic=atomic)
 
+    async def edit(self, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
+        """Replace texts in the file, all or none; the diff is returned. See `Files.edit`."""
+        return await self._files.edit(self, *edits)
+
     # --- what is there ------------------------------------------------------
 
     async def stat(self, *, follow_symlinks: bool = True) -> MetadataResult:
@@ -176,6 +181,14 @@ class RemotePath(PurePath):
     async def walk(self, *, follow_symlinks: bool = False, prune_hidden: bool = False) -> Tree:
         """Everything below a directory; see `Files.walk`."""
         return await self._files.walk(self, follow_symlinks=follow_symlinks, prune_hidden=prune_hidden)
+
+    async def search(self, pattern: str, *, regex: bool = False, hidden: bool = False) -> Found:
+        """Find lines with a text below a directory. See `Files.search`."""
+        return await self._files.search(self, pattern, regex=regex, hidden=hidden)
+
+    def watch(self, *, recursive: bool = False) -> Watch:
+        """Be told of changes; use it with `async with`, and iterate over it. See `Files.watch`."""
+        return self._files.watch(self, recursive=recursive)
 
     async def resolve(self) -> RemotePath:
         """The same place without links and dots. It must exist."""

@@ -17,6 +17,9 @@ from paddock.fs.failure import map_os_error
 from paddock.fs.operation import Edit, TextEdit
 from paddock.fs.replacement import Replacement
 
+SURPLUS_COUNTED = 100
+"""How many occurrences too many are counted: a large file may hold millions, one by one, in every edit."""
+
 
 def edit(operation: Edit) -> Edited:
     """Make all of the edits, or raise RequestError and change nothing."""
@@ -41,10 +44,12 @@ def edit(operation: Edit) -> Edited:
 def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
     """Make the edits one after the other. Raises InvalidRequest that names the one that does not fit."""
     for number, wanted in enumerate(edits, 1):
-        found = _occurrences(data, wanted.old)
+        enough = wanted.count + SURPLUS_COUNTED
+        found = _occurrences(data, wanted.old, at_most=enough)
         if found != wanted.count:
+            occurs = f"at least {_times(found)}" if found == enough else _times(found)
             raise InvalidRequest(
-                f"edit {number}: its old text occurs {_times(found)} and must occur {_times(wanted.count)}; "
+                f"edit {number}: its old text occurs {occurs} and must occur {_times(wanted.count)}; "
                 f"nothing was changed{_hint(data, wanted, found)}"
             )
         if data.count(wanted.old) != found:
@@ -56,11 +61,11 @@ def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
     return data
 
 
-def _occurrences(data: bytes, text: bytes) -> int:
+def _occurrences(data: bytes, text: bytes, *, at_most: int) -> int:
     """How often a text occurs, overlaps included: each of them could be the one that is meant."""
     count = 0
     position = data.find(text)
-    while position >= 0:
+    while position >= 0 and count < at_most:
         count += 1
         position = data.find(text, position + 1)
     return count

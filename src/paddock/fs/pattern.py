@@ -12,6 +12,8 @@ import re
 
 MAX_PATTERN_CHARACTERS = 1000
 MAX_REPEAT = 1000
+MAX_NESTING = 100
+"""Of groups. ripgrep refuses more than 250; Python's stack may hold less, as deep as it is already."""
 
 _ESCAPES = frozenset("dDwWsSbB")
 _SPECIAL = frozenset("\\.+*?()|[]{}^$#&-~")
@@ -117,6 +119,8 @@ class _Translation:
         is_plain = not self._pattern.startswith("(?", self._at)
         if not is_plain and not self._pattern.startswith("(?:", self._at):
             raise ValueError("groups begin with `(` or `(?:`; others are not supported")
+        if len(self._groups) > MAX_NESTING:
+            raise ValueError(f"its groups are nested deeper than {MAX_NESTING} levels")
         self._groups.append(_Group())
         self._emit("(?:", length=1 if is_plain else 3, is_repeatable=False)
 

@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
-from paddock.errors import OperationFailed
+from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error
 from paddock.fs.metadata import refuse_link
@@ -23,7 +23,7 @@ _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def remove(operation: Remove) -> Done:
     """Remove a file, a link itself, or a directory; what is gone stays gone when a later step fails."""
-    path = operation.path
+    path = _removable(operation.path)
     if not operation.follow and operation.recursive:
         raise OperationFailed("recursive no-follow removal is unsupported; give recursive: false")
     try:
@@ -43,6 +43,16 @@ def remove(operation: Remove) -> Done:
     except OSError as error:
         raise map_os_error(error, "remove", path) from error
     return Done()
+
+
+def _removable(path: bytes) -> bytes:
+    """The path of a name that can be removed. Raises InvalidRequest, before anything is touched."""
+    # Without a slash at its end, before which the kernel would follow a link.
+    stripped = path.rstrip(b"/")
+    if os.path.basename(stripped) in (b"", b".", b".."):
+        # They can't be removed themselves (rmdir(2)), which would show when all that is in them was gone.
+        raise InvalidRequest(f"{os.fsdecode(path)!r} names no entry that can be removed; give its own name")
+    return stripped
 
 
 def _remove(path: bytes, *, recursive: bool) -> None:

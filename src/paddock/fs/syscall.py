@@ -9,8 +9,8 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Callable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 AT_FDCWD = -100
 AT_SYMLINK_NOFOLLOW = 0x100
@@ -32,26 +32,22 @@ _STATX_BYTES = 256
 _STATX = struct.Struct("=I24xH10xQ32xqI4x16xqI4x")
 """mask, mode, size, birth (seconds, nanoseconds), modification (the same), by their offsets in statx(2)."""
 
-_Openat2 = Callable[[int, int, bytes, bytes, int], int]
-_Statx = Callable[[int, bytes, int, int, object], int]
+_libc = ctypes.CDLL(None, use_errno=True)
+_openat2 = _libc["syscall"]
+_openat2.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+_openat2.restype = ctypes.c_long
+_statx = _libc["statx"]
+_statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
+
+# For calls that never wait. They are quicker if the interpreter is not let go and no argument is converted;
+# a number that is given as it is must therefore be an int in C, too.
+_libc_at_once = ctypes.PyDLL(None, use_errno=True)
+_syscall_at_once = _libc_at_once["syscall"]
+_syscall_at_once.restype = ctypes.c_long
+_statx_at_once = _libc_at_once["statx"]
 
 
-def _functions(library: type[ctypes.CDLL]) -> tuple[_Openat2, _Statx]:
-    libc = library(None, use_errno=True)
-    openat2 = libc["syscall"]
-    openat2.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
-    openat2.restype = ctypes.c_long
-    statx = libc["statx"]
-    statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
-    return openat2, statx
-
-
-_openat2, _statx = _functions(ctypes.CDLL)
-# These keep the interpreter to themselves, which is quicker, and right for calls that never wait.
-_openat2_at_once, _statx_at_once = _functions(ctypes.PyDLL)
-
-
-class Status(NamedTuple):
+class Status(Struct, frozen=True):
     """What statx tells of a file."""
 
     mode: int
@@ -64,7 +60,7 @@ class Status(NamedTuple):
 def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
     """Open a path, relative to an open directory or AT_FDCWD, within the bounds that `resolve` sets."""
     how = _OPEN_HOW.pack(flags | os.O_CLOEXEC, 0, resolve)
-    descriptor = _openat2(_OPENAT2, directory, path, how, len(how))
+    descriptor: int = _openat2(_OPENAT2, directory, path, how, len(how))
     if descriptor < 0:
         raise _last_error()
     return descriptor
@@ -73,7 +69,10 @@ def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
 _AT_ONCE = AT_EMPTY_PATH | AT_STATX_DONT_SYNC
 _spare_buffers: list[ctypes.Array[ctypes.c_char]] = []
 
+_OPENAT2_AT_ONCE = ctypes.c_long(_OPENAT2)
+_FROM_ROOT = ctypes.c_long(AT_FDCWD)
 _HOW_CACHED = _OPEN_HOW.pack(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
+_HOW_BYTES = ctypes.c_size_t(len(_HOW_CACHED))
 
 
 def describe_at_once(path: bytes) -> Status:
@@ -81,10 +80,10 @@ def describe_at_once(path: bytes) -> Status:
 
     Never waits: EAGAIN if it would have to (Linux 5.12; EINVAL before).
     """
-    descriptor = _openat2_at_once(_OPENAT2, AT_FDCWD, path, _HOW_CACHED, len(_HOW_CACHED))
+    descriptor = _syscall_at_once(_OPENAT2_AT_ONCE, _FROM_ROOT, path, _HOW_CACHED, _HOW_BYTES)
     if descriptor < 0 and ctypes.get_errno() == errno.EAGAIN:
         # Any rename on the host disturbs a look without locks; a second one finds it undisturbed as a rule.
-        descriptor = _openat2_at_once(_OPENAT2, AT_FDCWD, path, _HOW_CACHED, len(_HOW_CACHED))
+        descriptor = _syscall_at_once(_OPENAT2_AT_ONCE, _FROM_ROOT, path, _HOW_CACHED, _HOW_BYTES)
     if descriptor < 0:
         raise _last_error()
     # To make a buffer takes as long as to ask the kernel.

@@ -8,6 +8,7 @@ finds half of it there.
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import tarfile
@@ -19,6 +20,9 @@ from paddock.errors import InvalidRequest, PaddockError
 from paddock.fs import resolve
 from paddock.fs.remove import remove_tree
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
+
+MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
+"""What may come before the content of an entry: a path, the target of a link, 4 KiB each; and attributes."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -114,11 +118,12 @@ class TreeWriter:
 
     def _unpack(self, reading: int) -> None:
         with open(reading, "rb", buffering=0) as stream:
+            source = _Source(stream)
             try:
                 with tarfile.open(
-                    fileobj=stream, mode="r|", bufsize=PIECE_BYTES, encoding="utf-8", errors="surrogateescape"
+                    fileobj=source, mode="r|", bufsize=PIECE_BYTES, encoding="utf-8", errors="surrogateescape"
                 ) as archive:
-                    for entry in archive:
+                    while (entry := source.next_of(archive)) is not None:
                         self._unpack_entry(archive, entry)
                 while stream.read(PIECE_BYTES):
                     pass
@@ -153,6 +158,32 @@ class TreeWriter:
                 )
         finally:
             os.close(directory)
+
+
+class _Source(io.RawIOBase):
+    """Where an archive comes from. What describes an entry is held in memory, and must not be endless."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._left_bytes: int | None = MAX_DESCRIPTION_BYTES
+
+    def next_of(self, archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+        """The next entry; the content of the one before must have been read."""
+        self._left_bytes = MAX_DESCRIPTION_BYTES
+        entry = archive.next()
+        self._left_bytes = None
+        # It remembers every entry, for archives that are read in any order.
+        archive.members.clear()  # type: ignore[attr-defined]
+        return entry
+
+    def read(self, size: int = -1, /) -> bytes:
+        """For the archive. Raises InvalidRequest where a description does not end."""
+        data = self._stream.read(size)
+        if self._left_bytes is not None:
+            self._left_bytes -= len(data)
+            if self._left_bytes < 0:
+                raise InvalidRequest("the archive describes an entry at too great length")
+        return data
 
 
 def _write_file(content: IO[bytes], entry: tarfile.TarInfo, name: bytes, directory: int) -> None:

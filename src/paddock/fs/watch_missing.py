@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from paddock.fs.inotify import RawNotice
 from paddock.fs.watch_set import WatchSet
+from paddock.inotify import RawNotice
 
 _SILENT = (b"/proc", b"/sys")
 """File systems that give no notices."""

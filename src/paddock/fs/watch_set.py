@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.failure import map_os_error
-from paddock.fs.inotify import Inotify, Notice, RawNotice
 from paddock.fs.local import Lanes
+from paddock.inotify import Inotify, Notice, RawNotice
 
 T = TypeVar("T")
 
@@ -50,6 +50,7 @@ class WatchSet:
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, dict[Subscriber, bytes]] = {}
         self._early: list[RawNotice] = []
+        self._has_lost_early = False
         self._scans = 0
         self._unused: set[int] = set()
         """Directories that nobody listens to, unless a scan has just added them again."""
@@ -114,6 +115,9 @@ class WatchSet:
         early, self._early = self._early, []
         for notice in early:
             self._dispatch(notice)
+        if self._has_lost_early:
+            self._has_lost_early = False
+            self._overflow()
 
     def _remove_unused(self) -> None:
         if not self._scans:
@@ -127,18 +131,27 @@ class WatchSet:
 
     def _dispatch(self, notice: RawNotice) -> None:
         if notice.mask & Notice.Q_OVERFLOW:
-            for subscriber in {each for listeners in self._listeners.values() for each in listeners}:
-                subscriber.overflowed()
+            self._overflow()
             return
         listeners = self._listeners.get(notice.watch)
         if listeners is None:
-            if self._scans and len(self._early) < MAX_EARLY_NOTICES:
-                self._early.append(notice)
+            if self._scans:
+                self._keep(notice)
             return
         if notice.mask & Notice.IGNORED:
             del self._listeners[notice.watch]
         for subscriber, directory in list(listeners.items()):
             subscriber.heard(directory, notice)
+
+    def _keep(self, notice: RawNotice) -> None:
+        if len(self._early) < MAX_EARLY_NOTICES:
+            self._early.append(notice)
+        else:
+            self._has_lost_early = True
+
+    def _overflow(self) -> None:
+        for subscriber in {each for listeners in self._listeners.values() for each in listeners}:
+            subscriber.overflowed()
 
 
 def watch_error(error: OSError, path: bytes) -> RequestError:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.changes import Batch, Changes
-from paddock.fs.inotify import Notice, RawNotice
 from paddock.fs.replacement import is_temporary
 from paddock.fs.watch_set import WatchSet, watch_error
+from paddock.inotify import Notice, RawNotice
 from paddock.model.change import ChangeKind
 
 MAX_DIRECTORIES = 50_000

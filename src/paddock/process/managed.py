@@ -208,10 +208,14 @@ class ManagedProcess:
         return self.status in (Status.CLOSED, Status.LOST)
 
     @property
+    def has_survivors(self) -> bool:
+        """Whether it has exited and others of its group live on."""
+        return self.has_exited and self._group is not None and self._group.is_alive()
+
+    @property
     def remnant(self) -> ProcessGroup | None:
         """The group of a closed process while it has members whose output went elsewhere."""
-        is_left = self.status is Status.CLOSED and self._group is not None and self._group.is_alive()
-        return self._group if is_left else None
+        return self._group if self.status is Status.CLOSED and self.has_survivors else None
 
     def _settle(self, report: ExitReport) -> None:
         if self._enclosure is None:
@@ -272,7 +276,7 @@ class ManagedProcess:
             return
         self.status = Status.CLOSED
         self._release()
-        if self._group is not None and not self._group.is_alive():
+        if self._group is not None and not self.has_survivors:
             self._group.close()
         self._listener.process_closed(self, self.log.take_seq())
         self._wake()

@@ -10,6 +10,7 @@ to the ordinary way.
 from __future__ import annotations
 
 import binascii
+from typing import Any
 
 from msgspec import Struct
 from pybase64 import b64decode, b64encode
@@ -19,6 +20,8 @@ BULK_BYTES = 1024
 
 _OPENINGS = {"chunk": b'"chunk":"', "dataBase64": b'"dataBase64":"'}
 """The members that hold bulk data, and how they begin in a message."""
+
+_EMPTY_CHUNK = b'"chunk":""'
 
 _MARK = b"<bulk\x7f>"
 MARK = _MARK.decode()
@@ -30,12 +33,14 @@ _LAST_BEFORE_ONE = b"AEIMQUYcgkosw048"
 
 
 def splice(message: bytes, chunk: bytes) -> bytes:
-    """Put `chunk` into a message that ends with an empty chunk and two braces: `…"chunk":""}}`."""
-    return b"".join((message[:-3], b64encode(chunk), message[-3:]))
+    """Put `chunk` into a message that holds one empty chunk: `…"chunk":""…`."""
+    # No string of the message looks like this: quotes inside of one are escaped.
+    start = message.index(_EMPTY_CHUNK) + len(_EMPTY_CHUNK) - 1
+    return b"".join((message[:start], b64encode(chunk), message[start:]))
 
 
 class Splicing:
-    """The same, piece by piece: a message that grows by what is added until it is finished."""
+    """The same, piece by piece, for a message that ends with an empty string and two braces."""
 
     def __init__(self, message: bytes) -> None:
         self._message = bytearray(message[:-3])
@@ -57,6 +62,17 @@ class Lifted(Struct, frozen=True):
     rest: bytes
     member: str
     chunk: bytes
+
+    def put_into(self, value: Any) -> bool:
+        """Put the chunk in the place of the mark, if that is where `value` has this member."""
+        if type(value) is dict and value.get(self.member) == MARK:
+            value[self.member] = self.chunk
+            return True
+        return False
+
+    def restore(self, part: bytes) -> bytes:
+        """Part of the rest as it was in the message."""
+        return part.replace(_MARK, b64encode(self.chunk))
 
 
 def lift(message: bytes) -> Lifted | None:

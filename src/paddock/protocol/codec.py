@@ -47,9 +47,7 @@ def read_json(message: bytes, limits: CodecLimits) -> Any:
     lifted = bulk.lift(message) if len(message) > bulk.BULK_BYTES else None
     if lifted is not None:
         value = _read_strictly(lifted.rest, limits)
-        params = value.get("params") if type(value) is dict else None
-        if type(params) is dict and params.get(lifted.member) == bulk.MARK:
-            params[lifted.member] = lifted.chunk
+        if type(value) is dict and lifted.put_into(value.get("params")):
             return value
     return _read_strictly(message, limits)
 
@@ -127,10 +125,11 @@ def convert_params(value: Any, kind: type[P]) -> P:
     Absent parameters are null. A positional array must give every field of the
     reference protocol, in order. Raises InvalidParams that says what is wrong.
     """
-    if issubclass(kind, NoParams):
-        value = {} if value is None else value
-    elif isinstance(value, list):
-        value = _named(value, kind)
+    if type(value) is not dict:
+        if value is None and issubclass(kind, NoParams):
+            value = {}
+        elif isinstance(value, list) and not issubclass(kind, NoParams):
+            value = _named(value, kind)
     try:
         params = msgspec.convert(value, kind, dec_hook=_from_wire)
     except msgspec.ValidationError as error:
@@ -179,13 +178,13 @@ def _named(values: list[Any], kind: type[Params]) -> dict[str, Any]:
 
 
 def _from_wire(kind: type, value: Any) -> Any:
+    if kind is HostPath and type(value) is str:
+        return parse_path(value)
     if kind is LateBase64 and isinstance(value, str | bytes):
         return LateBase64(value)
     if kind is not HostPath and kind is not LateBase64:
         raise TypeError(f"{kind.__name__} has no wire form")
-    if not isinstance(value, str):
-        raise TypeError(f"expected `str`, got `{'null' if value is None else type(value).__name__}`")
-    return parse_path(value)
+    raise TypeError(f"expected `str`, got `{'null' if value is None else type(value).__name__}`")
 
 
 def _to_wire(value: Any) -> Any:

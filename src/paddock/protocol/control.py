@@ -37,6 +37,8 @@ class ProcessStatus(Result, frozen=True, kw_only=True):
     rows: int | None
     cols: int | None
     running: bool
+    survivors: bool
+    """Whether it has exited and others of its process group live on."""
     exit_code: int | None
     failure: str | None
     """Why its end is not known, if it isn't."""

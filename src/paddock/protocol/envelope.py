@@ -15,7 +15,8 @@ from paddock.errors import MalformedMessage, RequestError
 from paddock.protocol import bulk
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
-from paddock.protocol.fs import ReadBlockResult, ReadFileResult
+from paddock.protocol.fs import ReadBlockResult, ReadFileResult, WriteBlockParams
+from paddock.protocol.process import WriteParams
 from paddock.protocol.process_event import OutputEvent
 
 RequestId = int | str
@@ -126,6 +127,9 @@ class _NotificationEnvelope(Struct, frozen=True):
 
 def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
     """The bytes of a request; parameters of None are left out."""
+    if isinstance(params, WriteParams | WriteBlockParams) and len(params.chunk) >= bulk.BULK_BYTES:
+        frame = write_json(_RequestEnvelope(request_id, method, structs.replace(params, chunk=b"")))
+        return bulk.splice(frame, params.chunk)
     return write_json(_RequestEnvelope(request_id, method, params))
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import DecodeError, json
+from msgspec import DecodeError, Raw, convert, json
 
 from paddock.errors import ProtocolViolation, RequestError
+from paddock.protocol import bulk
 from paddock.protocol.codes import error_for
 from paddock.protocol.envelope import (
     UNREADABLE_ID,
@@ -89,12 +90,13 @@ class CallingConnection:
         Raises MalformedMessage or ProtocolViolation when it can't be understood:
         the connection is of no use then.
         """
-        message = read_server_message(data)
+        lifted = bulk.lift(data) if len(data) > bulk.BULK_BYTES else None
+        message = read_server_message(data if lifted is None else lifted.rest)
         if message.method is not None:
             decoder = _NOTIFICATIONS.get(message.method)
             if decoder is None or message.id is not None:
                 return None
-            return Told(message.method, _decode(decoder, message.params, message.method))
+            return Told(message.method, _decode(decoder, message.params, message.method, lifted))
         if message.id is None:
             raise ProtocolViolation("the server sent a message without method and id")
         if message.id == UNREADABLE_ID and message.error is not None:
@@ -106,11 +108,16 @@ class CallingConnection:
         if message.error is not None:
             error = message.error
             return Failed(message.id, error_for(error.code, error.message, error.data))
-        return Answered(message.id, _decode(_RESULTS[method], message.result, method))
+        return Answered(message.id, _decode(_RESULTS[method], message.result, method, lifted))
 
 
-def _decode(decoder: json.Decoder[Any], raw: Any, name: str) -> Any:
+def _decode(decoder: json.Decoder[Any], raw: Raw, name: str, lifted: bulk.Lifted | None) -> Any:
     try:
-        return decoder.decode(raw)
+        if lifted is None:
+            return decoder.decode(raw)
+        value = json.decode(raw)
+        if lifted.put_into(value):
+            return convert(value, decoder.type)
+        return decoder.decode(lifted.restore(bytes(raw)))
     except DecodeError as error:
         raise ProtocolViolation(f"the server's {name} can't be understood: {error}") from error

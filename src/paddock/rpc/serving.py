@@ -17,6 +17,7 @@ this version does not offer.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -42,6 +43,10 @@ class State(Enum):
     NEW = "new"
     GREETED = "greeted"
     READY = "ready"
+
+
+# Looked up once, not per message.
+_READY: Final = State.READY
 
 
 class Call(Struct, frozen=True):
@@ -126,6 +131,13 @@ class ServingConnection:
         if method is None or (method.is_operators and not self._is_operator):
             raise MethodNotFound(f"this server has no method {request.method!r}")
         params = convert_params(request.params, method.params)
+        if self._state is not _READY or method.name == INITIALIZE:
+            self._check_moment(method)
+        if method.result is None:
+            raise MethodNotFound(f"this server does not offer {method.name!r} yet")
+        return Call(request.id, method, params, size_bytes)
+
+    def _check_moment(self, method: Method) -> None:
         if method.name == INITIALIZE:
             if self._state is not State.NEW:
                 raise InvalidRequest("initialize may only be sent once per connection")
@@ -133,9 +145,6 @@ class ServingConnection:
             raise InvalidRequest(f"client must call initialize before using {method.family} methods")
         elif self._state is State.GREETED:
             raise InvalidRequest(f"client must send initialized before using {method.family} methods")
-        if method.result is None:
-            raise MethodNotFound(f"this server does not offer {method.name!r} yet")
-        return Call(request.id, method, params, size_bytes)
 
     def _notification(self, notification: Notification) -> Event:
         if notification.method != INITIALIZED:

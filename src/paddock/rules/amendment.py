@@ -7,10 +7,12 @@ rule writes it by hand.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -59,15 +61,18 @@ def add_rule(path: Path, prefix: Sequence[str]) -> bool:
     line = rule_line(prefix)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "r+", encoding="utf-8", newline="") as file:
+        # A fifo would let us wait for its writer.
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        with open(os.open(path, flags, 0o600), "rb+", buffering=0) as file:
             # Others that amend wait here; readers see the file with the whole line or without it.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            text = file.read()
-            if line in text.splitlines():
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RulesError(f"can't add to {path}: it is not a regular file")
+            text = file.readall()
+            if line in re.split(r"\r?\n", text.decode()):
                 return False
-            separator = "" if not text or text.endswith("\n") else "\n"
-            os.write(descriptor, f"{separator}{line}\n".encode())
+            separator = "" if not text or text.endswith(b"\n") else "\n"
+            _append(file.fileno(), f"{separator}{line}\n".encode(), len(text))
     except UnicodeDecodeError as error:
         raise RulesError(f"{path} is not UTF-8 text; nothing was added") from error
     except OSError as error:
@@ -75,10 +80,23 @@ def add_rule(path: Path, prefix: Sequence[str]) -> bool:
     return True
 
 
+def _append(descriptor: int, data: bytes, size_bytes: int) -> None:
+    """Write to the end of a file of some size, all or nothing: half a rule would break the whole file."""
+    try:
+        written = os.write(descriptor, data)
+        if written < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except BaseException:
+        os.ftruncate(descriptor, size_bytes)
+        raise
+
+
 def _problem(prefix: Sequence[str]) -> str | None:
     """Why a prefix allows too much, None if it does not."""
     if not prefix or not prefix[0]:
         return "there is no program in it"
+    if not all(_is_text(word) for word in prefix):
+        return "a word of it is not UTF-8, and rules are text"
     program, *words = PurePosixPath(prefix[0]).name, *prefix[1:]
     family = _VERSION.sub("", program) or program
     # An option in front may take the next word as its value, and what decides comes only after that.
@@ -97,6 +115,11 @@ def _problem(prefix: Sequence[str]) -> str | None:
     if family in BROAD and not begins_with_operand:
         return f"{program} can mean anything without its next words"
     return None
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word is more than bytes: those that are not UTF-8 come as lone surrogates (PEP 383)."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _launched_problem(launcher: str, words: Sequence[str]) -> str | None:

@@ -1,7 +1,8 @@
 """What the process that evaluates files of rules is asked, and what it answers. Pure.
 
 Both ends are ours, but the far end has run what a stranger may have written: its answer is
-decoded into these types and nothing else, and is bounded by `ANSWER_LIMIT_BYTES`.
+decoded into these types and nothing else, and its size is bounded by `ANSWER_LIMIT_BYTES`
+for each file.
 """
 
 from __future__ import annotations
@@ -18,14 +19,25 @@ from paddock.rules.rule import PrefixRule
 FILE_LIMIT_BYTES = 1024 * 1024
 """Of one file. The longest rule that people write has 500 bytes; this is room for 2,000 of them."""
 
-ANSWER_LIMIT_BYTES = 256 * 1024 * 1024
-"""Of a whole answer. The kernel enforces it on the evaluating process (RLIMIT_FSIZE)."""
+LOAD_LIMIT_BYTES = 16 * 1024 * 1024
+"""Of all files together. What is beyond is not in force; the files of the system and the user come first."""
+
+ANSWER_LIMIT_BYTES = 16 * 1024 * 1024
+"""Of the answer about one file: 16 times what its text may have, since rules can be made in loops. The
+kernel enforces it on the process that evaluates the file (RLIMIT_FSIZE)."""
+
+LOAD_ANSWER_LIMIT_BYTES = 4 * ANSWER_LIMIT_BYTES
+"""Of the answers about all files together, which whoever asked has to keep in memory."""
 
 MEMORY_LIMIT_BYTES = 512 * 1024 * 1024
-"""Address space of the evaluating process. Python with its libraries takes 100 MiB of it."""
+"""Address space of that process. Python with its libraries takes 100 MiB of it."""
 
 FILE_CPU_LIMIT_S = 0.8
 """Time of the processor that one file may take; a thousand rules with examples take a quarter of it."""
+
+LEAST_FILE_CPU_LIMIT_S = 0.1
+"""Each file that takes too long halves the limit of those after it, down to this: however many there are,
+they take less than 2 * FILE_CPU_LIMIT_S and so much for each. Ordinary files take a few milliseconds."""
 
 
 class RulesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,10 +48,9 @@ class RulesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class EvaluationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Files to evaluate, in this order, after others that have declared `host_executables`."""
+    """Files to evaluate, in this order."""
 
     files: tuple[RulesFile, ...]
-    host_executables: dict[str, tuple[str, ...]]
 
 
 class EvaluatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

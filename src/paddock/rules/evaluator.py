@@ -1,20 +1,21 @@
 """Evaluates files of rules, in a process of its own: `python -m paddock.rules.evaluator`.
 
 A file is a program, and a hostile one can crash its interpreter, never end, or eat
-memory. So this process gives up what it does not need before it reads anything, and the
-kernel ends it when a file takes more time or memory than it may. It answers file by file:
-the one that is missing in the answer is the one that ended it.
+memory. So each file is evaluated in a fork of this process that has given up what it does
+not need, and the kernel ends that fork when the file takes more time or memory than it
+may. What one file does to its interpreter is a problem of that file alone.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import starlark
 
@@ -24,9 +25,12 @@ from paddock.rules.declaration import PARAMETERS, Call, Declaration, Value, chec
 from paddock.rules.evaluation import (
     ANSWER_LIMIT_BYTES,
     FILE_CPU_LIMIT_S,
+    LEAST_FILE_CPU_LIMIT_S,
+    LOAD_ANSWER_LIMIT_BYTES,
     MEMORY_LIMIT_BYTES,
     EvaluatedFile,
     RulesFile,
+    decode_answers,
     decode_request,
     encode_answer,
 )
@@ -136,7 +140,7 @@ def _located(file: RulesFile, number: int, fault: InvalidRule) -> Problem:
         _run(module, file)
     except starlark.StarlarkError as error:
         # Only the place: an argument that the interpreter can't hand over is another error, at the same call.
-        return replace(_problem(file.path, str(error)), text=str(fault))
+        return replace(_problem(file.path, str(error)), text=_cut(str(fault), TEXT_CHARS))
     raise AssertionError("a file did something else when it was evaluated again")
 
 
@@ -174,17 +178,103 @@ _REPORT = re.compile(
 )
 
 
+TEXT_CHARS = 2000
+LINE_CHARS = 200
+"""What is shown of a complaint, and of each line around its place: a file chooses how long they are, and
+they go to terminals and logs."""
+
+
 def _problem(path: str, report: str) -> Problem:
     """An error of the interpreter, taken apart."""
     found = _REPORT.fullmatch(report)
     if found is None:
-        return Problem(path, report.strip().removeprefix("error: "))
-    excerpt = found["stack"] + found["place"].rstrip()
-    return Problem(path, found["text"].strip(), int(found["line"]), int(found["column"]), excerpt)
+        return Problem(path, _cut(report.strip().removeprefix("error: "), TEXT_CHARS))
+    excerpt = (found["stack"] + found["place"].rstrip()).split("\n")
+    return Problem(
+        path,
+        _cut(found["text"].strip(), TEXT_CHARS),
+        int(found["line"]),
+        int(found["column"]),
+        "\n".join(_cut(line, LINE_CHARS) for line in excerpt),
+    )
 
 
-def _confine() -> None:
-    """Limit this process for good. What it has open already, standard input and output, is all it needs."""
+def _cut(text: str, limit_chars: int) -> str:
+    return text if len(text) <= limit_chars else f"{text[:limit_chars]}…"
+
+
+# --- the process ------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer the question on standard input, file by file."""
+    request = decode_request(sys.stdin.buffer.read())
+    known: dict[str, tuple[str, ...]] = {}
+    cpu_limit_s = FILE_CPU_LIMIT_S
+    room_bytes = LOAD_ANSWER_LIMIT_BYTES
+    for file in request.files:
+        evaluated, status = _evaluate_apart(file, known, cpu_limit_s)
+        if evaluated is None:
+            evaluated = EvaluatedFile(problem=Problem(file.path, _end(status, cpu_limit_s)))
+        if status == -signal.SIGPROF:
+            cpu_limit_s = max(cpu_limit_s / 2, LEAST_FILE_CPU_LIMIT_S)
+        answer = encode_answer(evaluated)
+        if len(answer) > room_bytes:
+            text = (
+                f"does not fit: all files together declare more than {_mib(LOAD_ANSWER_LIMIT_BYTES)} of rules"
+            )
+            evaluated = EvaluatedFile(problem=Problem(file.path, text))
+            answer = encode_answer(evaluated)
+        room_bytes -= len(answer)
+        known |= evaluated.host_executables
+        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
+
+
+def _evaluate_apart(
+    file: RulesFile, known: Mapping[str, tuple[str, ...]], cpu_limit_s: float
+) -> tuple[EvaluatedFile | None, int]:
+    """What a fork of this process says about a file, None if it came to no end, and its status."""
+    answer = os.memfd_create("paddock-rules-file")
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _answer_and_exit(file, known, cpu_limit_s, answer)
+        _, wait_status = os.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(wait_status)
+        if status != 0:
+            return None, status
+        with open(answer, "rb", closefd=False) as written:
+            written.seek(0)
+            return next(decode_answers(written.read()), None), status
+    finally:
+        os.close(answer)
+
+
+_TOO_MUCH_STATUS = 2
+"""Of a fork whose answer is larger than it may be."""
+
+
+def _answer_and_exit(
+    file: RulesFile, known: Mapping[str, tuple[str, ...]], cpu_limit_s: float, answer: int
+) -> NoReturn:
+    status = 1
+    try:
+        _confine(cpu_limit_s)
+        data = encode_answer(evaluate(file, known))
+        # Python ignores SIGXFSZ, so that writing beyond the limit fails instead.
+        with open(answer, "wb", closefd=False) as writing:
+            writing.write(data)
+        status = 0
+    except OSError:
+        status = _TOO_MUCH_STATUS
+    finally:
+        # Whatever was raised, nothing of the process that was forked may run here.
+        os._exit(status)
+
+
+def _confine(cpu_limit_s: float) -> None:
+    """Limit this process for good. What it has open already is all it needs."""
     for kind, limit in (
         (resource.RLIMIT_AS, MEMORY_LIMIT_BYTES),
         (resource.RLIMIT_FSIZE, ANSWER_LIMIT_BYTES),
@@ -194,20 +284,24 @@ def _confine() -> None:
         resource.setrlimit(kind, (limit, limit))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
+    signal.setitimer(signal.ITIMER_PROF, cpu_limit_s)
 
 
-def main() -> None:
-    """Answer the question on standard input."""
-    _confine()
-    request = decode_request(sys.stdin.buffer.read())
-    known = dict(request.host_executables)
-    for file in request.files:
-        # Ends this process by SIGPROF when the file has taken too much time of the processor.
-        signal.setitimer(signal.ITIMER_PROF, FILE_CPU_LIMIT_S)
-        evaluated = evaluate(file, known)
-        known |= evaluated.host_executables
-        sys.stdout.buffer.write(encode_answer(evaluated))
-        sys.stdout.buffer.flush()
+def _end(status: int, cpu_limit_s: float) -> str:
+    """Why a fork did not come to the end of its file."""
+    if status == -signal.SIGPROF:
+        return f"takes more than {cpu_limit_s:g} s to evaluate; split it, unless it has a loop with no end"
+    if status == _TOO_MUCH_STATUS:
+        return f"declares more than {_mib(ANSWER_LIMIT_BYTES)} of rules"
+    memory = _mib(MEMORY_LIMIT_BYTES)
+    if status < 0:
+        name = signal.Signals(-status).name
+        return f"crashed its interpreter ({name}): it needs more than {memory} of memory, or nests too deeply"
+    return f"could not be evaluated: it needs more than {memory} of memory, or the interpreter failed"
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes // 1024**2} MiB"
 
 
 if __name__ == "__main__":

@@ -44,11 +44,13 @@ class Layer:
             raise RulesError(f"can't be searched for rules: {error.strerror}") from error
         return [Path(path) for path in sorted(found)]
 
-    def complaint(self, path: Path) -> str | None:
-        """Why a file must not speak for this layer: somebody else may write it. None if it may speak."""
+    def complaint(self, status: os.stat_result) -> str | None:
+        """Why a file, or the directory itself, can't be relied on: somebody else may change it.
+
+        None if it can be.
+        """
         if self.is_project:
             return None
-        status = path.stat(follow_symlinks=False)
         if status.st_uid not in (0, os.geteuid()):
             return f"belongs to user {status.st_uid}; only root and you may speak here"
         if status.st_mode & stat.S_IWOTH:

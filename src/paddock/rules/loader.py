@@ -1,9 +1,9 @@
 """Files of rules -> a policy.
 
-Files are read here and evaluated in a child process (`evaluator`) under limits of memory
-and time, all in one child as long as none of them ends it. A file that can't be read, is
-broken or ended the child is a `Problem` of the policy; the others are in force. Blocks
-for a tenth of a second or so: a server calls it in a thread.
+Files are read here and evaluated in a child process (`evaluator`), each under limits of memory
+and time. A file that can't be read, is broken or went beyond its limits is a `Problem` of
+the policy; the others are in force. Blocks for a tenth of a second or so: a server calls it
+in a thread.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from pathlib import Path
 
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
 from paddock.rules.evaluation import (
-    FILE_CPU_LIMIT_S,
     FILE_LIMIT_BYTES,
-    MEMORY_LIMIT_BYTES,
+    LOAD_LIMIT_BYTES,
     EvaluatedFile,
     EvaluationRequest,
     RulesFile,
@@ -37,51 +36,57 @@ from paddock.rules.rule import PrefixRule
 EVALUATOR = "paddock.rules.evaluator"
 
 CHILD_TIMEOUT_S = 10.0
-"""For a child that gets no time of the processor, or waits, which its own limit does not see."""
-
-CHILDREN_PER_LOAD = 4
-"""A file that ends its child costs the files after it a new one. After so many they are given up."""
+"""For all files together, when the child gets no time of the processor or too many files take too long."""
 
 
 def load_policy(paths: Iterable[Path]) -> Policy:
     """The policy that files come to, in this order. Raises RulesError when none can be evaluated at all."""
-    return _load(paths, [])
+    return _load((path, None) for path in paths)
 
 
 def load_layers(layers: Iterable[Layer]) -> Policy:
-    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all."""
-    paths: list[Path] = []
+    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all.
+
+    A directory that others can change is a problem, for a file may be missing in it; what is
+    there is in force all the same.
+    """
+    found: list[tuple[Path, Layer]] = []
     problems: list[Problem] = []
     for layer in layers:
         try:
-            files = layer.files()
-        except RulesError as error:
-            problems.append(Problem(str(layer.directory), str(error), is_unreadable=True))
+            found += ((path, layer) for path in layer.files())
+            complaint = layer.complaint(layer.directory.stat())
+        except FileNotFoundError:
             continue
-        for path in files:
-            try:
-                complaint = layer.complaint(path)
-            except FileNotFoundError:
-                continue
-            if complaint is None:
-                paths.append(path)
-            else:
-                problems.append(Problem(str(path), complaint, is_unreadable=True))
-    return _load(paths, problems)
-
-
-def _load(paths: Iterable[Path], problems: list[Problem]) -> Policy:
-    files: list[RulesFile] = []
-    for path in paths:
-        try:
-            files.append(RulesFile(path=str(path), text=_read(path)))
         except OSError as error:
-            problems.append(Problem(str(path), error.strerror or str(error), is_unreadable=True))
-        except UnicodeDecodeError:
-            problems.append(Problem(str(path), "is not UTF-8 text", is_unreadable=True))
+            complaint = error.strerror or str(error)
         except RulesError as error:
-            problems.append(Problem(str(path), str(error), is_unreadable=True))
-    return evaluate_files(files, problems)
+            complaint = str(error)
+        if complaint is not None:
+            problems.append(Problem(str(layer.directory), complaint, is_unreadable=True))
+    return _load(found, problems)
+
+
+def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem] = ()) -> Policy:
+    files: list[RulesFile] = []
+    all_problems = list(problems)
+    room_bytes = LOAD_LIMIT_BYTES
+    for path, layer in found:
+        try:
+            text, size_bytes = _read(path, layer, room_bytes)
+            room_bytes -= size_bytes
+            files.append(RulesFile(path=str(path), text=text))
+        except FileNotFoundError as error:
+            # A file of a layer that has just been removed is none of its files.
+            if layer is None:
+                all_problems.append(Problem(str(path), str(error.strerror), is_unreadable=True))
+        except OSError as error:
+            all_problems.append(Problem(str(path), error.strerror or str(error), is_unreadable=True))
+        except UnicodeDecodeError:
+            all_problems.append(Problem(str(path), "is not UTF-8 text", is_unreadable=True))
+        except RulesError as error:
+            all_problems.append(Problem(str(path), str(error), is_unreadable=True))
+    return evaluate_files(files, all_problems)
 
 
 def load_sound_policy(paths: Iterable[Path]) -> Policy:
@@ -101,46 +106,40 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
     host_executables: dict[str, tuple[str, ...]] = {}
     network_rules: list[NetworkRule] = []
     all_problems = list(problems)
-    waiting = list(files)
-    children = 0
-    while waiting:
-        if children == CHILDREN_PER_LOAD:
-            text = "was not evaluated: too many files before it could not be"
-            all_problems += [Problem(file.path, text) for file in waiting]
-            break
-        children += 1
-        evaluated, end = _evaluate(waiting, host_executables)
-        for file in evaluated:
-            rules += file.rules
-            host_executables |= file.host_executables
-            network_rules += file.network_rules
-            if file.problem is not None:
-                all_problems.append(file.problem)
-        waiting = waiting[len(evaluated) :]
-        if waiting:
-            all_problems.append(Problem(waiting.pop(0).path, end))
+    evaluated, end = _evaluate(files) if files else ([], "")
+    for file in evaluated:
+        rules += file.rules
+        host_executables |= file.host_executables
+        network_rules += file.network_rules
+        if file.problem is not None:
+            all_problems.append(file.problem)
+    all_problems += [Problem(file.path, end) for file in files[len(evaluated) :]]
     return Policy(rules, host_executables, network_rules, all_problems)
 
 
-def _read(path: Path) -> str:
-    # A fifo would let us wait for its writer; what is not a file is found out after opening, without a race.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
+    """The text of a file and its size. It must be fit to speak for its layer, if it is of one."""
+    # A fifo would let us wait for its writer. All that is looked at is what was opened, without a race.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    with open(os.open(path, flags | (os.O_NOFOLLOW if layer is not None else 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise RulesError("is not a regular file")
+        if layer is not None and (complaint := layer.complaint(status)) is not None:
+            raise RulesError(complaint)
         data = file.read(FILE_LIMIT_BYTES + 1)
     if len(data) > FILE_LIMIT_BYTES:
         raise RulesError(f"is larger than {FILE_LIMIT_BYTES} bytes; split it")
-    return data.decode("utf-8")
+    if len(data) > room_bytes:
+        raise RulesError(f"does not fit: all files together are larger than {LOAD_LIMIT_BYTES} bytes")
+    return data.decode("utf-8"), len(data)
 
 
-def _evaluate(
-    files: Sequence[RulesFile], host_executables: dict[str, tuple[str, ...]]
-) -> tuple[list[EvaluatedFile], str]:
+def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
     """What a child has to say about the files, from the first on, and why it ended after that."""
     if find_spec("starlark") is None:
         raise RulesUnavailable("load rules", "starlark-pyo3")
-    request = encode_request(EvaluationRequest(files=tuple(files), host_executables=host_executables))
+    request = encode_request(EvaluationRequest(files=tuple(files)))
     # Files in memory and no pipes: neither side waits for the other, and the kernel limits the answer.
     question = os.memfd_create("paddock-rules-question")
     answer = os.memfd_create("paddock-rules-answer")
@@ -179,8 +178,9 @@ def _run_child(question: int, answer: int) -> int | None:
         try:
             return child.wait() if _ends_in_time(child.pid) else None
         finally:
-            # Also when this thread is interrupted; a child that was waited for is not signalled.
-            child.kill()
+            # Also when this thread is interrupted. A child that was waited for has no forks left.
+            if child.returncode is None:
+                os.killpg(child.pid, signal.SIGKILL)
 
 
 def _ends_in_time(pid: int) -> bool:
@@ -194,13 +194,7 @@ def _ends_in_time(pid: int) -> bool:
 
 
 def _end(status: int | None) -> str:
-    """Why a child did not come to the end of a file."""
+    """Why a child did not come to the end of its files."""
     if status is None:
         return f"could not be evaluated within {CHILD_TIMEOUT_S:.0f} s"
-    if status == -signal.SIGPROF:
-        return f"takes more than {FILE_CPU_LIMIT_S:g} s to evaluate; is there a loop with no end?"
-    memory = f"{MEMORY_LIMIT_BYTES // 1024**2} MiB"
-    if status < 0:
-        name = signal.Signals(-status).name
-        return f"crashed its interpreter ({name}): it needs more than {memory} of memory, or nests too deeply"
-    return f"could not be evaluated: it needs more than {memory} of memory, or the interpreter failed"
+    return f"could not be evaluated: the process that evaluates rules ended with status {status}"

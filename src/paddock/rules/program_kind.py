@@ -14,9 +14,10 @@ SHELLS = frozenset({
 })
 
 INTERPRETERS = frozenset({
-    "awk", "bun", "deno", "elixir", "gawk", "guile", "ipython", "irb", "java", "julia", "lua", "luajit",
-    "mawk", "node", "nodejs", "ocaml", "octave", "osascript", "perl", "php", "pypy", "python", "R",
-    "Rscript", "ruby", "scala", "sqlite3", "tclsh", "wish",
+    "awk", "bun", "deno", "elixir", "erl", "expect", "gawk", "gdb", "ghci", "gjs", "groovy", "guile", "iex",
+    "ipython", "irb", "java", "jshell", "julia", "lua", "luajit", "mawk", "node", "nodejs", "ocaml",
+    "octave", "osascript", "perl", "php", "pypy", "python", "qjs", "R", "racket", "Rscript", "ruby",
+    "runghc", "sbcl", "scala", "sqlite3", "tclsh", "ts-node", "tsx", "wish",
 })
 
 PRIVILEGED = frozenset({
@@ -37,12 +38,15 @@ LAUNCHERS = frozenset({
 """They run the program that their first argument names."""
 
 BROAD = frozenset({
-    "aws", "chmod", "chown", "curl", "dd", "docker", "gcloud", "gh", "git", "kubectl", "make", "npm",
-    "npx", "pip", "pnpm", "podman", "rm", "wget", "yarn",
+    "aws", "chmod", "chown", "curl", "dd", "docker", "gcloud", "gh", "git", "hatch", "kubectl", "make",
+    "npm", "npx", "pdm", "pip", "pipenv", "pipx", "pixi", "pnpm", "podman", "poetry", "rm", "uv", "uvx",
+    "wget", "yarn",
 })
 """Harmless or harmful: a subcommand or an operand makes the difference."""
 
-SCRIPT_RUNNERS = frozenset({"bun", "npm", "pnpm", "yarn"})
+SCRIPT_RUNNERS = frozenset({
+    "bun", "hatch", "npm", "pdm", "pipenv", "pipx", "pixi", "pnpm", "poetry", "uv", "yarn",
+})
 SCRIPT_RUNNER_VERBS = frozenset({"dlx", "exec", "run", "x"})
 """Together they run whatever a project calls by a name."""
 

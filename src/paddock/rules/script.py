@@ -102,7 +102,7 @@ class _Reading:
 
     def read(self, text: str, lines_before: int, depth: int) -> tuple[list[ScriptCommand], int | None]:
         """The commands, and the line of the first error."""
-        data = text.encode()
+        data = text.encode("utf-8", "surrogateescape")
         if len(data) > SCRIPT_LIMIT_BYTES:
             raise RulesError(f"the script is larger than {SCRIPT_LIMIT_BYTES} bytes; look at a part of it")
         root = self._parser.parse(data).root_node
@@ -141,7 +141,7 @@ def _words(command: Node) -> tuple[Word, ...]:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode(errors="replace")
+    return (node.text or b"").decode("utf-8", "surrogateescape")
 
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
@@ -193,6 +193,10 @@ def _inner_script(words: Sequence[Word]) -> str | None:
     if words[0].value == "eval":
         values = [word.value for word in words[1:]]
         return " ".join(value for value in values if value is not None) if None not in values else None
+    if words[0].value == "trap":
+        # A dash gives a signal its ordinary meaning back, and the last word is a signal.
+        rest = words[2:] if words[1:] and words[1].value == "--" else words[1:]
+        return rest[0].value if len(rest) > 1 and not rest[0].source.startswith("-") else None
     if posixpath.basename(words[0].value) not in SHELLS:
         return None
     for option, script in pairwise(words[1:]):

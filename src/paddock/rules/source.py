@@ -23,6 +23,9 @@ journal = Journal(logging.getLogger(__name__))
 SETTLING_S = 0.05
 """An editor saves in several steps, and a checkout writes many files."""
 
+RETRY_S = 30.0
+"""How soon files are loaded again when that failed for no fault of theirs, such as a lack of descriptors."""
+
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
@@ -64,20 +67,30 @@ class RulesSource:
 
     async def _follow(self, watch: DirectoryWatch) -> None:
         while True:
-            await watch.changed()
-            await asyncio.sleep(SETTLING_S)
+            await self._change(watch)
             try:
                 watch.renew()
                 fingerprint = await asyncio.to_thread(self._take_fingerprint)
                 if fingerprint == self._fingerprint:
                     continue
                 policy = await asyncio.to_thread(load_layers, self.layers)
-            except RulesError as error:
+            # Whatever it is: a source that no longer follows must not look like one that does.
+            except Exception as error:
                 self._put_in_force(self._complaining(error), None)
             else:
                 self._put_in_force(policy, fingerprint)
 
-    def _complaining(self, error: RulesError) -> Policy:
+    async def _change(self, watch: DirectoryWatch) -> None:
+        """Wait until something has changed and settled, or it is time to try again."""
+        has_failed = self._fingerprint is None
+        try:
+            async with asyncio.timeout(RETRY_S if has_failed else None):
+                await watch.changed()
+        except TimeoutError:
+            return
+        await asyncio.sleep(SETTLING_S)
+
+    def _complaining(self, error: Exception) -> Policy:
         """What is in force, and that it may not be all."""
         old = self.policy
         problem = Problem(", ".join(str(layer.directory) for layer in self.layers), str(error))
@@ -92,12 +105,15 @@ class RulesSource:
         self._on_change(policy)
 
     def _take_fingerprint(self) -> Fingerprint:
-        """Tells whether anything has changed. A layer that can't be searched looks like an empty one."""
+        """Tells whether anything has changed: what files there are, and who may change them."""
         marks = []
         for layer in self.layers:
             try:
+                status = layer.directory.stat()
+                # Not its times, which change with every file that is no file of rules.
+                marks.append((str(layer.directory), status.st_ino, status.st_uid, status.st_mode))
                 files = layer.files()
-            except RulesError:
+            except (OSError, RulesError):
                 continue
             for path in files:
                 try:

@@ -1,6 +1,6 @@
 """Where a bubblewrap may come from: PATH first, then the one that the package brings.
 
-A program in the directory where commands work is never a candidate, for they could
+A program in a directory where commands work is never a candidate, for they could
 have put it there. A bundled one is held against the digest that was written when it
 was built, and executed through the descriptor that was read, so that nothing can
 come between. Whether a candidate is good enough is decided by `probe`.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,16 +42,16 @@ class Candidate:
         return self.path if self.fd is None else f"/proc/self/fd/{self.fd}"
 
 
-def on_path(search_path: str, working_directory: str) -> Iterator[Candidate]:
-    """Every bubblewrap on PATH outside the working directory, in the order of PATH, each once."""
-    workspace = os.path.realpath(working_directory)
+def on_path(search_path: str, workspaces: Iterable[str]) -> Iterator[Candidate]:
+    """Every bubblewrap on PATH outside the workspaces, in the order of PATH, each once."""
+    workspaces = [os.path.realpath(workspace) for workspace in workspaces]
     seen = set()
     for directory in search_path.split(os.pathsep):
         # A relative element, an empty one included, depends on where somebody happens to be.
         if not os.path.isabs(directory):
             continue
         path = os.path.realpath(os.path.join(directory, PROGRAM))
-        if path in seen or _is_below(path, workspace):
+        if path in seen or any(_is_below(path, workspace) for workspace in workspaces):
             continue
         seen.add(path)
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import assert_never
 
 from msgspec.structs import asdict
 
 from paddock.model.host import Enforcement
 from paddock.model.profile import Limits, NetworkMode
+from paddock.sandbox import seccomp
 from paddock.sandbox.mount import (
     Bind,
     Devices,
@@ -47,6 +49,11 @@ def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
     for mount in plan.mounts:
         what, path, reason = _description(mount)
         yield f"  {what:<11} {path}" + (f"  ({reason})" if reason else "")
+    yield ""
+    yield "system calls that are refused:"
+    for reason, rules in groupby(seccomp.rules(plan.network), key=lambda rule: rule.reason):
+        calls = dict.fromkeys(rule.call + (" (some)" if rule.conditions else "") for rule in rules)
+        yield f"  {', '.join(calls)}: {reason}"
 
 
 def _limits(limits: Limits) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.look import Kind, Link, PathFact
-from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.mount import PLACEHOLDER_MODES, PLACEHOLDER_NOTE, PlaceholderKind
 from paddock.sandbox.path import ROOT, clean, join, parent
 
 MINIMAL: Final = (
@@ -56,13 +56,28 @@ class FileFacts:
     def gitdir(self, path: str) -> str | None:
         """The directory that a `.git` file points to, absolute but with its links."""
         try:
-            with open(path, "rb") as file:
-                first, _, _ = file.read(GITDIR_LIMIT_BYTES).partition(b"\n")
+            # A command may have made a pipe of this name, which nobody must wait for.
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return None
+        try:
+            first, _, _ = os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")
+        except OSError:
+            return None
+        finally:
+            os.close(file)
         if not first.startswith(b"gitdir:"):
             return None
         return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))
+
+    def can_grow(self, directory: str) -> bool:
+        """Whether this user could ever make something there. Only what certainly can't be is False."""
+        try:
+            is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+            is_own = os.geteuid() in (0, os.stat(directory).st_uid)
+            return not is_sealed and (is_own or os.access(directory, os.W_OK))
+        except OSError:
+            return True
 
     def _child(self, directory: PathFact, name: str, followed: int) -> PathFact:
         """What is at a name in a place that is known."""
@@ -74,7 +89,7 @@ class FileFacts:
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError:
             return PathFact(Kind.MISSING, path, directory.links, path)
-        if _is_placeholder(status):
+        if _is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             return PathFact(Kind.MISSING, path, directory.links, path)
         if target is None:
@@ -94,12 +109,24 @@ class FileFacts:
         return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
 
 
-def _is_placeholder(status: os.stat_result) -> bool:
+def _is_placeholder(path: str, status: os.stat_result) -> bool:
     # A directory takes over the set-group-ID bit of its parent.
     mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
     if stat.S_ISDIR(status.st_mode):
-        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
-    return stat.S_ISREG(status.st_mode) and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
+        return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY] and _holds_nothing(path)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and mode == PLACEHOLDER_MODES[PlaceholderKind.FILE]
+        and status.st_size == 0
+    )
+
+
+def _holds_nothing(directory: str) -> bool:
+    try:
+        return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
+    except OSError:
+        # Of another user: whoever wants to hold it, too, is told so.
+        return True
 
 
 def surroundings_of(

@@ -9,7 +9,7 @@ need not be in sight of the command.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final
 
 from paddock.model.profile import Limits
 from paddock.sandbox.landlock import Ruleset
+from paddock.sandbox.mount import MountedFile
 
 PATH: Final = Path(__file__).parent.parent / "native" / "paddock-init"
 
@@ -57,12 +58,16 @@ def words(
     filter_fd: int | None = None,
     report_fd: int | None = None,
     argv0: str | None = None,
+    mounted: Iterable[MountedFile] = (),
     holds: bool = False,
+    more_fd: int | None = None,
 ) -> list[str]:
     """What to put between the init and `--`. The descriptors must be inherited under these numbers.
 
     One that `holds` its sandbox for others to enter has no command after `--`.
     `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself.
+    With `more_fd` nothing may follow, and further words, `--` and the command are in that
+    file, each ended by NUL.
     """
     said = []
     if limits is not None:
@@ -76,8 +81,11 @@ def words(
         said.append(f"report={report_fd}")
     if argv0 is not None:
         said.append(f"argv0={argv0}")
+    said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]
     if holds:
         said.append("hold=1")
+    if more_fd is not None:
+        said.append(f"more={more_fd}")
     return said
 
 

@@ -9,7 +9,7 @@ has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard
@@ -33,7 +33,9 @@ from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken
-from paddock.sandbox.path import ROOT
+from paddock.sandbox.mount import MountedFile
+from paddock.sandbox.mounted_file import FileMoved, mounted_files
+from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, grants_of
 from paddock.sandbox.unreadable import unreadable_file
 from paddock.sandbox.view import INIT
@@ -44,7 +46,7 @@ TREES_FILE: Final = "trees"
 """In the private directory: what searches for deny patterns have found."""
 
 ATTEMPTS: Final = 5
-"""Plans for one command. A new one is made when something appears where the last wanted to hold a place."""
+"""Plans for one command. A new one is made when the files are not any more what the last was made of."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
 
@@ -119,6 +121,7 @@ class Sandbox:
                 cwd=os.path.realpath(command.cwd),
                 denied_matches=matches,
                 has_proc=has_proc and self._host.can_mount_proc,
+                is_root=os.geteuid() == 0,
             ),
         )
 
@@ -136,34 +139,45 @@ class Sandbox:
             return self._with_landlock_alone(self.plan(profile, command), command)
         if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
             return self._with_filter_alone(profile, command)
-        bubblewrap = self._bubblewrap()
-        plan = self._held_plan(profile, command, has_proc)
+        bubblewrap = self._bubblewrap(command.project_roots)
+        plan, mounted = self._held_plan(profile, command, has_proc)
         try:
-            return self._with_bubblewrap(bubblewrap, plan, command)
+            return self._with_bubblewrap(bubblewrap, plan, mounted, command)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
             raise
 
-    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> Plan:
-        taken = ""
+    def _held_plan(
+        self, profile: EnforcedProfile, command: Command, has_proc: bool
+    ) -> tuple[Plan, list[MountedFile]]:
+        changed = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
             try:
+                mounted = mounted_files(plan)
                 self._janitor.hold(plan.placeholders)
-            except PlaceTaken as error:
-                taken = str(error)
+            except (PlaceTaken, FileMoved) as error:
+                changed = str(error)
                 continue
-            return plan
-        raise ProfileRefused(taken, "changes all the time", "run the command when it is at rest")
+            return plan, mounted
+        raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
-    def _bubblewrap(self) -> Bubblewrap:
+    def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
             problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
             raise SandboxUnavailable(problem.detail, problem.remedy)
+        for root in map(os.path.realpath, project_roots):
+            # An earlier command may have made it. The host was probed before this project was known.
+            if root != ROOT and is_within(host.bwrap.path, root) and host.bwrap.fd is None:
+                raise SandboxUnavailable(
+                    f"{host.bwrap.path} is in the project itself", "install bubblewrap outside of it"
+                )
         return host.bwrap
 
-    def _with_bubblewrap(self, bubblewrap: Bubblewrap, plan: Plan, command: Command) -> Confined:
+    def _with_bubblewrap(
+        self, bubblewrap: Bubblewrap, plan: Plan, mounted: Sequence[MountedFile], command: Command
+    ) -> Confined:
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
@@ -173,31 +187,32 @@ class Sandbox:
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first, pid, report, *rest = numbers
-            said = init.words(
-                # A sandbox that is kept is not what the time limit of a command is for.
-                limits=plan.limits if command.argv else None,
-                ruleset=ruleset,
-                report_fd=report,
-                argv0=command.arg0,
-                holds=not command.argv,
-            )
+            arguments, filter_, first, pid, report, more, *program_file = numbers
             return [
-                f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
+                f"/proc/self/fd/{program_file[0]}" if program_file else bubblewrap.path,
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
                 *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
-                *(*said, "--", *command.argv),
+                *init.words(report_fd=report, more_fd=more),
             ]
 
+        said = init.words(
+            # A sandbox that is kept is not what the time limit of a command is for.
+            limits=plan.limits if command.argv else None,
+            ruleset=ruleset,
+            argv0=command.arg0,
+            mounted=mounted,
+            holds=not command.argv,
+        )
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
         files = [
-            _file_in_memory("options", b"".join(os.fsencode(option) + b"\0" for option in options)),
+            _file_in_memory("options", _strings(options)),
             _file_in_memory("filter", program),
             os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
             pid_writer,
             report_writer,
+            _file_in_memory("command", _strings([*said, "--", *command.argv])),
         ]
         if bubblewrap.fd is not None:
             # Verified as this descriptor; by its name it could be another by now.
@@ -291,6 +306,10 @@ def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
     if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
         return profile.file_system.glob_scan_max_depth
     return None
+
+
+def _strings(words: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def _file_in_memory(name: str, content: bytes) -> int:

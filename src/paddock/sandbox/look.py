@@ -49,3 +49,7 @@ class Look(Protocol):
     def gitdir(self, path: str) -> str | None:
         """The directory that a `.git` file points to; None if it is no such file."""
         ...
+
+    def can_grow(self, directory: str) -> bool:
+        """Whether this user could ever make something in a directory, also after changing its mode."""
+        ...

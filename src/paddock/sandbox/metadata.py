@@ -26,8 +26,9 @@ def protections(table: AccessTable, project_roots: Iterable[str], look: Look) ->
     """Read-only rules for the metadata under each writable directory, except for what the profile opens.
 
     What is missing is protected under project roots only, for there alone its owner
-    would take it for the workspace's own. Raises ProfileRefused for a link: the command
-    could replace it, and then nothing would be protected.
+    would take it for the workspace's own. A link can't be protected, because the command
+    could replace it: under a project root it raises ProfileRefused, elsewhere it is left
+    alone, for there an earlier command can make one as it likes.
     """
     roots = frozenset(project_roots)
     for rule in table.rules:
@@ -39,6 +40,8 @@ def protections(table: AccessTable, project_roots: Iterable[str], look: Look) ->
                 continue
             fact = look.at(path)
             if fact.links:
+                if rule.path not in roots:
+                    continue
                 raise ProfileRefused(
                     path,
                     "is protected but a symlink, which the command could replace",
@@ -47,11 +50,18 @@ def protections(table: AccessTable, project_roots: Iterable[str], look: Look) ->
             if fact.kind is not Kind.MISSING or rule.path in roots:
                 yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
             if name == GIT and fact.kind is Kind.FILE:
-                yield from _linked_git_directory(path, look)
+                yield from _linked_git_directory(path, table, look)
 
 
-def _linked_git_directory(pointer: str, look: Look) -> Iterator[Rule]:
-    """What a `.git` file points to, as in a linked worktree or a submodule."""
+def _linked_git_directory(pointer: str, table: AccessTable, look: Look) -> Iterator[Rule]:
+    """What a `.git` file points to, as in a linked worktree or a submodule.
+
+    An earlier command may have written the file, so this may only take away: where the
+    profile denies, or grants no more than reading, there is nothing to protect.
+    """
     directory = look.gitdir(pointer)
-    if directory is not None and look.at(directory).kind is Kind.DIRECTORY:
+    if directory is None:
+        return
+    fact = look.at(directory)
+    if fact.kind is Kind.DIRECTORY and table.access_of(fact.real) is Access.WRITE:
         yield Rule(directory, Access.READ, f"{ORIGIN}, through {pointer}")

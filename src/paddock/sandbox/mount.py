@@ -87,6 +87,9 @@ class PlaceholderKind(StrEnum):
 PLACEHOLDER_MODES = {PlaceholderKind.DIRECTORY: 0o1700, PlaceholderKind.FILE: 0o1400}
 """By its mode a placeholder is known for what it is, also after a crash (native/janitor.c)."""
 
+PLACEHOLDER_NOTE = "PADDOCK"
+"""The only thing that may be in a placeholder."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
@@ -94,3 +97,12 @@ class Placeholder:
 
     path: str
     kind: PlaceholderKind
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFile:
+    """A path, and the file or directory of the host that has to be mounted there."""
+
+    path: str
+    device: int
+    inode: int

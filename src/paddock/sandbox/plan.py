@@ -41,6 +41,8 @@ class Scene:
     """What the deny patterns of the profile match, resolved."""
     has_proc: bool = True
     """Whether a new /proc can be mounted."""
+    is_root: bool = False
+    """Whether it is root that runs the command, who may write what others may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     view = View(table, scene.look)
     view.show_root([link for _, link in links])
     view.add_devices()
-    view.add_processes(scene.has_proc)
+    view.add_processes(scene.has_proc, scene.is_root)
     for rule in table.rules:
         view.apply(rule)
     view.seal()

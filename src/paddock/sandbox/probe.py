@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
@@ -71,16 +71,17 @@ class Probe:
     memory: Memory = field(default_factory=Memory)
     bundled: Path = candidate.BUNDLED
 
-    def host(self, search_path: str, working_directory: str) -> HostFacts:
-        """The facts. Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
+    def host(self, search_path: str, *workspaces: str) -> HostFacts:
+        """The facts, for commands that work in these directories.
 
+        Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
         A bundled bubblewrap comes with an open descriptor, which the caller owns.
         """
         abi = self.kernel.landlock_abi()
         kernel = _version(self.kernel.release())
         is_wsl1 = self._is_wsl1()
         # Namespaces do not exist there; nothing is even tried.
-        search = _Search() if is_wsl1 else self._search(search_path, working_directory)
+        search = _Search() if is_wsl1 else self._search(search_path, workspaces)
         answer = search.answer
         return HostFacts(
             arch=self.kernel.machine(),
@@ -121,10 +122,10 @@ class Probe:
 
     # --- bubblewrap ---------------------------------------------------------
 
-    def _search(self, search_path: str, working_directory: str) -> _Search:
+    def _search(self, search_path: str, workspaces: Sequence[str]) -> _Search:
         """The first bubblewrap that has what is needed; the bundled one is the last."""
         passed_over: list[Problem] = []
-        for found in self._candidates(search_path, working_directory, passed_over):
+        for found in self._candidates(search_path, workspaces, passed_over):
             key = self._key(found)
             answer = self.memory.recall(key) if key is not None else None
             if answer is not None:
@@ -138,9 +139,9 @@ class Probe:
         return _Search(problems=tuple(passed_over) or (_MISSING,))
 
     def _candidates(
-        self, search_path: str, working_directory: str, passed_over: list[Problem]
+        self, search_path: str, workspaces: Sequence[str], passed_over: list[Problem]
     ) -> Iterator[Candidate]:
-        yield from candidate.on_path(search_path, working_directory)
+        yield from candidate.on_path(search_path, workspaces)
         try:
             bundled = candidate.bundled(self.bundled)
         except SandboxUnavailable as error:
@@ -195,7 +196,7 @@ class Probe:
 
 
 def host(
-    search_path: str | None = None, working_directory: str | None = None, *, recalls: bool = True
+    search_path: str | None = None, workspaces: Sequence[str] | None = None, *, recalls: bool = True
 ) -> HostFacts:
     """The facts about this host, by default for the PATH and the working directory of this process.
 
@@ -205,7 +206,7 @@ def host(
     kept = Memory(directory_of(os.environ, kernel.user()) if recalls else None)
     return Probe(kernel, kept).host(
         os.environ.get("PATH", os.defpath) if search_path is None else search_path,
-        _current_directory() if working_directory is None else working_directory,
+        *([_current_directory()] if workspaces is None else workspaces),
     )
 
 

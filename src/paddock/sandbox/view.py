@@ -25,13 +25,17 @@ from paddock.sandbox.mount import (
     Shortcut,
     UnreadableFile,
 )
-from paddock.sandbox.path import ROOT, ancestors, is_within
+from paddock.sandbox.path import ROOT, ancestors, is_within, parent
 
 DEV: Final = "/dev"
 PROC: Final = "/proc"
 INIT: Final = "/proc/paddock-init"
 """Where the first program is when /proc is empty."""
 KERNEL_SETTINGS: Final = "/proc/sys"
+ROOTS_SETTINGS: Final = tuple(
+    f"/proc/{name}" for name in ("acpi", "driver", "dynamic_debug", "fs", "latency_stats", "mtrr", "scsi")
+)
+"""Where root can change the kernel without a capability. bubblewrap knows irq, bus and sysrq-trigger."""
 KERNEL_OBJECTS: Final = "/sys"
 
 VIEW_MODE: Final = 0o755
@@ -70,7 +74,7 @@ class View:
         self.mounts.append(Devices(DEV))
         self._mounted.add(DEV)
 
-    def add_processes(self, has_proc: bool) -> None:
+    def add_processes(self, has_proc: bool, is_root: bool) -> None:
         """A /proc that shows no process of the host; without `has_proc` an empty one."""
         self._mounted.add(PROC)
         if not has_proc:
@@ -78,15 +82,19 @@ class View:
             self.mounts.append(InitProgram(INIT))
             return
         self.mounts.append(Processes(PROC))
-        if self._look.at(KERNEL_SETTINGS).kind is Kind.DIRECTORY:
-            # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
-            # root: core_pattern alone would run a program outside.
-            self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
+        # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
+        # root: core_pattern alone would run a program outside.
+        for path in (KERNEL_SETTINGS, *(ROOTS_SETTINGS if is_root else ())):
+            if self._look.at(path).kind is not Kind.MISSING:
+                self._bind(path, is_writable=False, reason="settings of the kernel")
 
     def apply(self, rule: Rule) -> None:
         """Make one rule true. Rules come shallow paths first; the one about the root is `show_root`."""
         # What stands in /proc is about the sandbox, never about the host; there is nothing to grant.
         if rule.path == ROOT or (rule.access is not Access.DENY and is_within(rule.path, PROC)):
+            return
+        # What everybody may read of the devices is there already; the host's own are for those who may write.
+        if rule.path == DEV and rule.access is Access.READ:
             return
         around = self._table.access_around(rule.path)
         fact = self._look.at(rule.path)
@@ -118,7 +126,7 @@ class View:
         assert place is not None
         if any(is_within(place, taken.path) for taken in self.placeholders):
             return
-        if rule.skips_missing and not rule.is_metadata:
+        if (rule.skips_missing and not rule.is_metadata) or not self._look.can_grow(parent(place)):
             return
         self._pin_ancestors(place)
         reason = f"nothing can be made here: {rule.origin}"
@@ -153,7 +161,8 @@ class View:
         )
 
     def _bind(self, path: str, *, is_writable: bool, reason: str) -> None:
-        self.mounts.append(Bind(path, is_writable, reason, has_devices=is_within(path, DEV)))
+        # A mount that is read-only does not keep anybody from writing to a device, only one without devices.
+        self.mounts.append(Bind(path, is_writable, reason, has_devices=is_writable and is_within(path, DEV)))
         self._mounted.add(path)
 
     def _cover(self, path: str, mode: int, reason: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from paddock.audit.writer import Audit, AuditOptions
 from paddock.config import Settings
+from paddock.model.audit_failure import AuditFailure
 from paddock.version import __version__
 
 
@@ -22,7 +23,8 @@ async def audited(settings: Settings) -> AsyncIterator[Audit | None]:
             directory=Path(settings.audit_log),
             segment_limit_bytes=settings.audit_segment_bytes,
             is_synced=settings.audit_sync,
-            failure=settings.audit_failure,
+            # Settings made in a program may hold the plain word.
+            failure=AuditFailure(settings.audit_failure),
             secret_names=settings.audit_secret_names,
             version=__version__,
         )

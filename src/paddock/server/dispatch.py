@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
 from types import CoroutineType
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ from paddock.errors import TooManyWaits
 from paddock.protocol.methods import Lane
 from paddock.rpc.serving import Call
 from paddock.server.room import Grant
+
+# Looked up once, not per call.
+_CONTROL: Final = Lane.CONTROL
 
 Handler = Callable[[Call], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
@@ -94,7 +97,7 @@ class Dispatcher:
 
     def submit(self, call: Call) -> None:
         """Run a call now, or when its turn comes."""
-        is_control = call.method.lane is Lane.CONTROL and not self._must_follow(call)
+        is_control = call.method.lane is _CONTROL and not self._must_follow(call)
         queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
             queue.waiting.append((call, perf_counter()))

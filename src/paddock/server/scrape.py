@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sized
 from pathlib import Path
 
+from paddock.audit.writer import Condition
 from paddock.server.exposition import CONTENT_TYPE, Family, Kind, render, single
 from paddock.server.metrics import Metrics
 from paddock.server.sessions import SessionRegistry
@@ -33,6 +34,7 @@ class Scraper:
         """Everything on the page, in its order."""
         yield from self._metrics.families()
         yield from self._of_this_moment()
+        yield from self._of_audit()
         yield from self._of_this_process()
 
     def _of_this_moment(self) -> Iterator[Family]:
@@ -44,6 +46,34 @@ class Scraper:
         yield single("paddock_connections", gauge, "Open connections.", len(self._connections))
         yield Family("paddock_sessions", gauge, "Sessions, by whether a client has them.", sessions, "state")
         yield single("paddock_processes", gauge, "Processes that are not closed.", self._sessions.live)
+
+    def _of_audit(self) -> Iterator[Family]:
+        audit = self._sessions.audit
+        condition = audit.condition if audit is not None else Condition()
+        yield single(
+            "paddock_audit_last_record",
+            Kind.GAUGE,
+            "Number of the last record of the audit log; 0 without a log.",
+            condition.last_seq,
+        )
+        yield single(
+            "paddock_audit_waiting_records",
+            Kind.GAUGE,
+            "Records that are not written yet.",
+            condition.waiting,
+        )
+        yield single(
+            "paddock_audit_lost_records_total",
+            Kind.COUNTER,
+            "Records that were given up because the audit log could not be written.",
+            condition.lost,
+        )
+        yield single(
+            "paddock_audit_failing",
+            Kind.GAUGE,
+            "Whether the audit log can't be written at the moment.",
+            int(condition.is_failing),
+        )
 
     def _of_this_process(self) -> Iterator[Family]:
         usage = resource.getrusage(resource.RUSAGE_SELF)

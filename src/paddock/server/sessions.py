@@ -20,7 +20,7 @@ class SessionRegistry:
 
     def __init__(self, settings: Settings, metrics: Metrics, audit: Audit | None = None) -> None:
         self.metrics = metrics
-        self._audit = audit
+        self.audit = audit
         self._settings = settings
         self._sessions: dict[str, Session] = {}
         self._memories: dict[str, Session] = {}
@@ -59,7 +59,7 @@ class SessionRegistry:
         """A new session, attached. It waits for its client as long as the settings say, or for `ttl_s`."""
         ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
         session_id = str(uuid.uuid4())
-        record = SessionRecord(session_id, self.metrics, self._audit)
+        record = SessionRecord(session_id, self.metrics, self.audit)
         session = Session(session_id, self._settings, self._forget, self._remember, ttl_s, record)
         session.client_name = client_name
         session.attach(outbox)

@@ -76,9 +76,10 @@ class ClientWatches:
         return watch_id
 
     def announce(self, watch_id: int) -> None:
-        """The client knows the id now: tell it what changes."""
-        self._is_answered.add(watch_id)
-        self._has_changed.set()
+        """The client knows the id now: tell it what changes, unless it has guessed the id and ended it."""
+        if watch_id in self._trees:
+            self._is_answered.add(watch_id)
+            self._has_changed.set()
 
     def unwatch(self, watch_id: int) -> None:
         """End a watch. One that has ended, or never was, is no error."""

@@ -74,6 +74,8 @@ class Files(Facade[AsyncFiles]):
     create_directory = blocking(AsyncFiles.create_directory)
     remove = blocking(AsyncFiles.remove)
     copy = blocking(AsyncFiles.copy)
+    search = blocking(AsyncFiles.search)
+    edit = blocking(AsyncFiles.edit)
     upload = blocking(AsyncFiles.upload)
     download = blocking(AsyncFiles.download)
 
@@ -99,6 +101,8 @@ class RemotePath(PurePath, Facade[AsyncPath]):
     is_dir = blocking(AsyncPath.is_dir)
     is_symlink = blocking(AsyncPath.is_symlink)
     walk = blocking(AsyncPath.walk)
+    search = blocking(AsyncPath.search)
+    edit = blocking(AsyncPath.edit)
     mkdir = blocking(AsyncPath.mkdir)
     unlink = blocking(AsyncPath.unlink)
     rmtree = blocking(AsyncPath.rmtree)

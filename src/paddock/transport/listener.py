@@ -82,20 +82,21 @@ class DoorSocket(socket.socket):
 
     def listen(self, backlog: int = BACKLOG, /) -> None:
         """Take the reserve, then listen."""
-        if self._reserve < 0:
-            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._take_reserve()
         super().listen(backlog)
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept, or hang up on the next peer and report that nobody waits."""
         try:
-            return super().accept()
+            accepted = super().accept()
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._reserve < 0:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-            _journal.warning("connection refused", reason="out of file descriptors")
             self._turn_away()
             raise BlockingIOError(errno.EAGAIN, "turned a peer away") from error
+        with contextlib.suppress(OSError):
+            self._take_reserve()
+        return accepted
 
     def close(self) -> None:
         """Close, and give the reserve back."""
@@ -105,8 +106,16 @@ class DoorSocket(socket.socket):
             self._reserve = -1
 
     def _turn_away(self) -> None:
-        os.close(self._reserve)
-        self._reserve = -1
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+            with contextlib.suppress(OSError):
+                super().accept()[0].close()
+                _journal.warning("connection refused", reason="out of file descriptors")
+        # Another thread may have taken the descriptor; then the peers wait until there is one again.
         with contextlib.suppress(OSError):
-            super().accept()[0].close()
-        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._take_reserve()
+
+    def _take_reserve(self) -> None:
+        if self._reserve < 0:
+            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -98,6 +98,13 @@ def provide(places: list[Path], uid: int) -> Path:
     raise ListenError("a control socket", "; ".join(problems))
 
 
+def reserve(places: list[Path], uid: int) -> None:
+    """Make those of the places that are missing and can be made, before a command makes one for us."""
+    for place in places:
+        with contextlib.suppress(ListenError):
+            provide([place], uid)
+
+
 def trusted(places: list[Path], uid: int) -> list[Path]:
     """Those of the places that are there and can be trusted."""
     good = []

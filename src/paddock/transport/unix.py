@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import secrets
 import socket
 import stat
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -208,30 +210,46 @@ def _move_into_place(draft: Path, path: Path, url: str) -> None:
 
 
 def _clear(path: Path, url: str) -> None:
-    """Remove the socket of a dead server. Raises ListenError when something else is there.
+    """Remove the socket of a dead server, if it is still there. Raises ListenError for anything else."""
+    with _sole_clearing(path, url) as is_sole:
+        if not is_sole:
+            return
+        try:
+            if not stat.S_ISSOCK(path.lstat().st_mode):
+                problem = "a file that is not a socket is in the way; remove it or choose another path"
+                raise ListenError(url, problem)
+            if is_alive(path):
+                raise ListenError(url, "address in use: another server listens there")
+            # Nobody else removes it, so nobody can have put a living one in its place since we looked.
+            path.unlink()
+        except FileNotFoundError:
+            # Another server that starts here has removed it, or its own server has.
+            return
 
-    There is no lock, for in a directory that others can open they could hold it. Whoever
-    takes the name away first, by a rename that only one can do, removes the file.
+
+@contextlib.contextmanager
+def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
+    """Be the only one to remove a socket from `path`. False when it came to nothing and is to be tried again.
+
+    The lock is a private file, which nobody else can open to hold it; it ends with its holder, however
+    that ends. Raises ListenError when another server is at it: that one will have the name.
     """
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            problem = "a file that is not a socket is in the way; remove it or choose another path"
-            raise ListenError(url, problem)
-        if is_alive(path):
-            raise ListenError(url, "address in use: another server listens there")
-        grave = path.with_name(f".{secrets.token_hex(4)}")
-        path.rename(grave)
-    except FileNotFoundError:
-        # Another server that starts here has removed it.
-        return
-    try:
-        if is_alive(grave):
-            # That server has even taken its place between our two looks: its name is given back.
-            with contextlib.suppress(FileExistsError):
-                path.hardlink_to(grave)
-            raise ListenError(url, "address in use: another server has just started there")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ListenError(url, "address in use: another server is just starting there") from error
+        # Its holder removes the file before it lets go; whoever opened it before that holds nothing now.
+        is_sole = os.fstat(descriptor).st_nlink > 0
+        try:
+            yield is_sole
+        finally:
+            if is_sole:
+                lock.unlink(missing_ok=True)
     finally:
-        grave.unlink()
+        os.close(descriptor)
 
 
 def is_alive(path: Path) -> bool:

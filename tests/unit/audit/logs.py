@@ -39,7 +39,7 @@ def write_runs(log: AuditLog, count: int) -> None:
 
 def kill(log: AuditLog) -> None:
     """Let go of the files as the kernel does when the server is killed."""
-    log._release()
+    log.release()
 
 
 def segments(directory: Path) -> list[Path]:

@@ -234,7 +234,7 @@ def test_a_log_whose_end_is_rubbish_is_not_continued(path: Path) -> None:
         open_log(path)
 
 
-KILLS = 15
+KILLS = 8
 LONGEST_RUN_S = 0.03
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 WRITER = """

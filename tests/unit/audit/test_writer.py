@@ -153,6 +153,21 @@ async def test_a_writer_that_fails_by_itself_refuses_instead_of_waiting(
             await audit.commit(a_start())
 
     assert "audit log failed" in caplog.text
+    async with audit_at(path) as successor:
+        assert successor.condition.last_seq == 2
+
+
+async def test_a_fault_of_the_writer_stops_nothing_where_the_settings_say_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    async with audit_at(path, AuditFailure.CONTINUE) as audit:
+        monkeypatch.setattr(Scribe, "write", fail)
+        await audit.commit(a_start())
+        await audit.commit(a_start())
+        assert audit.condition.is_failing
 
 
 async def test_a_log_that_cannot_be_opened_is_an_error() -> None:

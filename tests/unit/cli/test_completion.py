@@ -60,6 +60,9 @@ def test_bash_completes_commands_options_and_their_values(bash_script: Path, tmp
     assert complete(bash_script, "paddock", "at") == ["attach"]
     assert complete(bash_script, "paddock", "rules", "ex") == ["explain"]
     assert complete(bash_script, "paddock", "rules", "check", "--pr") == ["--pretty"]
+    assert complete(bash_script, "paddock", "rules", "add", "--pr") == []
+    assert complete(bash_script, "paddock", "rules", "explain", "") == []
+    assert complete(bash_script, "paddock", "audit", "export", "--format", "") == ["jsonl", "csv"]
     assert set(complete(bash_script, "paddock", "")) >= {"serve", "run", "ps", "--version"}
     assert complete(bash_script, "paddock", "attach", "--re") == ["--read-only"]
     assert complete(bash_script, "paddock", "completion", "") == ["bash", "zsh", "fish"]
@@ -85,6 +88,14 @@ def test_the_scripts_know_every_command_and_long_option(desk: Desk, shell: str) 
     script = desk.output("completion", shell)
     for word in ("serve", "attach", "doctor", "detach-keys", "read-only", "concurrent-requests"):
         assert word in script
+
+
+def test_fish_offers_the_options_of_a_command_below_another_to_it_alone() -> None:
+    lines = completion_script(build_parser(), "fish").splitlines()
+    (pretty,) = (line for line in lines if "-l pretty" in line)
+    assert "'__fish_seen_subcommand_from rules; and __fish_seen_subcommand_from check'" in pretty
+    (names,) = (line for line in lines if "-a 'check explain add'" in line)
+    assert "and not __fish_seen_subcommand_from check explain add'" in names
 
 
 @pytest.mark.parametrize(

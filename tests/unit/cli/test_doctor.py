@@ -14,6 +14,7 @@ import pytest
 from paddock.cli import diagnosis
 from paddock.cli.finding import Level
 from paddock.process import spawner
+from paddock.rules import loader
 from paddock.transport.runtime_directory import VARIABLE
 from tests.operators import Desk
 
@@ -26,6 +27,7 @@ NAMES = [
     "subreaper",
     "spawner",
     "uvloop",
+    "rules",
     "descriptors",
     "runtime directory",
     "servers",
@@ -75,6 +77,31 @@ def test_a_missing_spawner_is_told_with_the_way_to_build_it(
     assert found.level is Level.FAIL
     assert "is missing" in found.detail
     assert "make native" in (found.remedy or "")
+
+
+def test_missing_libraries_for_rules_are_told_with_the_way_to_install_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loader, "find_spec", lambda name: None)
+    found = diagnosis.check_rules()
+    assert found.level is Level.WARN
+    assert "starlark-pyo3" in found.detail
+    assert "paddock[rules]" in (found.remedy or "")
+
+
+def test_rules_that_do_not_load_are_told_with_their_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    directory = tmp_path / "paddock" / "rules"
+    directory.mkdir(parents=True)
+    (directory / "a.rules").write_text('prefix_rule(["ls"])')
+    assert diagnosis.check_rules().level is Level.OK
+
+    (directory / "b.rules").write_text("\nprefix_rule([])")
+    found = diagnosis.check_rules()
+    assert found.level is Level.WARN
+    assert f"{directory}/b.rules:2:1: invalid pattern" in found.detail
 
 
 def test_a_kernel_without_group_signals_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,23 @@ def test_the_whole_group_goes(desk: Desk) -> None:
         desk.await_process(process_id, lambda process: process["outputBytes"] > 0)
         with watched(int(desk.output("logs", process_id))) as pidfd:
             desk.output("kill", process_id)
-            assert has_ended(pidfd, 10)
+            assert has_ended(pidfd, 0)
+
+
+@pytest.mark.parametrize("elsewhere", ["", ">/dev/null 2>&1"])
+def test_what_an_ended_process_left_of_its_group_is_listed_and_ended(desk: Desk, elsewhere: str) -> None:
+    with desk.serving():
+        process_id = desk.detach("--", "sh", "-c", f"trap '' TERM; sleep 1000 {elsewhere} & echo $!; exit 3")
+        desk.await_process(process_id, lambda process: process["survivors"] and process["outputBytes"] > 0)
+        assert "exited 3, group lives" in desk.output("ps")
+        assert desk.output("ps", "--quiet").strip() == process_id[:12]
+        with watched(int(desk.output("logs", "--tail", "1", process_id))) as pidfd:
+            assert desk.output("kill", "--signal", "CONT", process_id) == ""
+            assert not has_ended(pidfd, 0)
+            assert desk.output("kill", "--grace", "0.1", process_id) == ""
+            assert has_ended(pidfd, 0)
+        assert desk.output("ps", "--quiet") == ""
+        assert "has ended already" in desk.paddock("kill", process_id).stderr.decode()
 
 
 def test_what_has_ended_or_never_was_is_a_failure_that_does_not_stop_the_rest(desk: Desk) -> None:

@@ -47,6 +47,20 @@ def test_a_file_as_standard_input_is_passed_on_too(tmp_path: Path) -> None:
     assert done.stdout == file.read_bytes()
 
 
+def test_a_directory_that_is_gone_is_not_replaced_by_another(tmp_path: Path) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'rmdir {place}; exec "$@"', "sh", *PADDOCK, "run", "--", "pwd"],
+        cwd=place,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert done.stderr == b"paddock run: the current directory is gone; choose another with --cwd\n"
+
+
 def test_a_closed_standard_input_is_an_empty_one() -> None:
     script = 'exec "$@" <&-'
     done = subprocess.run(

@@ -25,6 +25,7 @@ def candidate(session_id: str, process_id: str) -> Candidate:
         rows=None,
         cols=None,
         running=True,
+        survivors=False,
         exit_code=None,
         failure=None,
         started_at_ms=0,

@@ -21,6 +21,8 @@ from paddock.transport.memory import connect_memory
 Message = dict[str, Any]
 
 PATIENCE_S = 20.0
+BRIEF_S = 0.3
+"""A time that passes soon, and not before an answer that is given at once, however busy the host is."""
 """Generous: only a test that would fail anyway waits that long."""
 
 AT_ONCE = ReconnectPolicy(max_time_s=PATIENCE_S, min_delay_s=0, max_delay_s=0, attached_delay_s=0)

@@ -18,7 +18,7 @@ from paddock.errors import (
     ProcessLost,
     RequestTimeout,
 )
-from tests.unit.client.scripted_server import ScriptedServer, scripted
+from tests.unit.client.scripted_server import BRIEF_S, ScriptedServer, scripted
 
 SMALL = IntakeLimits(high_water_bytes=1000, limit_bytes=8000)
 CHUNK = b"x" * 500
@@ -49,8 +49,8 @@ async def test_what_the_server_refuses_is_raised_where_it_was_asked() -> None:
 
 
 async def test_an_answer_that_does_not_come_in_time_is_given_up_and_ignored_when_it_comes() -> None:
-    async with scripted(request_timeout_s=0.01) as (box, server):
-        with pytest.raises(RequestTimeout, match=r"did not answer within 0\.01 s"):
+    async with scripted(request_timeout_s=BRIEF_S) as (box, server):
+        with pytest.raises(RequestTimeout, match=r"did not answer within 0\.3 s"):
             await box.processes()
         late = await server.next("process/list")
         server.answer(late, {"processes": []})

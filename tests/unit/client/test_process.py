@@ -21,7 +21,7 @@ from paddock.errors import (
     UnknownProcess,
 )
 from paddock.model.stream import Stream
-from tests.unit.client.scripted_server import EVERYTHING, scripted
+from tests.unit.client.scripted_server import BRIEF_S, EVERYTHING, scripted
 
 REFERENCE: tuple[str, ...] = ()
 """The capabilities of a server of the reference protocol, as far as they matter here."""
@@ -63,7 +63,7 @@ async def test_a_start_that_is_cancelled_kills_what_may_have_been_started() -> N
 
 
 async def test_a_start_with_a_key_that_timed_out_can_be_made_again_and_finds_its_output() -> None:
-    async with scripted(request_timeout_s=0.01) as (box, server):
+    async with scripted(request_timeout_s=BRIEF_S) as (box, server):
         with pytest.raises(RequestTimeout):
             await box.start(["program"], process_id="first", idempotency_key="k")
         await server.next("process/start")
@@ -198,7 +198,7 @@ async def test_a_write_that_is_not_taken_is_an_error(status: str, error: type[Ex
 
 
 async def test_a_write_has_no_timeout_because_the_process_may_take_its_time() -> None:
-    async with scripted(request_timeout_s=0.01) as (box, server):
+    async with scripted(request_timeout_s=BRIEF_S) as (box, server):
         process = await server.start(box, stdin=True)
         writing = asyncio.create_task(process.write(b"x"))
         request = await server.next("process/write")

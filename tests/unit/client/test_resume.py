@@ -34,7 +34,7 @@ from tests.unit.client.scripted_server import (
     scripted,
 )
 
-BRIEF = ReconnectPolicy(max_time_s=0.05, min_delay_s=0.001, max_delay_s=0.001)
+BRIEF = ReconnectPolicy(max_time_s=0.3, min_delay_s=0.001, max_delay_s=0.001)
 NO_NEW_SESSION = ReconnectPolicy(max_time_s=PATIENCE_S, new_session=False)
 OWN_PAGES = (*EVERYTHING, "outputGaps")
 

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import tarfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ import pytest
 
 from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs.tree_reader import TreeReader
-from paddock.fs.tree_writer import TreeWriter
+from paddock.fs.tree_writer import MAX_DESCRIPTION_BYTES, TreeWriter
 from tests.processes import open_descriptors
 
 
@@ -181,6 +182,13 @@ def link_in_place_of_file(outside: Path) -> bytes:
     return archive_of((link, b""), (entry("file"), b"x"))
 
 
+def described_by(kind: bytes) -> bytes:
+    """An entry with a description that says it is longer than any memory."""
+    made = tarfile.TarInfo("long")
+    made.type, made.size = kind, 1 << 40
+    return made.tobuf(tarfile.GNU_FORMAT) + bytes(2 * MAX_DESCRIPTION_BYTES)
+
+
 HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "upwards": lambda outside: archive_of((entry("../escaped"), b"x")),
     "upwards-inside": lambda outside: archive_of((entry("a/../../escaped"), b"x")),
@@ -191,6 +199,8 @@ HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "device": lambda outside: archive_of((entry("null", tarfile.CHRTYPE), b"")),
     "fifo": lambda outside: archive_of((entry("pipe", tarfile.FIFOTYPE), b"")),
     "twice": lambda outside: archive_of((entry("a"), b"1"), (entry("a"), b"2")),
+    "endless-name": lambda outside: described_by(tarfile.GNUTYPE_LONGNAME),
+    "endless-attributes": lambda outside: described_by(tarfile.XHDTYPE),
     "garbage": lambda outside: b"\xffgarbage" * 1000,
     "empty": lambda outside: b"",
 }
@@ -207,6 +217,26 @@ def test_a_hostile_archive_leaves_nothing_anywhere(tmp_path: Path, name: str) ->
         unpack(HOSTILE[name](outside), place / "copy")
     assert list(place.iterdir()) == []
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"victim": "as before"}
+
+
+def test_a_description_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="at too great length"):
+        unpack(described_by(tarfile.XHDTYPE), tmp_path / "copy")
+
+
+def test_entries_that_were_unpacked_are_not_remembered(tmp_path: Path) -> None:
+    def unpacked_with_peak(count: int) -> int:
+        archive = archive_of(*((entry(f"{number:04}"), b"") for number in range(count)))
+        tracemalloc.start()
+        try:
+            unpack(archive, tmp_path / f"copy-{count}")
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    unpacked_with_peak(1)
+    # An entry takes about half a kilobyte.
+    assert unpacked_with_peak(1500) < unpacked_with_peak(500) + 200_000
 
 
 def test_set_id_bits_are_not_kept(tmp_path: Path) -> None:

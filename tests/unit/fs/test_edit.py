@@ -53,6 +53,7 @@ async def test_edits_are_made_one_after_the_other_and_everything_else_is_kept(
         ),
         ([change(b"a", b"y", 3)], r"edit 1: its old text occurs 2 times and must occur 3 times"),
         ([change(b"nothing", b"y")], r"edit 1: its old text occurs 0 times.*read the file again"),
+        ([change(b"f", b"y")], r"edit 1: its old text occurs at least 101 times and must occur once"),
         ([change(b"a\nb", b"y")], r"the lines of the file end with CR LF"),
         ([change(b"cc", b"y", 2)], r"overlap"),
         ([change(b"b", b"x" * 2000)], r"too large to edit"),
@@ -62,11 +63,11 @@ async def test_an_edit_that_does_not_fit_changes_nothing(
     tmp_path: Path, edits: list[TextEdit], problem: str
 ) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b"a\r\nb a ccc")
+    path.write_bytes(b"a\r\nb a ccc" + b"f" * 500)
     before = path.stat()
     with pytest.raises(InvalidRequest, match=problem):
         edit_module.edit(Edit(path=bytes(path), edits=edits, max_bytes=1000))
-    assert path.read_bytes() == b"a\r\nb a ccc"
+    assert path.read_bytes() == b"a\r\nb a ccc" + b"f" * 500
     assert path.stat() == before or path.stat().st_mtime_ns == before.st_mtime_ns
 
 

@@ -20,6 +20,7 @@ from paddock.fs.operation import Search, SearchKind
 from paddock.fs.operations import Operations
 from paddock.fs.pattern import compile_pattern
 from paddock.fs.ripgrep import find_ripgrep
+from paddock.fs.scan import scan
 
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep")
 ENGINES = [False, pytest.param(True, marks=needs_ripgrep)]
@@ -172,6 +173,7 @@ def test_a_ripgrep_that_does_not_work_is_said(tmp_path: Path, monkeypatch: pytes
         "[é]",
         r"a\n",
         "a{5000}",
+        "(" * 101 + ")" * 101,
         "\\",
         "a\nb",
         "^*",
@@ -199,6 +201,29 @@ def test_the_common_subset_means_what_it_says(pattern: str, text: str, start: in
     found = compile_pattern(pattern, is_regex=True, is_case_sensitive=True).search(text.encode())
     assert found is not None
     assert len(text.encode()[: found.start()].decode()) == start
+
+
+@pytest.mark.parametrize("kind", SearchKind)
+def test_a_pattern_that_takes_for_ever_ends_and_is_said(tmp_path: Path, kind: SearchKind) -> None:
+    line = "a" * 200
+    put(tmp_path / line, line.encode())
+    pattern = "a*" * 20 + "b"
+    found = engine.search(
+        wanted(tmp_path, pattern, kind=kind, is_regex=True, timeout_s=0.01, use_ripgrep=False)
+    )
+    assert found.is_truncated
+    assert not found.matches
+    assert "takes too long" in found.errors[0]
+
+
+@pytest.mark.parametrize("kind", SearchKind)
+def test_a_search_in_a_process_of_its_own_finds_the_same(tmp_path: Path, kind: SearchKind) -> None:
+    put(tmp_path / "dir/Needle 1", b"\xff Needle 12\n")
+    put(tmp_path / "needle", b"needle")
+    operation = wanted(tmp_path, r"N\w+ \d", kind=kind, is_regex=True, use_ripgrep=False)
+    found = engine.search(operation)
+    assert len(found.matches) == 1
+    assert found == scan(operation)
 
 
 # --- models -----------------------------------------------------------------
@@ -291,7 +316,7 @@ def test_every_engine_finds_what_a_plain_model_finds(tree: dict[str, bytes], ask
             use_ripgrep=False,
         )
         expected = model(root, operation)
-        found = engine.search(operation)
+        found = scan(operation)
         assert [(m.path, m.line, m.column) for m in found.matches] == expected[:max_matches]
         assert found.is_truncated == (len(expected) > max_matches)
         if shutil.which("rg") is not None:

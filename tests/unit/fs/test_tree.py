@@ -206,6 +206,32 @@ async def test_a_tree_is_removed_and_what_its_links_lead_to_is_not(files: Operat
     assert os.listdir(tmp_path / "kept") == ["file"]
 
 
+@pytest.mark.parametrize("ending", ["/", "//"])
+async def test_a_link_with_a_slash_behind_it_is_removed_and_its_target_is_not(
+    files: Operations, tmp_path: Path, ending: str
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").write_text("kept")
+    (tmp_path / "link").symlink_to("kept")
+    await files.perform(Remove(path=bytes(tmp_path / "link") + ending.encode(), recursive=True, force=False))
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "kept/file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("ending", ["/.", "/./", "/kept/.."])
+@pytest.mark.parametrize("name", ["link", "directory"])
+async def test_dots_are_not_removed_and_nothing_in_them_is(
+    files: Operations, tmp_path: Path, name: str, ending: str
+) -> None:
+    (tmp_path / "directory/kept").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("directory")
+    with pytest.raises(InvalidRequest, match="names no entry"):
+        await files.perform(
+            Remove(path=bytes(tmp_path / name) + ending.encode(), recursive=True, force=False)
+        )
+    assert (tmp_path / "link/kept").is_dir()
+
+
 async def test_a_deep_tree_is_removed(files: Operations, tmp_path: Path) -> None:
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(600):

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.errors import MalformedMessage, OperationFailed, ProtocolViolation, RequestError
+from paddock.model.stream import Stream
+from paddock.protocol.bulk import MARK
+from paddock.protocol.fs import FollowablePathParams, ReadBlockParams, ReadBlockResult, WriteBlockParams
+from paddock.protocol.path import parse_path
 from paddock.protocol.process import (
     ProcessParams,
+    ReadParams,
     StartParams,
     TerminateParams,
     TerminateResult,
+    WriteParams,
 )
 from paddock.protocol.process_event import OutputEvent
 from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
@@ -136,3 +145,84 @@ def test_a_request_that_json_can_not_carry_leaves_nothing_behind() -> None:
     with pytest.raises(UnicodeEncodeError):
         calling.request("process/start", params)
     assert ask(calling) == 1
+
+
+# Small ones go through the JSON parser, large ones past it.
+CHUNKS = st.builds(lambda piece, count: piece * count, st.binary(max_size=7), st.sampled_from((1, 1000)))
+
+
+def dense(message: Any) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+@given(CHUNKS, st.text())
+def test_input_of_any_size_is_sent_as_valid_json(chunk: bytes, name: str) -> None:
+    calling = CallingConnection()
+
+    _, to_process = calling.request("process/write", WriteParams(process_id=name, chunk=chunk, write_id="w"))
+    _, to_file = calling.request("fs/writeBlock", WriteBlockParams(handle_id=name, offset=3, chunk=chunk))
+
+    encoded = b64encode(chunk).decode()
+    assert json.loads(to_process)["params"] == {"processId": name, "chunk": encoded, "writeId": "w"}
+    assert json.loads(to_file)["params"] == {"handleId": name, "offset": 3, "chunk": encoded}
+
+
+@given(CHUNKS, st.booleans(), st.booleans())
+def test_a_block_of_any_size_arrives_as_it_was_sent(chunk: bytes, is_last: bool, is_first: bool) -> None:
+    calling = CallingConnection()
+    request_id, _ = calling.request("fs/readBlock", ReadBlockParams(handle_id="h", offset=0, len=4000))
+    result = {"chunk": b64encode(chunk).decode(), "eof": is_last}
+    if not is_first:
+        result = dict(reversed(result.items()))
+
+    answer = calling.receive(dense({"id": request_id, "result": result}))
+
+    assert answer == Answered(request_id, ReadBlockResult(chunk=chunk, eof=is_last))
+
+
+@given(CHUNKS)
+def test_a_file_and_output_of_any_size_arrive_as_they_were_sent(content: bytes) -> None:
+    calling = CallingConnection()
+    encoded = b64encode(content).decode()
+    request_id, _ = calling.request("fs/readFile", FollowablePathParams(path=parse_path("/x")))
+    output = {"processId": "p", "seq": 1, "stream": "stdout", "chunk": encoded}
+
+    answer = calling.receive(dense({"id": request_id, "result": {"dataBase64": encoded}}))
+    told = calling.receive(dense({"method": "process/output", "params": output}))
+
+    assert isinstance(answer, Answered)
+    assert getattr(answer.result, "data_base64", None) == content
+    assert isinstance(told, Told)
+    assert told.params == OutputEvent(process_id="p", seq=1, stream=Stream.STDOUT, chunk=content)
+
+
+@given(st.lists(CHUNKS, max_size=3))
+def test_chunks_of_retained_output_arrive_whatever_their_sizes(chunks: list[bytes]) -> None:
+    calling = CallingConnection()
+    request_id, _ = calling.request("process/read", ReadParams(process_id="p"))
+    listed = [
+        {"seq": seq, "stream": "stdout", "chunk": b64encode(chunk).decode()}
+        for seq, chunk in enumerate(chunks, 1)
+    ]
+    result = {
+        "chunks": listed,
+        "nextSeq": 9,
+        "exited": False,
+        "exitCode": None,
+        "closed": False,
+        "failure": None,
+        "sandboxDenied": False,
+    }
+
+    answer = calling.receive(dense({"id": request_id, "result": result}))
+
+    assert isinstance(answer, Answered)
+    assert [chunk.chunk for chunk in getattr(answer.result, "chunks", ())] == chunks
+
+
+@pytest.mark.parametrize("chunk", ["A" * 2001, "%" * 2000, MARK + "A" * 2000, "é" * 2000])
+def test_a_large_chunk_that_is_not_base64_is_a_violation(chunk: str) -> None:
+    calling = CallingConnection()
+    request_id, _ = calling.request("fs/readBlock", ReadBlockParams(handle_id="h", offset=0, len=4000))
+    with pytest.raises(ProtocolViolation, match="fs/readBlock can't be understood"):
+        calling.receive(dense({"id": request_id, "result": {"chunk": chunk, "eof": False}}))

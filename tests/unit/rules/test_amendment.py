@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,6 +36,37 @@ def test_a_rule_is_added_once(tmp_path: Path) -> None:
     assert not add_rule(path, ["ls"])
 
     assert path.read_text() == 'prefix_rule(pattern=["ls"], decision="allow")\n'
+
+
+def test_a_rule_is_added_once_whatever_ends_a_line_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "default.rules"
+    assert add_rule(path, ["a\u2028b\x85"])
+    assert not add_rule(path, ["a\u2028b\x85"])
+
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert not add_rule(path, ["a\u2028b\x85"])
+
+
+ADD_WITHOUT_ROOM = """
+import resource, sys
+from pathlib import Path
+from paddock.rules.amendment import add_rule
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+add_rule(Path(sys.argv[1]), ["git", "status"])
+"""
+
+
+@pytest.mark.parametrize("room_bytes", [0, 10])
+def test_without_room_for_the_whole_line_the_file_stays_as_it_was(tmp_path: Path, room_bytes: int) -> None:
+    path = tmp_path / "default.rules"
+    add_rule(path, ["ls"])
+    before = path.read_bytes()
+
+    command = [sys.executable, "-c", ADD_WITHOUT_ROOM, str(path), str(len(before) + room_bytes)]
+    outcome = subprocess.run(command, capture_output=True, text=True)
+
+    assert "can't add to" in outcome.stderr
+    assert path.read_bytes() == before
 
 
 def test_a_last_line_without_an_end_is_kept_apart(tmp_path: Path) -> None:
@@ -90,6 +124,9 @@ def test_a_line_says_exactly_its_words(prefix: list[str]) -> None:
         "rm",
         "rm -rf",
         "npm run",
+        "expect",
+        "uv",
+        "uv run",
         "",
     ],
 )
@@ -128,3 +165,11 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         add_rule(tmp_path / "file", ["ls"])
     with pytest.raises(RulesError, match="can't add to"):
         add_rule(tmp_path, ["ls"])
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(RulesError, match="not a regular file"):
+        add_rule(tmp_path / "fifo", ["ls"])
+
+
+def test_a_word_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AmendmentRefused, match="not UTF-8"):
+        add_rule(tmp_path / "default.rules", ["cat", "a\udcff"])

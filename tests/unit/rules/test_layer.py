@@ -47,5 +47,5 @@ def test_a_file_of_another_user_does_not_speak_for_a_layer(
     else:
         monkeypatch.setattr(os, "geteuid", lambda: other)
 
-    assert (Layer(tmp_path).complaint(path) or "").startswith("belongs to user")
-    assert Layer(tmp_path, is_project=True).complaint(path) is None
+    assert (Layer(tmp_path).complaint(path.stat()) or "").startswith("belongs to user")
+    assert Layer(tmp_path, is_project=True).complaint(path.stat()) is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import RulesFileError, RulesUnavailable
@@ -20,6 +21,7 @@ from paddock.rules.evaluator import evaluate
 from paddock.rules.layer import Layer
 from paddock.rules.loader import load_layers, load_policy, load_sound_policy
 from paddock.rules.policy import Policy, Problem
+from paddock.rules.rule import PrefixRule
 
 Write = Callable[..., Path]
 
@@ -133,6 +135,17 @@ def test_a_mistake_in_a_function_shows_the_way_to_it(write: Write) -> None:
     assert "InvalidRule" not in problem.excerpt + problem.text
 
 
+@pytest.mark.parametrize(
+    "text", ["x = )" + " " * 100_000, 'prefix_rule(["a"], "x" * 100000)', 'fail("x" * 100000)', "x" * 100_000]
+)
+def test_a_mistake_is_told_in_few_words(write: Write, text: str) -> None:
+    problem = problem_of(write(text))
+
+    assert problem.line == 1
+    assert len(problem.text) < 3000
+    assert len(problem.excerpt) < 3000
+
+
 HOSTILE = {
     "nests lists": "x = " + "[" * 100_000 + "]" * 100_000,
     "nests operators": "x = " + "-" * 100_000 + "1",
@@ -147,6 +160,7 @@ HOSTILE = {
     "compares cycles": "x = []\nx.append(x)\ny = []\ny.append(y)\nx == y",
     "gives a cycle": "x = {}\nx[1] = x\nprefix_rule(x)",
     "gives a huge pattern": 'prefix_rule(["a"] * 10000000)',
+    "declares too much": 'prefix_rule(["a", "x" * 20000000])',
     "calls what is not its own": '_paddock_declare("prefix_rule", "", [], {})',
 }
 
@@ -177,14 +191,31 @@ def test_what_files_before_a_hostile_one_declare_counts_after_it(write: Write) -
     assert "unmatched examples" in policy.problems[1].text
 
 
-def test_after_too_many_hostile_files_the_rest_is_given_up(write: Write) -> None:
-    hostile = [write(HOSTILE["nests lists"], f"{number}.rules") for number in range(5)]
-    good = write('prefix_rule(["a"])', "good.rules")
+def test_however_many_files_are_hostile_the_others_are_in_force(write: Write) -> None:
+    hostile = [write(HOSTILE["nests lists"], f"{number}.rules") for number in range(6)]
+    good = write('prefix_rule(["rm"], "forbidden")', "good.rules")
 
     policy = load_policy([*hostile, good])
 
-    assert len(policy.problems) == 6
-    assert "was not evaluated" in policy.problems[-1].text
+    assert [problem.path for problem in policy.problems] == list(map(str, hostile))
+    assert policy.decide(["rm"]).action is Action.FORBIDDEN
+
+
+def test_files_that_never_end_share_their_time(write: Write) -> None:
+    hostile = [write(HOSTILE["loops for ever"], f"{number}.rules") for number in range(4)]
+    before = children_cpu_s()
+
+    policy = load_policy(hostile)
+
+    assert len(policy.problems) == 4
+    # 0.8 + 0.4 + 0.2 + 0.1 s, and the start of the child.
+    assert children_cpu_s() - before < 2.0
+
+
+def children_cpu_s() -> float:
+    """What children that have ended, and theirs, took of the processor."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def test_a_child_that_gets_no_time_is_given_up(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +232,34 @@ def test_what_is_not_text_of_a_sensible_length_is_a_problem(
     write: Write, content: bytes, complaint: str
 ) -> None:
     assert complaint in problem_of(write(content)).text
+
+
+def test_files_beyond_what_all_together_may_have_are_problems(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "LOAD_LIMIT_BYTES", 50)
+    first, large, last = (
+        write('prefix_rule(["a"])', "1.rules"),
+        write('prefix_rule(["b"]) # and what it is for', "2.rules"),
+        write('prefix_rule(["c"])', "3.rules"),
+    )
+
+    policy = load_policy([first, large, last])
+
+    assert [rule.program for rule in policy.rules] == ["a", "c"]
+    assert [problem.path for problem in policy.problems] == [str(large)]
+    assert "all files together are larger than 50 bytes" in policy.problems[0].text
+
+
+def test_rules_beyond_what_all_files_together_may_declare_are_problems(write: Write) -> None:
+    large = [write('prefix_rule(["a", "x" * 15000000])', f"{number}.rules") for number in range(5)]
+    last = write('prefix_rule(["c"])', "z.rules")
+
+    policy = load_policy([*large, last])
+
+    assert [problem.path for problem in policy.problems] == [str(large[-1])]
+    assert "together declare more than 64 MiB" in policy.problems[0].text
+    assert policy.rules[-1].program == "c"
 
 
 def test_what_can_not_be_read_is_a_problem(tmp_path: Path) -> None:
@@ -249,6 +308,7 @@ declarations = st.sampled_from(
         'prefix_rule(["git", "push", "-f"], "forbidden", flags_anywhere=True)',
         'prefix_rule(["git", ["pull", "push"]], "prompt", unless=[["git", "push", "x"]])',
         'prefix_rule(["rm"], "forbidden")',
+        'prefix_rule(["/usr/bin/git"], "prompt")',
     ]
 )
 file_texts = st.lists(declarations, max_size=3).map("\n".join)
@@ -257,20 +317,34 @@ commands = st.lists(st.sampled_from(["git", "push", "-f", "x", "rm", "/usr/bin/g
 
 def policy_of(texts: list[str]) -> Policy:
     """As the loader would have it, in this process: what differs is only speed."""
-    files = [evaluate(RulesFile(path=f"{number}.rules", text=text), {}) for number, text in enumerate(texts)]
-    assert all(file.problem is None for file in files)
-    return Policy(rule for file in files for rule in file.rules)
+    rules: list[PrefixRule] = []
+    host_executables: dict[str, tuple[str, ...]] = {}
+    for number, text in enumerate(texts):
+        evaluated = evaluate(RulesFile(path=f"{number}.rules", text=text), host_executables)
+        assert evaluated.problem is None
+        rules += evaluated.rules
+        host_executables |= evaluated.host_executables
+    return Policy(rules, host_executables)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(file_texts, max_size=4), commands, st.randoms())
+@given(st.lists(file_texts, max_size=4), commands, st.booleans(), st.randoms())
 def test_the_order_of_files_never_changes_a_decision(
-    texts: list[str], command: list[str], random: Random
+    texts: list[str], command: list[str], has_executable: bool, random: Random
 ) -> None:
+    # Which paths a name has, the last file says that speaks of it; so here one does.
+    texts = [*texts, 'host_executable("git", ["/opt/git"])'] if has_executable else texts
     shuffled = list(texts)
     random.shuffle(shuffled)
 
     assert policy_of(texts).decide(command).action == policy_of(shuffled).decide(command).action
+
+
+def test_of_several_definitions_of_a_program_the_last_counts() -> None:
+    here, elsewhere = 'host_executable("git", ["/usr/bin/git"])', 'host_executable("git", ["/opt/git"])'
+    rule = 'prefix_rule(["git"], "forbidden")'
+
+    assert policy_of([rule, elsewhere, here]).decide(["/usr/bin/git"]).action is Action.FORBIDDEN
+    assert policy_of([rule, here, elsewhere]).decide(["/usr/bin/git"]).action is None
 
 
 def test_layers_are_loaded_together(tmp_path: Path) -> None:
@@ -302,3 +376,33 @@ def test_a_file_that_somebody_else_may_write_does_not_speak_for_the_user(tmp_pat
     assert policy.rules == ()
     assert policy.problems[0].text == "can be written by everybody; take that away with chmod o-w"
     assert len(load_layers([Layer(tmp_path, is_project=True)]).rules) == 1
+
+
+def test_a_directory_that_everybody_may_change_is_a_problem_and_its_files_are_in_force(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.rules").write_text('prefix_rule(["a"], "forbidden")')
+    tmp_path.chmod(0o777)
+
+    policy = load_layers([Layer(tmp_path)])
+
+    assert [problem.path for problem in policy.problems] == [str(tmp_path)]
+    assert policy.decide(["a"]).action is Action.FORBIDDEN
+    assert policy.decide(["b"]).action is Action.PROMPT
+
+
+def test_a_file_of_a_layer_that_has_become_a_link_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules").mkdir()
+    target = tmp_path / "elsewhere"
+    target.write_text('prefix_rule(["a"])')
+    link = tmp_path / "rules" / "x.rules"
+    link.symlink_to(target)
+    # As if it were a file when the directory was searched.
+    monkeypatch.setattr(Layer, "files", lambda self: [link])
+
+    policy = load_layers([Layer(tmp_path / "rules")])
+
+    assert policy.rules == ()
+    assert [problem.path for problem in policy.problems] == [str(link)]

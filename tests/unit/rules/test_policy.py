@@ -23,8 +23,11 @@ def starting(program: str, rest: Pattern) -> Pattern:
     return ((program,), *rest)
 
 
+paths = st.sampled_from(["/usr/bin/git", "./git", "/usr/bin/rm"])
+
+
 @st.composite
-def rules(draw: st.DrawFn) -> PrefixRule:
+def rules(draw: st.DrawFn, programs: st.SearchStrategy[str] = programs) -> PrefixRule:
     program = draw(programs)
     return PrefixRule(
         pattern=starting(program, draw(patterns)),
@@ -59,14 +62,22 @@ def test_every_rule_that_fits_is_reported_and_the_strictest_decides(
     assert decision.action == max(fitting, key=lambda action: action.strictness, default=None)
 
 
-@given(st.lists(rules(), max_size=8), commands, st.randoms())
+rules_for_paths_too = rules(programs | paths)
+executables = st.dictionaries(programs, st.lists(st.just("/usr/bin/git"), max_size=1).map(tuple))
+
+
+@given(st.lists(rules_for_paths_too, max_size=8), executables, commands, st.randoms())
 def test_the_order_of_rules_never_changes_a_decision(
-    all_rules: list[PrefixRule], command: list[str], random: Random
+    all_rules: list[PrefixRule],
+    host_executables: dict[str, tuple[str, ...]],
+    command: list[str],
+    random: Random,
 ) -> None:
     shuffled = list(all_rules)
     random.shuffle(shuffled)
 
-    assert Policy(shuffled).decide(command).action == Policy(all_rules).decide(command).action
+    decision = Policy(shuffled, host_executables).decide(command)
+    assert decision.action == Policy(all_rules, host_executables).decide(command).action
 
 
 @given(st.lists(rules(), max_size=8), rules(), commands)
@@ -76,7 +87,41 @@ def test_another_rule_never_loosens_a_decision(
     before = Policy(all_rules).decide(command).action
     after = Policy([*all_rules, added]).decide(command).action
 
-    assert before is None or (after is not None and after.strictness >= before.strictness)
+    assert not is_looser(after, before)
+
+
+def is_looser(action: Action | None, than: Action | None) -> bool:
+    """A decision is never given up: None is looser than any."""
+    return than is not None and (action is None or action.strictness < than.strictness)
+
+
+@given(st.lists(rules_for_paths_too, max_size=8), rules_for_paths_too, executables, commands)
+def test_another_rule_loosens_a_decision_only_by_naming_the_path_of_a_program_judged_by_its_name(
+    all_rules: list[PrefixRule],
+    added: PrefixRule,
+    host_executables: dict[str, tuple[str, ...]],
+    command: list[str],
+) -> None:
+    before = Policy(all_rules, host_executables).decide(command)
+    after = Policy([*all_rules, added], host_executables).decide(command)
+
+    if is_looser(after.action, before.action):
+        assert added.program == command[0]
+        assert "/" in command[0]
+        assert all(match.resolved_program is not None for match in before.matches)
+        assert [match.resolved_program for match in after.matches] == [None]
+
+
+@given(st.lists(rules_for_paths_too, max_size=8), executables, commands)
+def test_while_a_file_is_broken_only_what_no_rule_decides_is_decided_otherwise(
+    all_rules: list[PrefixRule],
+    host_executables: dict[str, tuple[str, ...]],
+    command: list[str],
+) -> None:
+    sound = Policy(all_rules, host_executables).decide(command)
+    broken = Policy(all_rules, host_executables, problems=[Problem("x.rules", "is broken")]).decide(command)
+
+    assert broken.action is (Action.PROMPT if sound.action is None else sound.action)
 
 
 def test_without_a_rule_nothing_is_decided() -> None:

@@ -61,6 +61,7 @@ def test_scripts_in_scripts_are_looked_into() -> None:
 ls
 bash -lc "sh -c 'rm x'"
 eval 'git push'
+trap -- 'rm y' EXIT
 """
     assert [(command.line, str(command)) for command in parse_script(script).commands] == [
         (1, "ls"),
@@ -69,10 +70,15 @@ eval 'git push'
         (2, "rm x"),
         (3, "eval 'git push'"),
         (3, "git push"),
+        (4, "trap -- 'rm y' EXIT"),
+        (4, "rm y"),
     ]
 
 
-@pytest.mark.parametrize("script", ["bash script.sh", 'bash -c "$x"', "grep -c 'rm x' f", "bash -c"])
+@pytest.mark.parametrize(
+    "script",
+    ["bash script.sh", 'bash -c "$x"', "grep -c 'rm x' f", "bash -c", "trap - INT", "trap -p", "trap INT"],
+)
 def test_what_is_no_script_is_not_looked_into(script: str) -> None:
     assert len(argvs(script)) == 1
 
@@ -96,6 +102,10 @@ def test_an_error_is_located_and_what_was_understood_is_kept() -> None:
 
     assert script.error_line == 2
     assert script.commands[0].argv == ("ls",)
+
+
+def test_words_that_are_not_utf_8_stay_what_they_are() -> None:
+    assert argvs("rm 'a\udcff' \udc80") == [("rm", "a\udcff", "\udc80")]
 
 
 @pytest.mark.parametrize("script", ["(" * 100_000, "$(" * 50_000, '"' + "`" * 50_001, "\0\0"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import RulesError
+from paddock.inotify import Inotify
 from paddock.model.decision import Action
 from paddock.rules import source as source_module
 from paddock.rules.layer import Layer
+from paddock.rules.loader import load_layers
 from paddock.rules.policy import Policy
 from paddock.rules.source import RulesSource
 
@@ -127,11 +130,12 @@ async def test_what_does_not_concern_rules_loads_nothing(
     assert loads == 1
 
 
+@pytest.mark.parametrize("error", [RulesError("out of everything"), OSError("so are we"), MemoryError()])
 async def test_when_nothing_can_be_loaded_any_more_the_rules_stay_and_the_rest_needs_approval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*_: object) -> Policy:
-        raise RulesError("out of everything")
+        raise error
 
     (tmp_path / "a.rules").write_text('prefix_rule(["a"])')
     async with followed(tmp_path) as (_, policies):
@@ -143,9 +147,53 @@ async def test_when_nothing_can_be_loaded_any_more_the_rules_stay_and_the_rest_n
         assert policy.decide(["x"]).action is Action.PROMPT
 
 
+async def test_what_failed_for_no_fault_of_the_files_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "RETRY_S", 0.01)
+    outcomes: list[Exception] = [RulesError("no descriptors")]
+
+    def fail_once(layers: Iterable[Layer]) -> Policy:
+        if outcomes:
+            raise outcomes.pop()
+        return load_layers(layers)
+
+    async with followed(tmp_path) as (_, policies):
+        monkeypatch.setattr(source_module, "load_layers", fail_once)
+        (tmp_path / "a.rules").write_text('prefix_rule(["a"])')
+
+        assert (await next_policy(policies)).problems
+        assert programs(await next_policy(policies)) == ["a"]
+
+
+async def test_a_directory_that_everybody_may_change_is_noticed(tmp_path: Path) -> None:
+    async with followed(tmp_path) as (_, policies):
+        os.chmod(tmp_path, 0o777)
+        assert (await next_policy(policies)).decide(["a"]).action is Action.PROMPT
+
+        os.chmod(tmp_path, 0o700)
+        assert (await next_policy(policies)).decide(["a"]).action is None
+
+
 async def test_nothing_is_left_open_behind_a_source(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     async with followed(tmp_path):
         pass
+
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+async def test_nothing_is_left_open_when_nothing_can_be_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Inotify, "add", refuse)
+    before = set(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(RulesError, match="max_user_watches"):
+        async with followed(tmp_path):
+            pass
 
     assert set(os.listdir("/proc/self/fd")) == before

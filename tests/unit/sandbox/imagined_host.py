@@ -43,3 +43,6 @@ class ImaginedFiles:
     def gitdir(self, path: str) -> str | None:
         content = self._files.get(path) or ""
         return content.removeprefix("gitdir: ") if content.startswith("gitdir: ") else None
+
+    def can_grow(self, directory: str) -> bool:
+        return directory in self._files

@@ -114,6 +114,14 @@ def test_directory_that_a_git_file_points_to_is_protected() -> None:
     assert {"ro /w/.git", "rw /w/main", "rw /w/main/worktrees", "ro /w/main/worktrees/x"} <= set(_steps(plan))
 
 
+def test_git_file_grants_nothing_however_it_came_about() -> None:
+    files = {"/o/.git": "gitdir: /s/in", "/s/in/": "", "/tmp/.git": "gitdir: /w/a/b", "/tmp/": ""}
+    writable = (ROOTS_WRITE, _entry("/o", Access.WRITE), _entry("/tmp", Access.WRITE))
+    for entries in (writable, (ROOT_READ, *writable, _entry("/s", Access.DENY))):
+        plan = _plan(*entries, _entry("/w/a", Access.DENY), files=files)
+        assert not [rule for rule in plan.rules if rule.path in ("/s/in", "/w/a/b")]
+
+
 def test_reopened_directory_is_mounted_on_top_of_the_mask_around_it() -> None:
     plan = _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/a", Access.DENY), _entry("/w/a/b", Access.WRITE))
     steps = _steps(plan)
@@ -157,6 +165,12 @@ def test_rule_that_crosses_a_link_the_command_could_replace_is_refused(
 def test_metadata_that_is_a_link_is_refused() -> None:
     with pytest.raises(ProfileRefused, match=r"/w/\.codex is protected but a symlink"):
         _plan(ROOT_READ, ROOTS_WRITE, files={"/w/.codex": "-> /w/a"})
+
+
+def test_metadata_that_is_a_link_outside_the_project_is_nobodys_to_protect() -> None:
+    files = {"/tmp/.git": "-> /w/a", "/tmp/": ""}
+    plan = _plan(ROOT_READ, ROOTS_WRITE, _entry("/tmp", Access.WRITE), files=files)
+    assert not [rule for rule in plan.rules if rule.path in ("/tmp/.git", "/w/a")]
 
 
 def test_view_without_the_root_has_the_links_that_lead_to_what_is_granted() -> None:

@@ -245,8 +245,8 @@ def test_this_host_is_found_able_to_do_what_the_tests_do(
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    facts = probe.host(working_directory="/nowhere")
+    facts = probe.host(workspaces=["/nowhere"])
     assert facts.bwrap is not None
     assert facts.arch == os.uname().machine
     assert (tmp_path / "paddock").stat().st_mode & 0o777 == 0o700
-    assert probe.host(working_directory="/nowhere") == facts
+    assert probe.host(workspaces=["/nowhere"]) == facts

@@ -17,6 +17,7 @@ from paddock.transport.runtime_directory import (
     pid_of,
     provide,
     remove_stale,
+    reserve,
     socket_paths,
     trusted,
 )
@@ -64,6 +65,12 @@ def test_the_directory_is_made_for_its_user_alone(parent: Path) -> None:
     assert place.stat().st_mode & 0o777 == 0o700
     assert provide([place], UID) == place
     assert trusted([place, parent / "missing"], UID) == [place]
+
+
+def test_every_place_that_can_be_made_is_reserved_before_somebody_else_makes_it(parent: Path) -> None:
+    places = [parent / "first", parent / "no" / "parent", parent / "last"]
+    reserve(places, os.getuid())
+    assert trusted(places, os.getuid()) == [places[0], places[2]]
 
 
 def test_what_can_not_be_used_is_passed_over(parent: Path) -> None:

@@ -8,7 +8,9 @@ import os
 import socket
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -148,32 +150,57 @@ async def test_whoever_can_open_the_directory_cannot_keep_a_server_from_starting
     await listener.aclose()
 
 
-async def test_a_server_that_started_between_our_looks_wins_and_keeps_its_name(
-    path: Path, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+async def test_while_one_server_removes_a_dead_socket_no_other_can_remove_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_stale_socket(path)
-    rivals: list[unix._UnixListener] = []
 
-    def look_and_be_overtaken(socket_path: Path) -> bool:
+    def look_while_a_rival_starts(socket_path: Path) -> bool:
         monkeypatch.undo()
         seen = unix.is_alive(socket_path)
-        rival = unix._UnixListener(path, servers, TransportLimits())
-        rival.start()
-        rivals.append(rival)
+        with pytest.raises(ListenError, match="another server is just starting there"):
+            unix._publish(path)
         return seen
 
-    servers = Doorman()
-    monkeypatch.setattr(unix, "is_alive", look_and_be_overtaken)
+    monkeypatch.setattr(unix, "is_alive", look_while_a_rival_starts)
 
-    with pytest.raises(ListenError, match="another server has just started there"):
-        await unix.listen(path, Doorman())
+    listener = await unix.listen(path, Doorman())
 
     assert names(path.parent) == [path.name]
-    await unix.connect(path, doorman)
-    await servers.guest()
-    for rival in rivals:
-        await rival.aclose()
+    await listener.aclose()
     assert names(path.parent) == []
+
+
+def test_of_many_servers_that_start_at_once_on_a_dead_socket_one_has_it(path: Path) -> None:
+    rivals = 6
+    starting = threading.Barrier(rivals)
+
+    def start(_: int) -> socket.socket | None:
+        starting.wait(PATIENCE_S)
+        try:
+            return unix._publish(path)[0]
+        except ListenError:
+            return None
+
+    with ThreadPoolExecutor(rivals) as pool:
+        for _ in range(100):
+            leave_stale_socket(path)
+            winners = [sock for sock in pool.map(start, range(rivals)) if sock is not None]
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(os.fspath(path))
+                assert len(winners) == 1
+            winners[0].close()
+            path.unlink()
+            assert names(path.parent) == []
+
+
+async def test_a_lock_that_a_killed_server_left_behind_is_no_obstacle(path: Path) -> None:
+    leave_stale_socket(path)
+    lock = path.with_name(f".{path.name}.lock")
+    lock.touch(0o600)
+    listener = await unix.listen(path, Doorman())
+    assert names(path.parent) == [path.name]
+    await listener.aclose()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import resource
 import socket
@@ -145,6 +146,8 @@ async def test_no_more_than_the_allowed_connections_are_open(serve: Serve, doorm
 @contextmanager
 def no_more_descriptors() -> Iterator[None]:
     """Leave the process not one file descriptor more than it has."""
+    # uvloop needs it to connect, and a file that is not open yet could not be opened.
+    codecs.lookup("idna")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.open(os.devnull, os.O_RDONLY)
     gaps = [highest]
@@ -178,6 +181,34 @@ async def test_peers_are_turned_away_while_there_are_no_descriptors_and_welcome_
                 assert await loop.sock_recv(peer, 1) == b""
     assert caplog.text.count("out of file descriptors") == 1
     await websocket.connect(listener.url, doorman)
+
+
+async def test_a_reserve_that_another_thread_took_is_missed_by_nobody(
+    serve: Serve, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = await serve(Doorman())
+    loop = asyncio.get_running_loop()
+    target = urlsplit(listener.url)
+    overtaken = loop.create_future()
+
+    def close_and_be_overtaken(fd: int) -> None:
+        monkeypatch.undo()
+        os.close(fd)
+        overtaken.set_result(os.open(os.devnull, os.O_RDONLY))
+
+    complaints: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    with socket.socket() as peer:
+        peer.setblocking(False)
+        with no_more_descriptors():
+            monkeypatch.setattr(os, "close", close_and_be_overtaken)
+            await loop.sock_connect(peer, (target.hostname, target.port))
+            stolen = await overtaken
+            # The loop looks at the listener again, and finds nothing that it could do.
+            await asyncio.sleep(0)
+        os.close(stolen)
+        await websocket.connect(listener.url, doorman)
+    assert complaints == []
 
 
 # ---------------------------------------------------------------- HTTP

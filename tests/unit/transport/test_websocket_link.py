@@ -333,7 +333,7 @@ async def test_a_peer_whose_long_frame_trickles_in_is_not_silent(raw_join: RawJo
 
 
 async def test_a_peer_is_not_silent_while_the_owner_does_not_listen(raw_join: RawJoin) -> None:
-    server, peer = await raw_join(WebSocketLimits(ping_interval_s=0.01, ping_timeout_s=0.01))
+    server, peer = await raw_join(WebSocketLimits(ping_interval_s=0.1, ping_timeout_s=0.3))
     server.link.pause_reading()
     for _ in range(5):
         await peer.next_frame()

@@ -47,6 +47,7 @@ def _describe_process(process: ManagedProcess) -> ProcessStatus:
         rows=window.rows if window is not None else None,
         cols=window.cols if window is not None else None,
         running=process.is_running,
+        survivors=process.has_survivors,
         exit_code=process.exit_code,
         failure=process.failure,
         started_at_ms=int(process.started_at_s * 1000),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from paddock.fs import operation as engine
 from paddock.fs.answer import Match
-from paddock.protocol.envelope import write_result
+from paddock.protocol.envelope import RequestId, write_result
 from paddock.protocol.path import HostPath
 from paddock.protocol.text import EditParams, EditResult, SearchMatch, SearchParams, SearchResult
 from paddock.server.connection import ClientConnection, HandlerTable
@@ -15,9 +18,12 @@ MAX_EDIT_BYTES = 8 * 1024 * 1024
 """Source files are a thousand times smaller; what is larger is written by programs."""
 
 
-async def search(connection: ClientConnection, params: SearchParams) -> Encoded:
+def search(connection: ClientConnection, params: SearchParams) -> Coroutine[Any, Any, Encoded]:
     """Find lines or names."""
-    request_id = connection.call.id
+    return _search(connection, params, connection.call.id)
+
+
+async def _search(connection: ClientConnection, params: SearchParams, request_id: RequestId) -> Encoded:
     operation = engine.Search(
         path=local_path(params.path),
         pattern=params.pattern,

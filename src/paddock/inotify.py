@@ -28,6 +28,7 @@ class Notice(IntFlag):
 
     MODIFY = 0x2
     ATTRIB = 0x4
+    CLOSE_WRITE = 0x8
     MOVED_FROM = 0x40
     MOVED_TO = 0x80
     CREATE = 0x100
@@ -40,6 +41,7 @@ class Notice(IntFlag):
     ONLYDIR = 0x01000000
     DONT_FOLLOW = 0x02000000
     EXCL_UNLINK = 0x04000000
+    MASK_ADD = 0x20000000
     ISDIR = 0x40000000
 
 
@@ -53,7 +55,8 @@ CHANGES = (
     | Notice.DELETE_SELF
     | Notice.MOVE_SELF
 )
-"""What every watch asks for: one and the same directory has one watch, whoever asked for it."""
+"""What a watch asks for unless it is told otherwise: one and the same directory has one watch, whoever
+asked for it."""
 
 
 class RawNotice(NamedTuple):
@@ -72,10 +75,14 @@ class Inotify:
         if self.descriptor < 0:
             raise _last_error()
 
-    def add(self, path: bytes, *, follow: bool = False) -> int:
-        """Watch a directory; the same one has the same number, however often it is added."""
+    def add(self, path: bytes, interest: Notice = CHANGES, *, follow: bool = False) -> int:
+        """Watch a directory; the same one has the same number, however often it is added.
+
+        A directory that was added before is watched for the new `interest` only, unless that
+        has `Notice.MASK_ADD`.
+        """
         flags = Notice.ONLYDIR | Notice.EXCL_UNLINK | (Notice(0) if follow else Notice.DONT_FOLLOW)
-        watch: int = _libc.inotify_add_watch(self.descriptor, path, CHANGES | flags)
+        watch: int = _libc.inotify_add_watch(self.descriptor, path, interest | flags)
         if watch < 0:
             raise _last_error()
         return watch

@@ -1,0 +1,51 @@
+/*
+ * Whether a certain file is mounted at a path.
+ *
+ * Privilege: that of the caller. No link is followed, whoever makes one meanwhile.
+ */
+#ifndef PADDOCK_MOUNTED_H
+#define PADDOCK_MOUNTED_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Since Linux 5.8; older headers lack it. */
+#define IS_MOUNT_ROOT 0x2000
+
+/* Opens an absolute path, to be looked at only. A link on the way is an error, at its end it is opened itself. */
+static int open_without_links(const char *path) {
+    int directory = open("/", O_PATH | O_CLOEXEC);
+    while (directory >= 0 && *(path += strspn(path, "/"))) {
+        char name[256];
+        size_t length = strcspn(path, "/");
+        int next = -1;
+        if (length < sizeof name) {
+            *(char *)mempcpy(name, path, length) = '\0';
+            next = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        }
+        close(directory);
+        directory = next;
+        path += length;
+    }
+    return directory;
+}
+
+static bool is_mounted(uint64_t device, uint64_t inode, const char *path) {
+    struct stat file;
+    struct statx more;
+    int fd = open_without_links(path);
+    if (fd < 0)
+        return false;
+    bool is_same = fstat(fd, &file) == 0 && file.st_dev == device && file.st_ino == inode;
+    /* A kernel that can't tell whether it is a mount leaves us with what it is. */
+    if (is_same && statx(fd, "", AT_EMPTY_PATH, 0, &more) == 0 && more.stx_attributes_mask & IS_MOUNT_ROOT)
+        is_same = more.stx_attributes & IS_MOUNT_ROOT;
+    close(fd);
+    return is_same;
+}
+
+#endif

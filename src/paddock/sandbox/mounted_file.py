@@ -1,0 +1,45 @@
+"""Which files a plan mounts, so that the first process of a sandbox can tell whether they were.
+
+bubblewrap is told paths, and another command in the same tree may exchange what is at
+a path for a link, between the moment when the plan was made and that of the mount. A
+file is found here step by step, and no link is followed, so it is one that lies
+where the plan says.
+"""
+
+from __future__ import annotations
+
+import os
+
+from paddock.sandbox.mount import Bind, MountedFile
+from paddock.sandbox.path import ROOT, is_within
+from paddock.sandbox.plan import Plan
+from paddock.sandbox.view import KERNEL_OBJECTS, PROC
+
+
+class FileMoved(Exception):
+    """What the plan was made of is not there any more."""
+
+
+def mounted_files(plan: Plan) -> list[MountedFile]:
+    """What the plan shows of the host's files, each at its place. Raises FileMoved."""
+    return [_look(mount.path) for mount in plan.mounts if isinstance(mount, Bind) and not _is_kernels(mount)]
+
+
+def _is_kernels(mount: Bind) -> bool:
+    """Whether it was mounted without being granted. No command can exchange these."""
+    return mount.path in (ROOT, KERNEL_OBJECTS) or is_within(mount.path, PROC)
+
+
+def _look(path: str) -> MountedFile:
+    file = os.open(ROOT, os.O_PATH | os.O_CLOEXEC)
+    try:
+        for name in path.strip("/").split("/"):
+            following = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=file)
+            os.close(file)
+            file = following
+        status = os.fstat(file)
+    except OSError as error:
+        raise FileMoved(path) from error
+    finally:
+        os.close(file)
+    return MountedFile(path, status.st_dev, status.st_ino)

@@ -1,0 +1,121 @@
+"""What a command leaves for the next one, or finds on the host, leads neither it nor Paddock astray."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.launcher import Launcher, Outcome
+
+MINIMAL = {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}
+PROJECT = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
+
+
+def _exact(path: str | Path, access: str) -> dict[str, Any]:
+    return {"path": {"type": "path", "path": str(path)}, "access": access}
+
+
+def _pattern(pattern: str) -> dict[str, Any]:
+    return {"path": {"type": "glob_pattern", "pattern": pattern}, "access": "deny"}
+
+
+def _profile(*entries: dict[str, Any]) -> str:
+    """Nothing but what programs need, the project, and the entries."""
+    restricted = {"type": "restricted", "entries": [MINIMAL, PROJECT, *entries]}
+    return json.dumps({"type": "managed", "file_system": restricted})
+
+
+def _run(launcher: Launcher, project: Path, profile: str, script: str, **more: Any) -> Outcome:
+    words = ["sandbox", "--policy-cwd", str(project), "--profile", profile, "--", "/bin/bash", "-c", script]
+    return launcher.run(words, cwd=more.pop("cwd", project), **more)
+
+
+@pytest.fixture
+def project(workspace: Path, launcher: Launcher) -> Path:
+    return _owned(workspace / "project", launcher)
+
+
+@pytest.fixture
+def elsewhere(workspace: Path, launcher: Launcher) -> Path:
+    """A second directory that can be written; the project is another."""
+    return _owned(workspace / "elsewhere", launcher)
+
+
+@pytest.fixture
+def secret(workspace: Path, launcher: Launcher) -> Iterator[Path]:
+    """A file that the user can read, and no profile here grants."""
+    directory = _owned(workspace / "secret", launcher)
+    file = directory / "key"
+    file.write_text("top secret\n")
+    os.chown(file, launcher.user, launcher.user)
+    yield file
+    assert [entry.name for entry in directory.iterdir()] == ["key"], "a command has reached the outside"
+
+
+def _owned(directory: Path, launcher: Launcher) -> Path:
+    directory.mkdir()
+    os.chown(directory, launcher.user, launcher.user)
+    return directory
+
+
+def test_git_file_that_points_to_a_secret_does_not_open_it(
+    launcher: Launcher, project: Path, elsewhere: Path, secret: Path
+) -> None:
+    profile = _profile(_exact(elsewhere, "write"))
+    assert _run(launcher, project, profile, f"echo gitdir: {secret.parent} > {elsewhere}/.git").status == 0
+    assert "top secret" not in _run(launcher, project, profile, f"cat {secret}").stdout
+
+
+@pytest.mark.parametrize("trap", ["mkfifo .git", "ln -s /etc .git", "mkdir -m 1700 .git; touch .git/x"])
+def test_metadata_of_another_kind_keeps_no_command_from_running(
+    launcher: Launcher, project: Path, elsewhere: Path, trap: str
+) -> None:
+    profile = _profile(_exact(elsewhere, "write"))
+    assert _run(launcher, project, profile, f"cd {elsewhere}; {trap}").status == 0
+    assert _run(launcher, project, profile, "echo ran").stdout == "ran\n"
+
+
+def test_bubblewrap_in_the_project_is_never_run(launcher: Launcher, project: Path) -> None:
+    make = "mkdir below bin; printf '#!/bin/sh\\ntouch %s\\n' $PWD/ran > bin/bwrap; chmod 755 bin/bwrap"
+    assert _run(launcher, project, _profile(), make).status == 0
+    path = {"PATH": f"{project}/bin:{os.environ['PATH']}"}
+    done = _run(launcher, project, _profile(), "echo ran", cwd=project / "below", env=path)
+    assert (done.stdout, (project / "ran").exists()) == ("ran\n", False)
+
+
+def test_command_that_may_only_read_devices_changes_none(launcher: Launcher, project: Path) -> None:
+    name = f"/dev/shm/paddock-test-{os.getpid()}"
+    for place in ("/dev", "/dev/shm"):
+        _run(launcher, project, _profile(_exact(place, "read")), f"touch {name}")
+        assert not os.path.exists(name)
+    assert (
+        "x" in _run(launcher, project, _profile(_exact("/dev", "read")), "echo x > /dev/null; echo x").stdout
+    )
+
+
+def test_nobody_can_change_the_kernel_through_proc(launcher: Launcher, project: Path) -> None:
+    # Of pressure everybody may ask to be told, by writing.
+    others = r"\( -path '/proc/[0-9]*' -o -name self -o -name thread-self -o -path /proc/pressure \)"
+    find = f"find /proc -maxdepth 3 {others} -prune -o -type f -writable -print 2>/dev/null"
+    assert _run(launcher, project, ":workspace", find).stdout == ""
+
+
+def test_project_in_which_the_user_can_make_nothing_needs_no_places(launcher: Launcher) -> None:
+    if launcher.user == 0:
+        pytest.skip("root can make something everywhere")
+    done = _run(launcher, Path("/usr/share"), ":workspace", "pwd; mkdir .git")
+    assert (done.stdout, done.status) == ("/usr/share\n", 1)
+
+
+def test_own_project_that_is_read_only_for_now_is_not_left_unprotected(
+    launcher: Launcher, project: Path
+) -> None:
+    project.chmod(0o555)
+    done = _run(launcher, project, ":workspace", "chmod u+w .; mkdir .git; touch .git/HEAD")
+    assert done.status != 0
+    assert not (project / ".git").exists()

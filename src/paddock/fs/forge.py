@@ -54,7 +54,7 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
         enter(namespaces)
         for file in files:
             os.close(file)
-        # Only a child is in the pid namespace. Its parent there is the first process of the sandbox.
+        # Only a child is in the pid namespace, and dies with it. This copy ends; the spawner reaps the child.
         if os.fork() == 0:
             give_up()
             Worker().run()

@@ -176,7 +176,6 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
     import signal
 
     from paddock.server.app import serve
-    from paddock.server.enforcement import report_enforcement
     from paddock.transport.handshake import ignore_hang_ups
 
     stop = asyncio.Event()
@@ -192,7 +191,9 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
             _announce(server.url)
             if has_hint:
                 _hint(server)
-        # Clients need not wait for it.
+        # Clients need not wait for it, nor for what it takes to load.
+        from paddock.server.enforcement import report_enforcement
+
         report = asyncio.create_task(report_enforcement())
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

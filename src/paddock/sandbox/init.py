@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paddock.model.profile import Limits
-from paddock.sandbox.landlock import Ruleset
-from paddock.sandbox.mount import MountedFile
+
+if TYPE_CHECKING:
+    from paddock.sandbox.landlock import Ruleset
+    from paddock.sandbox.mount import MountedFile
 
 PATH: Final = Path(__file__).parent.parent / "native" / "paddock-init"
 

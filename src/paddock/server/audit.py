@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paddock.audit.writer import Audit, AuditOptions
 from paddock.config import Settings
 from paddock.model.audit_failure import AuditFailure
 from paddock.version import __version__
+
+if TYPE_CHECKING:
+    from paddock.audit.writer import Audit
 
 
 @asynccontextmanager
@@ -18,6 +21,8 @@ async def audited(settings: Settings) -> AsyncIterator[Audit | None]:
     if settings.audit_log is None:
         yield None
         return
+    from paddock.audit.writer import Audit, AuditOptions
+
     audit = await Audit.open(
         AuditOptions(
             directory=Path(settings.audit_log),

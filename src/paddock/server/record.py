@@ -13,12 +13,11 @@ import logging
 import os.path
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
 from paddock.audit.event import Event, Exit, Lost, SessionOpened, Signal, Start, StartFailed
-from paddock.audit.writer import Audit
 from paddock.errors import AuditUnwritable
 from paddock.journal import Journal
 from paddock.process.launch import LaunchSpec
@@ -26,6 +25,9 @@ from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.protocol.envelope import RequestId
 from paddock.server.metrics import Ending, Metrics
+
+if TYPE_CHECKING:
+    from paddock.audit.writer import Audit
 
 T = TypeVar("T")
 

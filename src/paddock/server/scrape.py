@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sized
 from pathlib import Path
 
-from paddock.audit.writer import Condition
 from paddock.server.exposition import CONTENT_TYPE, Family, Kind, render, single
 from paddock.server.metrics import Metrics
 from paddock.server.sessions import SessionRegistry
@@ -49,6 +48,8 @@ class Scraper:
 
     def _of_audit(self) -> Iterator[Family]:
         audit = self._sessions.audit
+        from paddock.audit.writer import Condition
+
         condition = audit.condition if audit is not None else Condition()
         yield single(
             "paddock_audit_last_record",

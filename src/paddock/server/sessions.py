@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from typing import TYPE_CHECKING
 
-from paddock.audit.writer import Audit
 from paddock.config import Settings
 from paddock.errors import UnknownSession
 from paddock.process.managed import ManagedProcess
 from paddock.server.metrics import Metrics
 from paddock.server.record import SessionRecord
 from paddock.server.session import REMEMBERED_CLOSED, Outbox, Session
+
+if TYPE_CHECKING:
+    from paddock.audit.writer import Audit
 
 
 class SessionRegistry:

@@ -10,7 +10,6 @@ from paddock.model.legacy_policy import LegacyPolicy
 from paddock.protocol import sandbox as wire
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
-from paddock.sandbox.legacy import from_legacy
 from paddock.server.sandboxes import Confinement
 
 
@@ -39,6 +38,8 @@ def local_directory(path: HostPath, name: str) -> str:
 
 def _legacy(policy: LegacyPolicy) -> model.Profile:
     try:
+        from paddock.sandbox.legacy import from_legacy
+
         return from_legacy(policy)
     except ValueError as error:
         raise InvalidParams(f"params.sandbox.policy: {error}") from error

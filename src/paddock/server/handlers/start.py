@@ -43,7 +43,6 @@ from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import EnvironmentPolicy, StartParams, StartResult
 from paddock.protocol.process_event import FailedEvent, StartedEvent
-from paddock.sandbox.launch import is_enforced
 from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
@@ -215,6 +214,9 @@ def _confinement(params: StartParams) -> Confinement | None:
     """What the start is to be confined to; None if nothing would be enforced."""
     if params.sandbox is None:
         return None
+    # Most servers never confine anything, and it takes a while to load.
+    from paddock.sandbox.launch import is_enforced
+
     wanted = confinement_of(params.sandbox)
     if not is_enforced(wanted.profile):
         return None

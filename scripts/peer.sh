@@ -33,6 +33,6 @@ fi
 say "installing @openai/codex@$version into $folder"
 rm -rf "$folder"
 mkdir "$folder"
-npm install --prefix "$folder" --no-save --no-audit --no-fund "@openai/codex@$version" >"$folder/install.log" 2>&1 ||
+npm install --prefix "$folder" --no-save --no-audit --no-fund --prefer-offline "@openai/codex@$version" >"$folder/install.log" 2>&1 ||
     give_up "it could not be installed, see $folder/install.log"
 printf '%s\n' "$version" >"$folder/version"

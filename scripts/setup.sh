@@ -5,6 +5,9 @@
 # (python3-venv, bubblewrap, ripgrep, libseccomp2) are installed only when the caller is root or has
 # sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
+#
+# What was installed from a lock file is kept in the user's cache, so that the next clone on the same
+# machine starts from it: in seconds, and without the network. pip still has the last word.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/packages.sh
@@ -88,6 +91,45 @@ make_venv() {
     printf '%s\n' "$PWD" >"$origin"
 }
 
+# The directory that holds what this Python installed from this lock file.
+kept_packages() {
+    local key
+    key=$({ "$venv/bin/python" -c 'import platform, sys; print(sys.version, platform.machine(), platform.libc_ver())'
+        cat requirements.lock; } | sha256sum | cut -c1-16)
+    printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/paddock/environments/$key"
+}
+
+site_packages() { "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+# Fills a new .venv with the packages another clone has installed.
+take_kept_packages() {
+    local kept=$1 script
+    cp -a --reflink=auto "$kept/site-packages/." "$(site_packages)" && cp -a "$kept/bin/." "$venv/bin" || return
+    # A script names its interpreter by absolute path, which was another clone's.
+    for script in "$kept"/bin/*; do
+        script=$venv/bin/${script##*/}
+        [[ $(head -c 2 "$script") != '#!' ]] || sed -i "1s|^#!.*/python[0-9.]*|#!$PWD/$venv/bin/python|" "$script"
+    done
+}
+
+# Keeps what was installed, without Paddock itself, and drops what no clone has used for a month.
+keep_packages() {
+    local kept=$1 new
+    mkdir -p "${kept%/*}" || return
+    find "${kept%/*}" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
+    new=$(mktemp -d "${kept%/*}/.new.XXXXXX") || return
+    if mkdir "$new/bin" &&
+        cp -a --reflink=auto "$(site_packages)" "$new/site-packages" &&
+        rm -rf "$new"/site-packages/*paddock* &&
+        find "$venv/bin" -type f ! -iname 'activate*' ! -name paddock -exec cp -a -t "$new/bin" {} + &&
+        mv -T "$new" "$kept"; then
+        return
+    fi
+    rm -rf "$new"
+    # Another clone may have been quicker with the same packages.
+    [[ -d $kept ]]
+}
+
 # install_optional PACKAGE CONSEQUENCE: a Debian package without which only a part is missing.
 install_optional() {
     if ! can_install_packages; then
@@ -113,7 +155,7 @@ compile_native() {
 }
 
 main() {
-    local python
+    local python kept
     if is_ready && is_compiled; then
         return
     fi
@@ -127,11 +169,17 @@ main() {
 
     python=$(choose_python)
     is_made_here || make_venv "$python"
+    kept=$(kept_packages)
+    if [[ ! -f $stamp && -d $kept ]]; then
+        run "taking the packages of another clone" take_kept_packages "$kept"
+        touch "$kept"
+    fi
     rm -f "$stamp"
     # Older than the work, so that a file edited meanwhile counts as changed.
     touch "$stamp.new"
     run "installing the locked dependencies" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+    [[ -d $kept ]] || keep_packages "$kept" || warn "the packages could not be kept for other clones in ${kept%/*}"
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -120,7 +120,9 @@ async def test_a_full_disk_stops_starts_and_loses_no_exit(path: Path, settings: 
         await client.finish("refused")
 
     assert refusal.value.code == INTERNAL_ERROR
-    assert [(each["kind"], each.get("process")) for each in told(path)][2:-1] == [
+    # The word of the signal is lost, unless the writer came to it only when there was space again.
+    events = [(each["kind"], each.get("process")) for each in told(path) if each["kind"] != "signal"]
+    assert events[2:-1] == [
         ("start", "before"),
         ("resumed", None),
         ("exit", "before"),

@@ -245,7 +245,8 @@ async def test_control_c_on_its_terminal_interrupts_the_command_and_not_the_shel
     async with session() as client:
         prompt = {"PATH": "/usr/bin:/bin", "PS1": "at your service> "}
         await client.start("p", "/bin/bash", "--norc", "-i", tty=True, env=prompt, sandbox=READ_ONLY)
-        begin = b"echo be''gun; sleep 1000\n"
+        # The command itself says that it has begun: by then it is in the foreground, and the shell is not.
+        begin = b"sh -c \"echo be''gun; exec sleep 1000\"\n"
         await client.call("process/write", {"processId": "p", "chunk": encode(begin)})
         while b"begun\r\n" not in await _terminal(client):
             pass

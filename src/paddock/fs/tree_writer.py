@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 import tarfile
 import threading
 from contextlib import suppress
 from typing import IO
 
 from paddock.errors import InvalidRequest, PaddockError
-from paddock.fs import resolve
+from paddock.fs import resolve, unfinished_tree
 from paddock.fs.remove import remove_tree
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
@@ -40,9 +39,7 @@ class TreeWriter:
                 raise InvalidRequest(
                     f"directory {os.fsdecode(path)!r} is there and not empty; name a new one"
                 )
-        self._beside = os.path.join(os.path.dirname(self._path), b".paddock-" + secrets.token_hex(8).encode())
-        os.mkdir(self._beside, 0o700)
-        self._root = os.open(self._beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._beside, self._root = unfinished_tree.make_in(os.path.dirname(self._path))
         self._problem: Exception | None = None
         self._modes: list[tuple[bytes, int, int]] = []
         self._tail = b""
@@ -105,9 +102,12 @@ class TreeWriter:
         self._thread.join()
 
     def _remove(self) -> None:
-        os.close(self._root)
-        with suppress(FileNotFoundError):
-            remove_tree(self._beside)
+        # The lock is held to the end: another writer in this place would remove it at the same time.
+        try:
+            with suppress(FileNotFoundError):
+                remove_tree(self._beside)
+        finally:
+            os.close(self._root)
 
     def _fault(self) -> Exception:
         problem = self._problem

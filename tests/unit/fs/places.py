@@ -7,13 +7,32 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from paddock.fs.local import Lanes, LocalOperations
 from paddock.fs.remote import WorkerOperations
 
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNS = 0x00020000
+
 NOBODY = 65534
 AS_NOBODY = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY});"
 """Run after the imports: the interpreter may lie where only root can read."""
+
+
+def on_small_disk(path: Path, size_bytes: int) -> str:
+    """A preparation that puts a file system of that size over a directory, for the worker alone."""
+    return (
+        "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True);"
+        "user, group = os.geteuid(), os.getegid();"
+        # A user namespace gives an ordinary user the right to mount, in a mount namespace of his own.
+        f"assert not libc.unshare({CLONE_NEWUSER | CLONE_NEWNS}), os.strerror(ctypes.get_errno());"
+        "open('/proc/self/uid_map', 'w').write(f'{user} {user} 1');"
+        "open('/proc/self/setgroups', 'w').write('deny');"
+        "open('/proc/self/gid_map', 'w').write(f'{group} {group} 1');"
+        f"assert not libc.mount(b'small', {os.fsencode(path)!r}, b'tmpfs', 0, b'size={size_bytes}'),"
+        " os.strerror(ctypes.get_errno());"
+    )
 
 
 @asynccontextmanager

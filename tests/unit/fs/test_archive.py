@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import stat
+import subprocess
+import sys
 import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -278,3 +281,31 @@ def test_a_tree_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     writer.write(pack(tmp_path / "source")[:100_000])
     writer.discard()
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+# --- what a killed writer leaves --------------------------------------------
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_one_and_nothing_else_is(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "below").mkdir(parents=True)
+    (source / "below" / "file").write_text("content")
+    (tmp_path / ".paddock-notes").mkdir()
+    program = (
+        "import os, sys; from paddock.fs.tree_writer import TreeWriter;"
+        "TreeWriter(os.fsencode(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path / "killed")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = {path.name for path in tmp_path.iterdir()} - {"source", ".paddock-notes"}
+
+    working = TreeWriter(os.fsencode(tmp_path / "working"))
+    unpack(pack(source), tmp_path / "copy")
+
+    # The tree that is still being put together has a name like the one that was left.
+    names = {path.name for path in tmp_path.iterdir()}
+    assert left not in names
+    assert len(names - {"source", "copy", ".paddock-notes"}) == 1
+    working.discard()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".paddock-notes", "copy", "source"]
+    assert describe(tmp_path / "copy") == describe(source)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed, RequestError
-from paddock.fs.operation import MIB, Open, ReadBlock, WriteFile
+from paddock.fs.operation import MIB, Open, ReadBlock, ReadDirectory, WriteFile
 from paddock.fs.operations import Operations
-from tests.unit.fs.places import NOBODY, worker
+from tests.unit.fs.places import NOBODY, on_small_disk, worker
 
 
 def leftovers(directory: Path) -> list[str]:
@@ -271,6 +271,22 @@ async def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: Path, has_unnam
         await write(files, path, bytes(90_000), atomic=True)
     assert path.stat().st_size == 90_000
     assert os.listdir(tmp_path) == ["file"]
+
+
+async def test_a_file_system_without_space_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    async with worker(preparation=on_small_disk(tmp_path, 400_000)) as (files, _):
+        await write(files, path, b"old")
+        with pytest.raises(OperationFailed, match="os error 28"):
+            await write(files, path, bytes(900_000), atomic=True)
+        assert await read(files, path) == b"old"
+
+        # The space that was taken is free again.
+        await write(files, path, bytes(300_000), atomic=True)
+        assert await read(files, path) == bytes(300_000)
+        listing = await files.perform(ReadDirectory(path=bytes(tmp_path), max_entries=10))
+        assert [entry.name for entry in listing.entries] == [b"file"]
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_file_that_changes_while_it_is_read_is_read_to_its_end(

@@ -24,9 +24,6 @@ from paddock.sandbox.named_failure import NamedFailure, Trouble, failures
 from paddock.sandbox.path import clean
 from paddock.sandbox.policy import CALL_WORDS, Policy, Ruling
 
-SCANNED_CHARS: Final = 64 * 1024
-"""Of the end of each stream, where errors stand."""
-
 JUDGED_FAILURES: Final = 256
 """Of each stream, the newest. Each may cost a few looks at the file system."""
 
@@ -112,7 +109,7 @@ class _Judge:
 
     def hear(self, said: Said) -> None:
         """Judge each failure that is named there."""
-        lines = list(failures(said.text[-SCANNED_CHARS:]))
+        lines = list(failures(said.text))
         named = [failure for _, failure in lines if failure is not None]
         last_refused = next((f for f in reversed(named) if f.trouble is Trouble.REFUSED), None)
         for failure in named[-JUDGED_FAILURES:]:
@@ -145,7 +142,7 @@ class _Judge:
 
     def _last_resort(self) -> Denial:
         """The words of the reference, and nothing that they could be about."""
-        texts = " ".join(said.text[-SCANNED_CHARS:].lower() for said in self._ended.said)
+        texts = " ".join(said.text.lower() for said in self._ended.said)
         if self._ended.exit_code == SIGSYS_STATUS:
             kind = DenialKind.SYSCALL
         elif "read-only file system" in texts or "failed to write file" in texts:
@@ -219,7 +216,7 @@ class _Judge:
             case Trouble.REFUSED:
                 kind = failure.kind or DenialKind.READ
             case Trouble.NOT_PERMITTED:
-                kind = failure.kind or DenialKind.SYSCALL
+                kind = failure.kind or (DenialKind.SYSCALL if name is None else DenialKind.WRITE)
             case _:
                 return Unclear.UNKNOWN
         return Denial(kind, name if name is not None and _is_path(name) else None, None, is_certain=False)

@@ -71,7 +71,7 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     `permissions` and `windows_sandbox_level` are required, unless `policy` stands in their place.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "trace"})
 
     permissions: PermissionProfile | UnsetType = UNSET
     """What the process may do."""
@@ -87,6 +87,9 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing here."""
     policy: ReadOnly | WorkspaceWrite | None = None
     """A policy as they were before profiles."""
+    trace: bool = False
+    """Whether to watch what the process attempts, so that `denials` tells all that it was refused. It runs
+    slower. For files it means nothing."""
 
     def __post_init__(self) -> None:
         if self.policy is None:

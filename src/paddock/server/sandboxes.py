@@ -70,6 +70,8 @@ class Confinement:
 
     profile: Profile
     project_roots: tuple[str, ...] = ()
+    is_traced: bool = False
+    """Whether it is to be noted what a command is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ class Enclosure:
 
     async def _end(self, *, was_killed: bool) -> list[Report]:
         ending = partial(self._confined.ended, was_killed=was_killed)
-        return await self._lanes.making.submit(ending) if self._confined.has_places else ending()
+        return await self._lanes.making.submit(ending) if self._confined.takes_time_to_end else ending()
 
 
 class Sandboxes:
@@ -224,7 +226,9 @@ class Sandboxes:
         arg0 = command.argv[0] if argv and command.argv[0] != argv[0] else None
         environment = command.env if argv else utf8_environment()
         inside = Command(argv, command.cwd, wanted.project_roots, environment, arg0)
-        confined = await self._attempt(partial(sandbox.prepare, wanted.profile, inside))
+        confined = await self._attempt(
+            partial(sandbox.prepare, wanted.profile, inside, is_traced=wanted.is_traced)
+        )
         return Enclosure(confined, self._lanes, argv)
 
     async def view(self, wanted: Confinement) -> View:

@@ -19,11 +19,15 @@ from paddock.model.profile import (
     RestrictedFileSystem,
 )
 from paddock.sandbox.access import AccessTable, Grants, Rule, Surroundings, resolve
+from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
 from paddock.sandbox.metadata import protections
 from paddock.sandbox.mount import Mount, Placeholder
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.view import View
+
+PATTERN: Final = "deny pattern"
+"""The origin of the rules that patterns of the profile come down to."""
 
 PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
@@ -59,6 +63,8 @@ class Plan:
     limits: Limits
     cwd: str
     has_proc: bool
+    denied_patterns: tuple[Pattern, ...] = ()
+    """What the rules of origin PATTERN come from."""
 
     @property
     def has_own_network(self) -> bool:
@@ -68,7 +74,8 @@ class Plan:
 
 def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     """The order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
-    rules, links = _resolved_rules(profile, scene)
+    grants = grants_of(profile, scene.surroundings)
+    rules, links = _resolved_rules(grants, scene)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
     _refuse_hidden_directory(scene.cwd, table)
@@ -87,6 +94,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
         limits=profile.limits if isinstance(profile, ManagedProfile) else Limits(),
         cwd=scene.cwd,
         has_proc=scene.has_proc,
+        denied_patterns=grants.denied_patterns,
     )
 
 
@@ -97,13 +105,10 @@ def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundi
     return Grants((Rule(ROOT, Access.WRITE, "unrestricted"),), ())
 
 
-def _resolved_rules(
-    profile: ManagedProfile | ExternalProfile, scene: Scene
-) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
     """All rules, about paths without links, and the links that led there."""
-    grants = grants_of(profile, scene.surroundings)
     written = list(grants.rules)
-    written += [Rule(path, Access.DENY, "deny pattern") for path in scene.denied_matches]
+    written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)

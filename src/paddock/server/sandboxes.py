@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from paddock.errors import (
 from paddock.fs.lane import Lane
 from paddock.host_text import utf8_environment
 from paddock.model.cause import Cause
+from paddock.model.denial import Denial
 from paddock.model.host import Enforcement
 from paddock.model.profile import Profile
 from paddock.model.stream import Stream
@@ -34,8 +35,8 @@ from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
 from paddock.process.spawner import ExitReport
-from paddock.sandbox.denial import is_denial
 from paddock.sandbox.init import Report, ReportKind
+from paddock.sandbox.keyword import is_denial
 
 if TYPE_CHECKING:
     from paddock.sandbox.confined import Confined
@@ -49,6 +50,15 @@ ATTEMPTS = 3
 
 THREADS = 4
 """Commands that are made ready at once, which is a matter of milliseconds unless trees are searched."""
+
+EXPLAINING_THREADS = 2
+"""Failures that are explained at once: apart from the above, for an exit must not wait for a tree."""
+
+EXPLANATION_TIMEOUT_S = 0.5
+"""For a look at files that takes a millisecond, unless their file system is dead."""
+
+SCANNED_BYTES = 64 * 1024
+"""Of the end of each stream, where a command says what has failed."""
 
 SHOWN_COMPLAINT_BYTES = 300
 """Of what a sandbox that could not be made has written: one line of bubblewrap."""
@@ -73,6 +83,14 @@ class View:
     """Device and inode of each place."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Threads for what blocks."""
+
+    making: Lane
+    explaining: Lane
+
+
 class Enclosure:
     """The sandbox of one command, from before its start until after its end.
 
@@ -81,9 +99,10 @@ class Enclosure:
     process, `abandon` must be called.
     """
 
-    def __init__(self, confined: Confined, lane: Lane) -> None:
+    def __init__(self, confined: Confined, lanes: Lanes, argv: Sequence[str]) -> None:
         self._confined = confined
-        self._lane = lane
+        self._lanes = lanes
+        self._argv = argv
 
     @property
     def enforcement(self) -> Enforcement:
@@ -142,11 +161,37 @@ class Enclosure:
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
+        attempted = self._confined.trace.denials
         if exit_code == 0:
-            return Judgement()
-        streams = [output.kept(stream).data for stream in Stream]
+            return Judgement(denials=attempted)
+        streams = {stream: output.kept(stream).data for stream in Stream}
         everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
-        return Judgement(is_denial(exit_code, [*streams, everything]))
+        is_denied = is_denial(exit_code, [*streams.values(), everything])
+        explaining = partial(self._explain, exit_code, streams, is_denied)
+        try:
+            async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
+                return Judgement(is_denied, await self._lanes.explaining.submit(explaining))
+        except TimeoutError:
+            return Judgement(is_denied, attempted)
+
+    def _explain(
+        self, exit_code: int, streams: Mapping[Stream, bytes], is_suspected: bool
+    ) -> tuple[Denial, ...]:
+        # Most commands do not fail in a sandbox, and it takes a while to load.
+        from paddock.sandbox.denial import Ended, Said, explain, merge
+        from paddock.sandbox.invocation import Invocation
+        from paddock.sandbox.place import real_paths
+        from paddock.sandbox.policy import Policy
+
+        plan, trace = self._confined.plan, self._confined.trace
+        said = [
+            Said(data[-SCANNED_BYTES:].decode("utf-8", "replace"), stream is Stream.STDERR)
+            for stream, data in streams.items()
+        ]
+        invocation = Invocation(self._argv, "/" if plan is None else plan.cwd)
+        ended = Ended(exit_code, invocation, said, is_suspected)
+        told = explain(ended, None if plan is None else Policy(plan), real_paths)
+        return merge(told, trace.denials) if self._confined.is_traced else told
 
     async def abandon(self) -> None:
         """Nothing was started in it, or it was killed before anybody knew."""
@@ -155,7 +200,7 @@ class Enclosure:
 
     async def _end(self, *, was_killed: bool) -> list[Report]:
         ending = partial(self._confined.ended, was_killed=was_killed)
-        return await self._lane.submit(ending) if self._confined.takes_time_to_end else ending()
+        return await self._lanes.making.submit(ending) if self._confined.takes_time_to_end else ending()
 
 
 class Sandboxes:
@@ -163,7 +208,10 @@ class Sandboxes:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lane = Lane("paddock-sandbox", THREADS)
+        self._lanes = Lanes(
+            making=Lane("paddock-sandbox", THREADS),
+            explaining=Lane("paddock-denial", EXPLAINING_THREADS),
+        )
         self._making = asyncio.Lock()
         self._sandbox: Sandbox | None = None
 
@@ -181,7 +229,7 @@ class Sandboxes:
         confined = await self._attempt(
             partial(sandbox.prepare, wanted.profile, inside, is_traced=wanted.is_traced)
         )
-        return Enclosure(confined, self._lane)
+        return Enclosure(confined, self._lanes, argv)
 
     async def view(self, wanted: Confinement) -> View:
         """How such a sandbox would be made now, for nothing in particular. Raises as `enclose`."""
@@ -191,8 +239,9 @@ class Sandboxes:
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
         if self._sandbox is not None:
-            self._lane.submit(self._sandbox.close)
-        await self._lane.aclose()
+            self._lanes.making.submit(self._sandbox.close)
+        await self._lanes.making.aclose()
+        await self._lanes.explaining.aclose()
 
     async def _ready(self) -> Sandbox:
         async with self._making:
@@ -212,7 +261,7 @@ class Sandboxes:
 
     async def _attempt(self, work: Callable[[], T]) -> T:
         try:
-            return await self._lane.submit(work)
+            return await self._lanes.making.submit(work)
         except ProfileRefused as error:
             raise SandboxUnenforceable(f"{error.place} {error.problem}; {error.remedy}") from error
         except SandboxUnavailable as error:

@@ -67,6 +67,8 @@ class NetworkAttempt:
     """None where it can't be known, because there was no socket yet."""
     is_refused: bool
     """Whether the call as such is refused, whatever the address."""
+    is_vain: bool = False
+    """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
     match attempt:
         case CallAttempt(call=call):
             return Denial(DenialKind.SYSCALL, call, CALL_WORDS, is_certain=True)
+        case NetworkAttempt(is_vain=True):
+            return None
         case NetworkAttempt(address=address, is_refused=is_refused):
             is_far = isinstance(address, InternetAddress) and policy.refuses_host(str(address.host))
             if not is_refused and not is_far:

@@ -67,8 +67,8 @@ class NetworkAttempt:
     """None where it can't be known, because there was no socket yet."""
     is_refused: bool
     """Whether the call as such is refused, whatever the address."""
-    is_futile: bool = False
-    """Whether nobody is there who could be reached."""
+    is_vain: bool = False
+    """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,11 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
     match attempt:
         case CallAttempt(call=call):
             return Denial(DenialKind.SYSCALL, call, CALL_WORDS, is_certain=True)
+        case NetworkAttempt(is_vain=True):
+            return None
         case NetworkAttempt(address=address, is_refused=is_refused):
             is_far = isinstance(address, InternetAddress) and policy.refuses_host(str(address.host))
-            if attempt.is_futile or not (is_refused or is_far):
+            if not is_refused and not is_far:
                 return None
             target = None if address is None else _shown(str(address))
             return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)

@@ -83,14 +83,16 @@ def explain(ended: Ended, policy: Policy | None, resolve: Resolve) -> tuple[Deni
 def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, ...]:
     """What a command said, confirmed or not by what a tracer saw it attempt and its profile refuse.
 
-    What was seen is certain. What was only said is a guess, for the tracer would have seen it.
+    What was seen is certain. What was only said is a guess, for the tracer would have seen it; but whom a
+    command wanted to reach it only says, where sockets are refused before they have an address.
     """
-    seen = {denial.target for denial in attempted if denial.target is not None}
-    has_network = any(denial.kind is DenialKind.NETWORK for denial in attempted)
+    kinds = {denial.kind for denial in attempted}
+    targets = {denial.target for denial in attempted}
     rest = []
     for denial in told:
-        is_seen = has_network and denial.kind is DenialKind.NETWORK
-        if denial.target not in seen:
+        is_seen = denial.kind is DenialKind.NETWORK and denial.kind in kinds
+        is_known = denial.target in targets or (denial.rule is None and denial.kind in kinds)
+        if not is_known:
             rest.append(replace(denial, is_certain=denial.is_certain and is_seen))
     return _bounded(_informative([*attempted, *rest]))
 

@@ -61,9 +61,7 @@ class Witness:
         if rule.call not in SOCKET_CALLS:
             return CallAttempt(rule.call)
         address = None if call is None else self._address(question, call)
-        return NetworkAttempt(
-            address, is_refused=True, is_futile=rule.call != "bind" and _is_missing(address)
-        )
+        return NetworkAttempt(address, is_refused=True, is_vain=rule.call != "bind" and _is_nobodys(address))
 
     def of_watched(self, question: Question, call: Watched) -> list[Testimony]:
         """What a call is about that is watched; nothing that can't be read."""
@@ -113,10 +111,11 @@ class Witness:
         return None if data is None else parse_address(data)
 
 
-def _is_missing(address: SocketAddress | None) -> bool:
-    """Whether it is a path without a socket. C libraries ask for some that few hosts have."""
-    is_path = isinstance(address, LocalAddress) and address.name.startswith("/")
-    return is_path and place_of(str(address)).content is not Content.SPECIAL
+def _is_nobodys(address: SocketAddress | None) -> bool:
+    """Whether it is the path of a socket, and nothing is there."""
+    if not isinstance(address, LocalAddress) or not address.name.startswith("/"):
+        return False
+    return place_of(address.name).content in (Content.NOTHING, Content.NOWHERE)
 
 
 def _origin(question: Question, directory: int | None) -> str | None:

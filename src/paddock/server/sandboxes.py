@@ -57,9 +57,6 @@ EXPLAINING_THREADS = 2
 EXPLANATION_TIMEOUT_S = 0.5
 """For a look at files that takes a millisecond, unless their file system is dead."""
 
-SCANNED_BYTES = 64 * 1024
-"""Of the end of each stream, where a command says what has failed."""
-
 SHOWN_COMPLAINT_BYTES = 300
 """Of what a sandbox that could not be made has written: one line of bubblewrap."""
 
@@ -161,9 +158,8 @@ class Enclosure:
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
-        attempted = self._confined.trace.denials
-        if exit_code == 0:
-            return Judgement(denials=attempted)
+        if exit_code == 0 and not self._confined.trace.denials:
+            return Judgement()
         streams = {stream: output.kept(stream).data for stream in Stream}
         everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
         is_denied = is_denial(exit_code, [*streams.values(), everything])
@@ -172,26 +168,14 @@ class Enclosure:
             async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
                 return Judgement(is_denied, await self._lanes.explaining.submit(explaining))
         except TimeoutError:
-            return Judgement(is_denied, attempted)
+            return Judgement(is_denied)
 
     def _explain(
-        self, exit_code: int, streams: Mapping[Stream, bytes], is_suspected: bool
+        self, exit_code: int, streams: Mapping[Stream, bytes], is_denied: bool
     ) -> tuple[Denial, ...]:
-        # Most commands do not fail in a sandbox, and it takes a while to load.
-        from paddock.sandbox.denial import Ended, Said, explain, merge
-        from paddock.sandbox.invocation import Invocation
-        from paddock.sandbox.place import real_paths
-        from paddock.sandbox.policy import Policy
+        from paddock.server.explanation import denials_of
 
-        plan, trace = self._confined.plan, self._confined.trace
-        said = [
-            Said(data[-SCANNED_BYTES:].decode("utf-8", "replace"), stream is Stream.STDERR)
-            for stream, data in streams.items()
-        ]
-        invocation = Invocation(self._argv, "/" if plan is None else plan.cwd)
-        ended = Ended(exit_code, invocation, said, is_suspected)
-        told = explain(ended, None if plan is None else Policy(plan), real_paths)
-        return merge(told, trace.denials) if self._confined.is_traced else told
+        return denials_of(self._confined, self._argv, exit_code, streams, is_suspected=is_denied)
 
     async def abandon(self) -> None:
         """Nothing was started in it, or it was killed before anybody knew."""

@@ -15,6 +15,7 @@ import errno
 import os
 import select
 import socket
+import struct
 import threading
 from collections.abc import Iterable
 from typing import Final
@@ -33,6 +34,9 @@ KNOWN_LIMIT: Final = 1024
 
 FINISH_TIMEOUT_S: Final = 5.0
 """For a thread that hangs in a dead file system. It is left behind then."""
+
+_DESCRIPTOR: Final = struct.Struct("=i")
+_DESCRIPTOR_SPACE: Final = socket.CMSG_SPACE(_DESCRIPTOR.size)
 
 
 class Tracer:
@@ -88,8 +92,12 @@ class Tracer:
         file = self._socket.fileno()
         if not self._is_readable(self._poll(file), file):
             return None
-        _, files, _, _ = socket.recv_fds(self._socket, 1, 1, socket.MSG_CMSG_CLOEXEC)
-        return Listener(files[0]) if files else None
+        try:
+            _, parts, _, _ = self._socket.recvmsg(1, _DESCRIPTOR_SPACE, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            # It ended before it had read what was sent.
+            return None
+        return Listener(*_DESCRIPTOR.unpack(parts[0][2])) if parts else None
 
     def _poll(self, file: int) -> select.poll:
         poll = select.poll()

@@ -18,6 +18,7 @@ import pytest
 from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox import init
 from paddock.sandbox.access import Rule
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.notification import Listener
 from paddock.sandbox.observation import Observation
 from paddock.sandbox.plan import Plan
@@ -33,7 +34,7 @@ TIMEOUT_S = 20.0
 
 
 def made_tracer() -> Tracer:
-    return Tracer(Observation(PLAN, MACHINES[os.uname().machine]), Policy(PLAN))
+    return Tracer(Observation(PLAN, MACHINES[os.uname().machine]), Policy(PLAN), Cover(()))
 
 
 @contextmanager

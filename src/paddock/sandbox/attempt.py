@@ -16,7 +16,7 @@ from paddock.sandbox.socket_address import InternetAddress, SocketAddress
 
 
 class Content(StrEnum):
-    """What is at a path on the host."""
+    """What a command meets at a path."""
 
     NOWHERE = "nowhere"
     """Not even the directory it would be in, or one that can't be looked into."""
@@ -25,6 +25,10 @@ class Content(StrEnum):
     DIRECTORY = "directory"
     SPECIAL = "special"
     """A pipe, a socket or a device: a place that is read-only does not keep anybody from writing to it."""
+    OWN = "own"
+    """A directory of the sandbox's own, which can be passed and perhaps listed."""
+    REFUSED = "refused"
+    """Below what is denied: nothing can be done there, whatever it is."""
 
 
 class Need(StrEnum):
@@ -39,10 +43,10 @@ class Need(StrEnum):
 
 
 _CONTENTS = {
-    Need.SOMETHING: frozenset({Content.FILE, Content.DIRECTORY}),
-    Need.FILE: frozenset({Content.FILE}),
-    Need.PLACE: frozenset({Content.FILE, Content.NOTHING}),
-    Need.VACANCY: frozenset({Content.NOTHING}),
+    Need.SOMETHING: frozenset({Content.REFUSED, Content.FILE, Content.DIRECTORY}),
+    Need.FILE: frozenset({Content.REFUSED, Content.FILE}),
+    Need.PLACE: frozenset({Content.REFUSED, Content.FILE, Content.NOTHING}),
+    Need.VACANCY: frozenset({Content.REFUSED, Content.NOTHING}),
 }
 
 

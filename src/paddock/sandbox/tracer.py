@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from paddock.sandbox.attempt import Attempt, FileAttempt, denial_of
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.notification import Listener, Question
 from paddock.sandbox.observation import Observation
 from paddock.sandbox.path import clean
@@ -42,9 +43,10 @@ _DESCRIPTOR_SPACE: Final = socket.CMSG_SPACE(_DESCRIPTOR.size)
 class Tracer:
     """Traces one command. `begin` once it has the other end of the socket, and `finish` in the end."""
 
-    def __init__(self, observation: Observation, policy: Policy) -> None:
+    def __init__(self, observation: Observation, policy: Policy, cover: Cover) -> None:
         self._observation = observation
         self._policy = policy
+        self._cover = cover
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.send(observation.program())
         self.file = theirs.detach()
@@ -133,15 +135,14 @@ class Tracer:
             self._known.clear()
         self._known.update(unknown)
         for told in unknown:
-            denial = denial_of(_attempt(told), self._policy)
+            denial = denial_of(self._attempt(told), self._policy)
             if denial is not None:
                 self._notes.add(denial)
 
-
-def _attempt(told: Testimony) -> Attempt:
-    if not isinstance(told, NamedFile):
-        return told
-    place = place_of(told.path, follows=told.follows)
-    # Cleaning takes `..` as written; behind a link it means something else.
-    target = place.real if ".." in told.path.split("/") else clean(told.path)
-    return FileAttempt(told.kind, target, told.need, place.real, place.content)
+    def _attempt(self, told: Testimony) -> Attempt:
+        if not isinstance(told, NamedFile):
+            return told
+        place = place_of(told.path, follows=told.follows, cover=self._cover)
+        # Cleaning takes `..` as written; behind a link it means something else.
+        target = place.real if ".." in told.path.split("/") else clean(told.path)
+        return FileAttempt(told.kind, target, told.need, place.real, place.content)

@@ -146,6 +146,17 @@ def test_what_is_not_shown_is_not_told_to_be_there(tracing: Tracing) -> None:
     assert tracing.refused("touch", "/new", under=under, status=1) == {"write /new"}
 
 
+def test_a_directory_that_leads_to_something_protected_is_seen_not_to_move(tracing: Tracing) -> None:
+    (tracing.workspace / "a/secret").mkdir(parents=True)
+    (tracing.workspace / "b").mkdir()
+    for name in ("a", "b"):
+        os.chown(tracing.workspace / name, tracing.launcher.user, tracing.launcher.user)
+    under = profile(READ_ALL, WRITE_HERE, denied(tracing.workspace / "a/secret"))
+    refused = tracing.refused("sh", "-c", "mv b c; mv a d", under=under, status=1)
+    assert refused == {f"write {tracing.workspace}/a"}
+    assert sorted(os.listdir(tracing.workspace)) == ["a", "c"]
+
+
 def test_metadata_that_is_missing_is_seen_to_be_protected(tracing: Tracing) -> None:
     refused = tracing.refused("mkdir", ".git", status=1)
     assert refused == {f"write {tracing.workspace}/.git"}

@@ -61,6 +61,8 @@ class FileAttempt:
     real: str
     """Where the path leads, without links."""
     content: Content
+    is_moved: bool = False
+    """Whether it is to be moved away, which what is mounted can't be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
             return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
         case FileAttempt(kind=kind, target=target, real=real):
             ruling = policy.at(real)
+            if attempt.is_moved and ruling is not None and not ruling.refuses(kind):
+                ruling = policy.fixed(real)
             if ruling is None or not ruling.refuses(kind) or attempt.content not in _CONTENTS[attempt.need]:
                 return None
             return Denial(kind, _shown(target), ruling.words, is_certain=True)

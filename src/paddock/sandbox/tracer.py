@@ -53,7 +53,7 @@ class Tracer:
         """For `trace=` of paddock-init. It is the caller's."""
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="paddock-tracer", daemon=True)
-        self._witness = Witness()
+        self._witness = Witness(cover)
         self._known: set[Testimony] = set()
         self._notes = Notes()
 
@@ -145,4 +145,4 @@ class Tracer:
         place = place_of(told.path, follows=told.follows, cover=self._cover)
         # Cleaning takes `..` as written; behind a link it means something else.
         target = place.real if ".." in told.path.split("/") else clean(told.path)
-        return FileAttempt(told.kind, target, told.need, place.real, place.content)
+        return FileAttempt(told.kind, target, told.need, place.real, place.content, told.is_moved)

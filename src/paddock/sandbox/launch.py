@@ -107,12 +107,7 @@ class Sandbox:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
         surroundings = surroundings_of(command.project_roots, command.environment, self._private)
         grants = grants_of(profile, surroundings)
-        denied = [rule.path for rule in grants.rules if rule.access is Access.DENY]
-        matches: tuple[str, ...] = ()
-        if grants.denied_patterns or denied:
-            matches = self._scanner.matches(
-                grants.denied_patterns, surroundings.project_roots, _scan_depth(profile), denied=denied
-            )
+        matches = self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile))
         return confine(
             profile,
             Scene(

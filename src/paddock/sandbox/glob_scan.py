@@ -116,7 +116,7 @@ class Scanner:
     ) -> ripgrep.FileListing | None:
         path = os.environ.get("PATH", os.defpath) if self._search_path is None else self._search_path
         here = []
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             here.append(os.getcwd())
         program = ripgrep.find(path, (*workspaces, *here))
         return None if program is None else ripgrep.list_files(program, bounds.top, rests, bounds.max_depth)

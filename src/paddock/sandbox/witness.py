@@ -29,7 +29,7 @@ from paddock.sandbox.observation import (
 )
 from paddock.sandbox.path import join
 from paddock.sandbox.place import place_of
-from paddock.sandbox.seccomp import Rule
+from paddock.sandbox.seccomp import AF_UNIX, Rule
 from paddock.sandbox.socket_address import ADDRESS_BYTES, LocalAddress, SocketAddress, parse_address
 
 _OPEN_FLAGS: Final = struct.Struct("=Q")
@@ -64,7 +64,11 @@ class Witness:
         if rule.call not in SOCKET_CALLS:
             return CallAttempt(rule.call)
         address = None if call is None else self._address(question, call)
-        is_vain = rule.call != "bind" and self._is_nobodys(address)
+        if rule.call == "socket":
+            # Of services of the host, most of which are only used where they are: nscd, syslog.
+            is_vain = question.arguments[0] == AF_UNIX
+        else:
+            is_vain = rule.call != "bind" and self._is_nobodys(address)
         return NetworkAttempt(address, is_refused=True, is_vain=is_vain)
 
     def of_watched(self, question: Question, call: Watched) -> list[Testimony]:

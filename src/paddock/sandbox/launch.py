@@ -361,7 +361,7 @@ def _tracer(plan: Plan, machine: str) -> Tracer:
     from paddock.sandbox.policy import Policy
     from paddock.sandbox.tracer import Tracer
 
-    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts))
+    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts, plan.placeholders))
 
 
 def _strings(words: Iterable[str]) -> bytes:

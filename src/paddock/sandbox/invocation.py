@@ -20,7 +20,7 @@ DIRECTORIES_LIMIT: Final = 32
 _PATH_LETTERS: Final = re.compile(r"[\w./+~@%-]")
 _HOST_LETTERS: Final = re.compile(r"[\w.-]")
 _MOVES: Final = re.compile(
-    r"(?<![\w./-])(?:cd|pushd|popd|chdir|-C|--directory|--cwd|--prefix|cwd)(?![\w./-])"
+    r"(?<![\w./-])(?:cd|pushd|popd|-C|--directory|--cwd|--prefix)(?![\w./-])|chdir|\bcwd\b"
 )
 _FIRST_MOVE: Final = re.compile(r"\s*cd\s+([\w./+@%-]+)\s*&&")
 _HOST: Final = re.compile(r"[a-z][a-z+]{1,9}://(?:[^/\s'\"@]{1,255}@)?([^/\s'\"?#]{1,255})")

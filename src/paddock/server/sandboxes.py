@@ -241,7 +241,13 @@ class Sandboxes:
         places = runtime_directory.candidates(os.environ, os.getuid())
         directory = runtime_directory.provide(places, os.getuid())
         # Every command already leads a session of its own, with a terminal of its own if it has one.
-        return Sandbox(probe.host(), directory, [*places, *_secrets(self._settings)], has_own_session=False)
+        return Sandbox(
+            probe.host(),
+            directory,
+            [*places, *_secrets(self._settings)],
+            use_legacy_landlock=self._settings.use_legacy_landlock,
+            has_own_session=False,
+        )
 
     async def _attempt(self, work: Callable[[], T]) -> T:
         try:

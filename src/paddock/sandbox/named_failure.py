@@ -65,10 +65,11 @@ class NamedFailure:
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
     """The lines with a sign of trouble, each with what it says has failed, if it can be understood."""
+    text = _WRAP.sub("", _ESCAPE.sub("", text))
     if not _has_sign(text.lower()):
         return
     frame = ""
-    for line in re.split(r"[\r\n]+", _WRAP.sub("", _ESCAPE.sub("", text))):
+    for line in re.split(r"[\r\n]+", text):
         if line.startswith(_FRAME):
             frame = line
         elif _has_sign(line.lower()):

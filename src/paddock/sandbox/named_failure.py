@@ -19,6 +19,7 @@ from typing import Final
 from paddock.model.denial import DenialKind
 from paddock.model.profile import NetworkMode
 from paddock.sandbox import seccomp
+from paddock.sandbox.keyword import KEYWORDS
 
 LINE_LIMIT: Final = 1024
 """Longer lines are not errors that name a file: a path has at most 4096 bytes, and few have 300."""
@@ -63,16 +64,33 @@ class NamedFailure:
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
-    """Each line with what it says has failed, if anything."""
+    """The lines with a sign of trouble, each with what it says has failed, if it can be understood."""
+    text = _WRAP.sub("", _ESCAPE.sub("", text))
+    if not _has_sign(text.lower()):
+        return
     frame = ""
-    for line in re.split(r"[\r\n]+", _WRAP.sub("", _ESCAPE.sub("", text))):
-        if len(line) > LINE_LIMIT:
-            yield line, None
-        elif line.startswith(_FRAME):
+    for line in re.split(r"[\r\n]+", text):
+        if line.startswith(_FRAME):
             frame = line
-        else:
-            yield line, _network_failure(line, frame) or _spawn_failure(line) or _file_failure(line, frame)
+        elif _has_sign(line.lower()):
+            yield line, None if len(line) > LINE_LIMIT else _failure(line, frame)
 
+
+def _has_sign(lowered: str) -> bool:
+    return any(sign in lowered for sign in _SIGNS)
+
+
+def _failure(line: str, frame: str) -> NamedFailure | None:
+    return _network_failure(line, frame) or _spawn_failure(line) or _file_failure(line, frame)
+
+
+_SIGNS: Final = (
+    *_TEXTS,
+    *("could not resolve", "unable to resolve", "getaddrinfo", "name resolution", "name or service"),
+    *("failed to connect", "eperm", "enetunreach", "errno=", "spawn"),
+    *(keyword.decode() for keyword in KEYWORDS),
+)
+"""What must stand in a line that is worth a closer look: most have nothing of it, and there may be many."""
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 """How terminals are told about colours."""

@@ -49,7 +49,7 @@ def named(text: str) -> list[NamedFailure]:
         ),
         ("\x1b[31mtouch: cannot touch '/x': \x1b[1mPermission denied\x1b[0m\r", "EACCES", ["/x"]),
         (
-            "  0Warning: Failed to open the file \nWarning: /a\nWarning: b: Read-only file system",
+            "  0Warning: Failed to open the file \nWarning: /a\nWarning: b: Read-only file \nWarning: system",
             "EROFS",
             ["/ab"],
         ),

@@ -22,11 +22,15 @@ ENTRY_BYTES = 48
 
 
 def walk(operation: Walk) -> Walked:
-    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing."""
+    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing.
+
+    One that leads nowhere is an error all the same.
+    """
     path = operation.path
     follow = operation.follow_directory_links
     try:
-        if not stat.S_ISDIR(os.stat(path, follow_symlinks=follow).st_mode):
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+        if not is_directory or (not follow and os.path.islink(path)):
             return Walked(directories=[], errors=[], is_truncated=False)
         root = os.open(path, _ENTER | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:

@@ -402,6 +402,16 @@ async def test_a_walk_lists_nearest_first_and_by_name(files: Operations, tree: P
     assert not walked.is_truncated
 
 
+async def test_a_walk_from_a_link_lists_nothing_unless_it_leads_nowhere(
+    files: Operations, tree: Path
+) -> None:
+    (tree / "dangling").symlink_to("none")
+
+    assert shown(await files.perform(walk(tree / "c")), tree) == []
+    with pytest.raises(NotFound):
+        await files.perform(walk(tree / "dangling"))
+
+
 async def test_a_walk_enters_no_directory_twice(files: Operations, tree: Path) -> None:
     walked = await files.perform(walk(tree, follow_directory_links=True))
 

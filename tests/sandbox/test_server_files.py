@@ -55,6 +55,10 @@ def _ancestors(pid: int) -> Iterator[int]:
         yield pid
 
 
+def status_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
 def names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
@@ -206,6 +210,30 @@ async def test_one_worker_serves_all_requests_under_a_profile_and_ends_with_the_
         await client.call("fs/getMetadata", {**read, "sandbox": READ_ONLY | {"cwd": "/"}})
         assert workers() - before == {worker}
     assert workers() == before
+
+
+async def test_a_worker_is_confined_as_commands_are(workspace: Path) -> None:
+    before = workers()
+    async with session() as client:
+        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": READ_ONLY})
+        [worker] = workers() - before
+        told = dict(line.split(":\t") for line in status_of(worker).splitlines() if ":\t" in line)
+    # Of /proc/pid/status, see proc(5): 2 is a filter.
+    assert (told["Seccomp"], told["NoNewPrivs"]) == ("2", "1")
+    assert {int(told[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+
+
+async def test_a_fifo_can_t_be_written_to_where_files_can_t(workspace: Path) -> None:
+    fifo = workspace / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        async with session() as client:
+            write = {"dataBase64": encode(b"a word to somebody outside"), "sandbox": READ_ONLY}
+            assert await refusal_of(client, "fs/writeFile", fifo, **write) == -32603
+            assert os.read(reader, 100) == b""
+    finally:
+        os.close(reader)
 
 
 async def test_a_worker_that_was_killed_is_replaced(workspace: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from paddock.model.host import Enforcement
+from paddock.model.restriction import Restriction
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.plan import Plan
@@ -51,11 +52,14 @@ class Confined:
         plan: Plan | None = None,
         janitor: Janitor | None = None,
         readers: Readers | None = None,
+        restriction: Restriction | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
         self.enforcement = enforcement
         self.plan = plan
+        self.restriction = restriction
+        """What a process that enters the sandbox has to take on; None if it can't be entered."""
         self._janitor = janitor
         self._readers = readers
         self._first_pid: int | None = None

@@ -27,6 +27,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     UnrestrictedFileSystem,
 )
+from paddock.model.restriction import Restriction
 from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
@@ -234,6 +235,7 @@ class Sandbox:
             plan=plan,
             janitor=self._janitor,
             readers=Readers(report_reader, pid_reader),
+            restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         )
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:

@@ -204,7 +204,8 @@ class FileWorkers:
                 answers_end, answers = os.pipe2(os.O_CLOEXEC)
                 _owned(stack, answers)
                 operations = await WorkerOperations.attach(requests_end, answers_end)
-                request_worker(await self._forged(), requests, answers, namespaces)
+                forge_socket = await self._forged()
+                request_worker(forge_socket, requests, answers, namespaces, enclosure.restriction())
             return _Worker(confinement, view, enclosure, holder, operations)
         except BaseException as error:
             if holder is not None:

@@ -66,10 +66,10 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
     status = 1
     try:
         connection.close()
-        requests, answers, file, *namespaces = files
+        requests, answers, rules, *namespaces = files
         os.dup2(requests, 0)
         os.dup2(answers, 1)
-        restriction = _decoder.decode(os.pread(file, os.fstat(file).st_size, 0))
+        restriction = _decoder.decode(os.pread(rules, os.fstat(rules).st_size, 0))
         enter(namespaces)
         for file in files:
             os.close(file)

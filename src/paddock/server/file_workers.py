@@ -27,6 +27,7 @@ from paddock.fs import forge
 from paddock.fs.entering import open_namespaces
 from paddock.fs.forge import request_worker
 from paddock.fs.remote import WorkerOperations
+from paddock.model.restriction import Restriction
 from paddock.process.group import ProcessGroup
 from paddock.process.launch import LaunchSpec
 from paddock.process.spawn_request import SpawnRequest
@@ -199,13 +200,7 @@ class FileWorkers:
             holder = await Holder.start(self._spawner, enclosure)
             with contextlib.ExitStack() as stack:
                 namespaces = [_owned(stack, file) for file in open_namespaces(enclosure.first_pid())]
-                requests, requests_end = os.pipe2(os.O_CLOEXEC)
-                _owned(stack, requests)
-                answers_end, answers = os.pipe2(os.O_CLOEXEC)
-                _owned(stack, answers)
-                operations = await WorkerOperations.attach(requests_end, answers_end)
-                forge_socket = await self._forged()
-                request_worker(forge_socket, requests, answers, namespaces, enclosure.restriction())
+                operations = await self._worker_in(namespaces, enclosure.restriction())
             return _Worker(confinement, view, enclosure, holder, operations)
         except BaseException as error:
             if holder is not None:
@@ -215,6 +210,17 @@ class FileWorkers:
             if isinstance(error, OSError):
                 raise SandboxUnenforceable(f"its sandbox can't be entered: {error.strerror}") from error
             raise
+
+    async def _worker_in(self, namespaces: list[int], restriction: Restriction) -> WorkerOperations:
+        forge_socket = await self._forged()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                request_worker(forge_socket, theirs, namespaces, restriction)
+                return await WorkerOperations.attach(ours)
+            except BaseException:
+                ours.close()
+                raise
 
     async def _forged(self) -> socket.socket:
         """The forge, started when it is first needed, and again should it have ended."""

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,36 @@ async def test_one_worker_serves_all_requests_under_a_profile_and_ends_with_the_
         await client.call("fs/getMetadata", {**read, "sandbox": READ_ONLY | {"cwd": "/"}})
         assert workers() - before == {worker}
     assert workers() == before
+
+
+async def test_what_is_denied_stays_denied_when_it_is_removed_and_made_anew(workspace: Path) -> None:
+    key, settings = workspace / "secret" / "key", workspace / ".env"
+    denied = sandbox(entry(ROOT, "read"), entry(workspace / "secret", "deny"), entry(settings, "deny"))
+    settings.write_text("TOKEN=1")
+    async with session() as client:
+        for _ in range(3):
+            for path in (key, settings):
+                assert await refusal_of(client, "fs/readFile", path, sandbox=denied) == -32600
+            # On ext4 what is made now gets the inode numbers of what has just been removed.
+            shutil.rmtree(key.parent)
+            settings.unlink()
+            key.parent.mkdir()
+            key.write_text("hunter2")
+            settings.write_text("TOKEN=1")
+
+
+async def test_a_workspace_that_was_removed_and_made_anew_is_written_to(workspace: Path) -> None:
+    project = workspace / "project"
+    async with session() as client:
+        for text in (b"one", b"two", b"three"):
+            project.mkdir()
+            write = {
+                "dataBase64": encode(text),
+                "sandbox": sandbox(entry(ROOT, "read"), entry(project, "write")),
+            }
+            await client.call("fs/writeFile", {"path": str(project / "file"), **write})
+            assert (project / "file").read_bytes() == text
+            shutil.rmtree(project)
 
 
 async def test_a_worker_is_confined_as_commands_are(workspace: Path) -> None:

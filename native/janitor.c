@@ -233,11 +233,17 @@ static int hold(const char *path, bool is_directory) {
         place->users++;
         return 0;
     }
-    if (place)
-        return EEXIST; /* Its owner has put something else there, while others still need it. */
     int fd = acquire(path, is_directory);
     if (fd < 0)
         return errno;
+    if (place) {
+        /* The owner of the tree has removed it, while others needed it. There it is again, for all of them. */
+        close(place->fd);
+        place->fd = fd;
+        place->is_directory = is_directory;
+        place->users++;
+        return 0;
+    }
     place = malloc(sizeof *place + strlen(path) + 1);
     if (!place) {
         close(fd);

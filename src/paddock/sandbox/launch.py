@@ -27,6 +27,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     UnrestrictedFileSystem,
 )
+from paddock.model.restriction import Restriction
 from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
@@ -163,10 +164,14 @@ class Sandbox:
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
         plan, mounted = self._held_plan(profile, command, has_proc)
+        tracer = None
         try:
-            return self._with_bubblewrap(bubblewrap, plan, mounted, command, is_traced=is_traced)
+            tracer = _tracer(plan, self._host.arch) if is_traced else None
+            return self._with_bubblewrap(bubblewrap, plan, mounted, command, tracer)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
+            if tracer is not None:
+                tracer.discard()
             raise
 
     def _held_plan(
@@ -216,21 +221,19 @@ class Sandbox:
         plan: Plan,
         mounted: Sequence[MountedFile],
         command: Command,
-        *,
-        is_traced: bool,
+        tracer: Tracer | None,
     ) -> Confined:
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
         )
-        machine = self._host.arch
-        program = seccomp.remainder(machine) if is_traced else seccomp.program(plan.network, machine)
+        program = seccomp.program(plan.network, self._host.arch)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
             arguments, filter_, first, pid, report, more, *rest = numbers
-            trace = rest.pop(0) if is_traced else None
+            trace = rest.pop(0) if tracer is not None else None
             return [
                 f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
@@ -251,13 +254,12 @@ class Sandbox:
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
         files = [
             _file_in_memory("options", _strings(options)),
-            _file_in_memory("filter", program),
+            _file_in_memory("filter", program if tracer is None else seccomp.remainder(self._host.arch)),
             os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
             pid_writer,
             report_writer,
             _file_in_memory("command", _strings([*said, "--", *command.argv])),
         ]
-        tracer = _tracer(plan, machine) if is_traced else None
         if tracer is not None:
             files.append(tracer.file)
         if bubblewrap.fd is not None:
@@ -271,6 +273,7 @@ class Sandbox:
             janitor=self._janitor,
             readers=Readers(report_reader, pid_reader),
             tracer=tracer,
+            restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         )
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:

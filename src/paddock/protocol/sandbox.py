@@ -88,8 +88,8 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     policy: ReadOnly | WorkspaceWrite | None = None
     """A policy as they were before profiles."""
     trace: bool = False
-    """Whether to watch what the process attempts, so that `denials` tells all that it was refused. It runs
-    slower. For files it means nothing."""
+    """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only what
+    it says of that. It runs slower. For files it means nothing."""
 
     def __post_init__(self) -> None:
         if self.policy is None:

@@ -68,10 +68,11 @@ PermissionProfile = ManagedProfile | DisabledProfile | ExternalProfile
 class SandboxContext(Params, frozen=True, kw_only=True):
     """A permission profile and what its special paths refer to.
 
-    `permissions` and `windows_sandbox_level` are required, unless `policy` stands in their place.
+    `permissions` and `windows_sandbox_level` are required, unless `policy` or `profile` stands in
+    their place.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "profile"})
 
     permissions: PermissionProfile | UnsetType = UNSET
     """What the process may do."""
@@ -87,9 +88,13 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing here."""
     policy: ReadOnly | WorkspaceWrite | None = None
     """A policy as they were before profiles."""
+    profile: str | None = None
+    """The name of a profile of the server's settings, or of a built-in one."""
 
     def __post_init__(self) -> None:
-        if self.policy is None:
+        if self.policy is not None and self.profile is not None:
+            raise ValueError("policy and profile stand in place of permissions; give one of them")
+        if self.policy is None and self.profile is None:
             for name, value in (
                 ("permissions", self.permissions),
                 ("windowsSandboxLevel", self.windows_sandbox_level),
@@ -97,4 +102,5 @@ class SandboxContext(Params, frozen=True, kw_only=True):
                 if value is UNSET:
                     raise ValueError(f"missing required field `{name}`")
         elif self.permissions is not UNSET:
-            raise ValueError("policy stands in place of permissions; give one or the other")
+            word = "policy" if self.policy is not None else "profile"
+            raise ValueError(f"{word} stands in place of permissions; give one or the other")

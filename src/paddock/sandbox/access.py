@@ -90,6 +90,14 @@ class AccessTable:
         """One rule for each path that has one, shallow paths first."""
         return sorted(self._rules.values(), key=lambda rule: (rule.path.count("/"), rule.path))
 
+    def rule_of(self, path: str) -> Rule | None:
+        """The rule that decides there."""
+        for place in (path, *ancestors(path)):
+            rule = self._rules.get(place)
+            if rule is not None:
+                return rule
+        return None
+
     def access_of(self, path: str) -> Access:
         """What is granted there."""
         rule = self._rules.get(path)

@@ -67,6 +67,7 @@ EXTENSION_CAPABILITIES = (
     "fsWatch",
     "fsSearch",
     "fsEdit",
+    "namedProfiles",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

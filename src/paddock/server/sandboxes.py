@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -39,7 +39,7 @@ from paddock.sandbox.init import Report, ReportKind
 
 if TYPE_CHECKING:
     from paddock.sandbox.confined import Confined
-    from paddock.sandbox.launch import Sandbox
+    from paddock.sandbox.launch import Cap, Sandbox
     from paddock.sandbox.plan import Plan
 
 T = TypeVar("T")
@@ -60,6 +60,8 @@ class Confinement:
 
     profile: Profile
     project_roots: tuple[str, ...] = ()
+    name: str | None = field(default=None, compare=False)
+    """What the profile was asked for as, if it was by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +161,9 @@ class Enclosure:
 class Sandboxes:
     """Confines what a server starts. `aclose` must follow."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, cap: Cap | None = None) -> None:
         self._settings = settings
+        self._cap = cap
         self._lane = Lane("paddock-sandbox", THREADS)
         self._making = asyncio.Lock()
         self._sandbox: Sandbox | None = None
@@ -168,7 +171,7 @@ class Sandboxes:
     async def enclose(self, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> Enclosure:
         """A sandbox for a command, or without one for others to enter.
 
-        Raises SandboxUnenforceable or InvalidProfile.
+        Raises SandboxUnenforceable, InvalidProfile or ProfileExceeded.
         """
         from paddock.sandbox.launch import Command
 
@@ -183,6 +186,11 @@ class Sandboxes:
         """How such a sandbox would be made now, for nothing in particular. Raises as `enclose`."""
         sandbox = await self._ready()
         return await self._attempt(partial(_view, sandbox, wanted))
+
+    async def admit(self, wanted: Confinement) -> None:
+        """Refuse what exceeds the cap of the server, if it has one. Raises as `enclose`."""
+        if self._cap is not None:
+            await self.view(wanted)
 
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
@@ -204,7 +212,13 @@ class Sandboxes:
         places = runtime_directory.candidates(os.environ, os.getuid())
         directory = runtime_directory.provide(places, os.getuid())
         # Every command already leads a session of its own, with a terminal of its own if it has one.
-        return Sandbox(probe.host(), directory, [*places, *_secrets(self._settings)], has_own_session=False)
+        return Sandbox(
+            probe.host(),
+            directory,
+            [*places, *_secrets(self._settings)],
+            has_own_session=False,
+            cap=self._cap,
+        )
 
     async def _attempt(self, work: Callable[[], T]) -> T:
         try:

@@ -13,20 +13,26 @@ from paddock.server.handlers.confinement import confinement_of
 
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
-    """Where operations under this sandbox are carried out. Raises InvalidParams if it makes no sense."""
-    if sandbox is None:
-        return connection.operations
-    wanted = confinement_of(sandbox)
-    match wanted.profile:
-        case ManagedProfile(file_system=RestrictedFileSystem()):
-            return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
+    """Where operations under this sandbox are carried out.
+
+    Raises InvalidParams if it makes no sense, ProfileExceeded if it is none and there has to be one.
+    """
+    services = connection.services
+    if sandbox is not None:
+        wanted = confinement_of(sandbox, services.profiles)
+        match wanted.profile:
+            case ManagedProfile(file_system=RestrictedFileSystem()):
+                return ConfinedOperations(services.file_workers, wanted, connection.confined)
+    services.profiles.refuse_unconfined("files outside of a sandbox")
     return connection.operations
 
 
-def refuse_confinement(sandbox: SandboxContext | None) -> None:
-    """For what this process does itself. Raises InvalidParams if it was to be confined."""
-    if sandbox is not None and isinstance(confinement_of(sandbox).profile, ManagedProfile):
+def refuse_confinement(connection: ClientConnection, sandbox: SandboxContext | None) -> None:
+    """For what this process does itself. Raises InvalidParams if it was to be confined, or has to be."""
+    profiles = connection.services.profiles
+    if sandbox is not None and isinstance(confinement_of(sandbox, profiles).profile, ManagedProfile):
         raise SandboxUnenforceable("watches can't be confined")
+    profiles.refuse_unconfined("a watch, which no sandbox confines")
 
 
 def local_path(path: HostPath) -> bytes:

@@ -47,6 +47,7 @@ from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
 from paddock.server.handlers.confinement import confinement_of
+from paddock.server.profiles import Profiles
 from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure
 from paddock.server.session import SessionProcess
 
@@ -61,7 +62,7 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
     first = session.first_start(key) if key is not None else None
     if first is not None:
         return _repeat(first)
-    plan = plan_start(connection.services.settings, params)
+    plan = plan_start(connection.services.settings, connection.services.profiles, params)
     entry = session.admit(plan.description)
     entry.start = session.run(_spawn(connection, entry, plan, connection.call.id))
     connection.unanswered_starts.add(entry)
@@ -163,12 +164,14 @@ class Plan:
     """Set if there is something to enforce."""
 
 
-def plan_start(settings: Settings, params: StartParams) -> Plan:
+def plan_start(settings: Settings, profiles: Profiles, params: StartParams) -> Plan:
     """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
     _refuse_unenforceable(params)
-    confinement = _confinement(params)
-    if confinement is None and settings.require_sandbox:
-        raise SandboxRequired("a start without a sandbox that is enforced")
+    confinement = _confinement(params, profiles)
+    if confinement is None:
+        if settings.require_sandbox:
+            raise SandboxRequired("a start without a sandbox that is enforced")
+        profiles.refuse_unconfined("a start without a sandbox that is enforced")
     if params.prepared is not None:
         if not settings.allow_prepared_exec:
             raise ExecForbidden("prepared", "allow_prepared_exec")
@@ -210,14 +213,15 @@ def _refuse_unenforceable(params: StartParams) -> None:
         raise InvalidParams("params.shellSnapshot: this server has no shell snapshots")
 
 
-def _confinement(params: StartParams) -> Confinement | None:
+def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
     """What the start is to be confined to; None if nothing would be enforced."""
     if params.sandbox is None:
         return None
     # Most servers never confine anything, and it takes a while to load.
     from paddock.sandbox.launch import is_enforced
 
-    wanted = confinement_of(params.sandbox)
+    cwd = None if params.cwd is UNSET or params.cwd.is_foreign else params.cwd.path
+    wanted = confinement_of(params.sandbox, profiles, cwd)
     if not is_enforced(wanted.profile):
         return None
     if params.prepared is not None:

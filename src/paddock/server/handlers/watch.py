@@ -21,7 +21,7 @@ EMPTY = Empty()
 
 async def watch(connection: ClientConnection, params: WatchParams) -> Then:
     """Begin to tell what changes; the first notification follows the answer."""
-    refuse_confinement(params.sandbox)
+    refuse_confinement(connection, params.sandbox)
     watches = connection.watches
     watch_id = await watches.watch(params.path, local_path(params.path), is_recursive=params.recursive)
     return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
@@ -35,7 +35,7 @@ def unwatch(connection: ClientConnection, params: UnwatchParams) -> Empty:
 
 async def watch_missing(connection: ClientConnection, params: WatchMissingParams) -> WatchMissingResult:
     """Wait for paths to appear. What is not of this host never will."""
-    refuse_confinement(params.sandbox)
+    refuse_confinement(connection, params.sandbox)
     paths = [*params.missing, *([params.present] if params.present is not None else [])]
     if any(path.is_foreign for path in paths):
         return WatchMissingResult(watching=False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paddock.model.cause import Cause
+from paddock.model.denial import Denial
 from paddock.process.output_log import OutputLog
 from paddock.process.spawner import ExitReport
 
@@ -24,6 +25,16 @@ class Ending:
     limit: Cause | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What surroundings had to do with the end of a command."""
+
+    is_denied: bool = False
+    """Whether the command probably failed because of them."""
+    denials: tuple[Denial, ...] = ()
+    """What they kept it from, also if it ended well."""
+
+
 class Enclosure(Protocol):
     """The surroundings of one process. Its methods are called once each, in this order."""
 
@@ -33,5 +44,5 @@ class Enclosure(Protocol):
     async def cleared(self, report: ExitReport) -> Ending:
         """Clear away what the process needed; what is returned tells of the command itself."""
 
-    def is_denial(self, exit_code: int, output: OutputLog) -> bool:
-        """Whether the command failed because of what surrounded it, as far as can be told."""
+    async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
+        """What the surroundings kept the command from, as far as can be told. Never fails."""

@@ -23,7 +23,7 @@ from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
-from paddock.process.enclosure import Enclosure
+from paddock.process.enclosure import Enclosure, Judgement
 from paddock.process.group import ProcessGroup
 from paddock.process.inlet import Inlet
 from paddock.process.outlet import Outlet
@@ -96,8 +96,8 @@ class ManagedProcess:
         self.status = Status.STARTING
         self.exit_code: int | None = None
         self.failure: str | None = None
-        self.is_denied = False
-        """Whether its enclosure kept it from something; decided before the exit is reported."""
+        self.judgement = Judgement()
+        """What its enclosure kept it from; decided before the exit is reported."""
         self.cause: Cause | None = None
         """What ended it; set when the exit is reported."""
         self.started_at_s = time.time()
@@ -234,7 +234,7 @@ class ManagedProcess:
                 async with asyncio.timeout(DENIAL_GRACE_S):
                     while not self._is_silent:
                         await self.changed()
-        self.is_denied = enclosure.is_denial(report.exit_code, self.log)
+        self.judgement = await enclosure.judged(report.exit_code, self.log)
         self._publish_exit(report)
 
     def _cause_of(self, report: ExitReport) -> Cause:

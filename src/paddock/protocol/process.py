@@ -15,6 +15,7 @@ from paddock.model.host import Enforcement
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
 from paddock.model.terminal import MAX_CELLS
+from paddock.protocol.denial import Denial
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import MAX_UNSIGNED_64, Params, Result, Unsigned, Unsigned64
@@ -268,7 +269,7 @@ class OutputGap(Result, frozen=True, kw_only=True):
 class ReadResult(Result, frozen=True, kw_only=True):
     """Retained chunks, and where the process stands."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"gaps"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials", "gaps"})
 
     chunks: list[OutputChunk]
     """In the order of their numbers."""
@@ -282,6 +283,8 @@ class ReadResult(Result, frozen=True, kw_only=True):
     """Why the end of the process will never be known, if it won't."""
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
+    denials: list[Denial] | UnsetType = UNSET
+    """What its sandbox kept it from; absent if that is nothing, and before the exit."""
     gaps: list[OutputGap] | UnsetType = UNSET
     """What is missing between the chunks."""
 
@@ -390,11 +393,15 @@ class WaitParams(Params, frozen=True, kw_only=True):
 class WaitResult(Result, frozen=True, kw_only=True):
     """Where the process stands when the wait is over; a timeout is not an error."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials"})
+
     exited: bool
     exit_code: int | None
     closed: bool
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
+    denials: list[Denial] | UnsetType = UNSET
+    """What its sandbox kept it from; absent if that is nothing, and before the exit."""
 
 
 class OmittedBytes(Result, frozen=True, kw_only=True):
@@ -411,6 +418,8 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     Both are those of all output together, so that of one stream no head, or no tail, may be left.
     """
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials"})
+
     stdout: bytes
     """What is left of stdout."""
     stderr: bytes
@@ -425,6 +434,8 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     running: bool
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
+    denials: list[Denial] | UnsetType = UNSET
+    """What its sandbox kept it from; absent if that is nothing, and before the exit."""
 
 
 class ProcessSummary(Result, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from paddock.model.cause import Cause
 from paddock.model.stream import Stream
+from paddock.protocol.denial import Denial
 from paddock.protocol.structure import Result
 
 
@@ -37,7 +38,7 @@ class Usage(Result, frozen=True, kw_only=True):
 class ExitedEvent(Result, frozen=True, kw_only=True):
     """`process/exited`: the process has ended; its streams may still hold output."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "usage"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
 
     process_id: str
     seq: int
@@ -45,6 +46,8 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     """The exit status, 128 + n for death by signal n."""
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
+    denials: list[Denial] | UnsetType = UNSET
+    """What its sandbox kept it from; absent if that is nothing."""
     cause: Cause | UnsetType = UNSET
     """What ended it: `exit`, `signal`, a limit of its profile (`cpu`, `wall`), or `terminated`."""
     usage: Usage | UnsetType = UNSET

@@ -29,7 +29,7 @@ from paddock.model.cause import Cause
 from paddock.model.host import Enforcement
 from paddock.model.profile import Profile
 from paddock.model.stream import Stream
-from paddock.process.enclosure import Ending
+from paddock.process.enclosure import Ending, Judgement
 from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
@@ -140,13 +140,13 @@ class Enclosure:
         is_limited = plan is not None and plan.limits.cpu_seconds is not None
         return Cause.CPU if is_limited and report.death_signal == signal.SIGXCPU else None
 
-    def is_denial(self, exit_code: int, output: OutputLog) -> bool:
+    async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
         if exit_code == 0:
-            return False
+            return Judgement()
         streams = [output.kept(stream).data for stream in Stream]
         everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
-        return is_denial(exit_code, [*streams, everything])
+        return Judgement(is_denial(exit_code, [*streams, everything]))
 
     async def abandon(self) -> None:
         """Nothing was started in it, or it was killed before anybody knew."""

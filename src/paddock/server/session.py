@@ -24,6 +24,7 @@ from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, Unk
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk
 from paddock.process.remnants import Remnants
+from paddock.protocol.denial import encode_denials
 from paddock.protocol.process import StartResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, Usage
 from paddock.protocol.structure import Result
@@ -279,7 +280,8 @@ class Session:
                     process_id=process.description.process_id,
                     seq=seq,
                     exit_code=process.exit_code,
-                    sandbox_denied=process.is_denied,
+                    sandbox_denied=process.judgement.is_denied,
+                    denials=encode_denials(process.judgement.denials) if has_extensions else UNSET,
                     cause=process.cause if has_extensions and process.cause is not None else UNSET,
                     usage=_usage(process) if has_extensions else UNSET,
                 ),

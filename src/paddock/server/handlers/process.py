@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from signal import Signals
 from typing import Any, Literal
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from paddock.errors import OperationFailed, StdinClosed, UnknownProcess
 from paddock.model.signal_name import parse_signal
@@ -17,6 +17,7 @@ from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.managed import ManagedProcess, Status
 from paddock.process.output_log import Reading
+from paddock.protocol.denial import Denial, encode_denials
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.process import (
     GracefulMode,
@@ -102,24 +103,24 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
         exit_code=process.exit_code,
         closed=process.is_closed,
         failure=process.failure,
-        sandbox_denied=process.is_denied,
+        sandbox_denied=process.judgement.is_denied,
     )
     if not connection.has_extensions:
         return result
     gap = reading.gap
     gaps = [OutputGap(from_seq=gap.from_seq, to_seq=gap.to_seq, bytes_=gap.size_bytes)] if gap else []
-    return structs.replace(result, gaps=gaps)
+    return structs.replace(result, gaps=gaps, denials=encode_denials(process.judgement.denials))
 
 
 def wait(connection: ClientConnection, params: WaitParams) -> WaitResult | Parked:
     """Wait for the exit; a timeout is an answer like any other."""
     entry = connection.session_of(params.session_id).get(params.process_id)
     if entry.managed.is_running:
-        return Parked(_wait_later(entry, params))
-    return _wait_result(entry.managed)
+        return Parked(_wait_later(connection, entry, params))
+    return _wait_result(connection, entry.managed)
 
 
-async def _wait_later(entry: SessionProcess, params: WaitParams) -> WaitResult:
+async def _wait_later(connection: ClientConnection, entry: SessionProcess, params: WaitParams) -> WaitResult:
     await entry.started()
     process = entry.managed
     timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else min(params.timeout_ms, LONGEST_WAIT_MS)
@@ -127,10 +128,10 @@ async def _wait_later(entry: SessionProcess, params: WaitParams) -> WaitResult:
         async with asyncio.timeout(timeout_ms / 1000):
             while process.is_running:
                 await process.changed()
-    return _wait_result(process)
+    return _wait_result(connection, process)
 
 
-def _wait_result(process: ManagedProcess) -> WaitResult:
+def _wait_result(connection: ClientConnection, process: ManagedProcess) -> WaitResult:
     if process.status is Status.LOST:
         process_id = process.description.process_id
         raise OperationFailed(f"what became of process {process_id!r} is not known: {process.failure}")
@@ -138,7 +139,8 @@ def _wait_result(process: ManagedProcess) -> WaitResult:
         exited=process.has_exited,
         exit_code=process.exit_code,
         closed=process.is_closed,
-        sandbox_denied=process.is_denied,
+        sandbox_denied=process.judgement.is_denied,
+        denials=_denials(connection, process),
     )
 
 
@@ -159,8 +161,13 @@ async def snapshot(connection: ClientConnection, params: ProcessParams) -> Snaps
         omitted_bytes=omitted,
         exit_code=process.exit_code,
         running=process.is_running,
-        sandbox_denied=process.is_denied,
+        sandbox_denied=process.judgement.is_denied,
+        denials=_denials(connection, process),
     )
+
+
+def _denials(connection: ClientConnection, process: ManagedProcess) -> list[Denial] | UnsetType:
+    return encode_denials(process.judgement.denials) if connection.has_extensions else UNSET
 
 
 def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:

@@ -1,0 +1,41 @@
+"""What a sandbox kept a command from.
+
+A value that the sandbox decides, the process carries and the wire shows. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DenialKind(StrEnum):
+    """What the command wanted to do."""
+
+    WRITE = "write"
+    """To make, change, rename or remove a file."""
+
+    READ = "read"
+    """To read a file, or to list or enter a directory."""
+
+    NETWORK = "network"
+    """To reach somebody by a socket, or to be reached."""
+
+    EXEC = "exec"
+    """To run a file."""
+
+    SYSCALL = "syscall"
+    """To make a system call that no profile allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """One thing that a command wanted and did not get."""
+
+    kind: DenialKind
+    target: str | None
+    """A path, an address or a call, as the command saw it; None if that is not known."""
+    rule: str | None
+    """What of the profile refuses it, in the profile's words; None if that is not known."""
+    is_certain: bool
+    """Whether it follows from the profile, and not from words of the command alone."""

@@ -36,7 +36,7 @@ class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
     path: HostPath
 
 
-class AccessEntry(Grant, frozen=True, kw_only=True):
+class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
     """What may be done with a path."""
 
     path: ExactPath | GlobPath | NamedPath
@@ -45,7 +45,9 @@ class AccessEntry(Grant, frozen=True, kw_only=True):
     """What to do if it does not exist."""
 
 
-class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="restricted"):
+class RestrictedFileSystem(
+    Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="restricted"
+):
     """Only what the entries grant."""
 
     entries: list[AccessEntry]
@@ -53,7 +55,7 @@ class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", t
     """How deep patterns are searched for."""
 
 
-class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="managed"):
+class ManagedProfile(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="managed"):
     """The executor enforces this profile."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem

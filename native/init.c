@@ -14,6 +14,8 @@
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
+ *     trace=FD               a socket: a second filter to load comes in, for the command alone,
+ *                            and its listener goes out (seccomp_unotify(2))
  *     report=FD              a pipe for what became of the command (report.h); when nobody
  *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
@@ -58,6 +60,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -103,10 +106,10 @@ static struct {
     struct landlock_ruleset landlock;
     char **words;
     int n_words;
-    int filter, report; /* descriptors, or -1 */
+    int filter, trace, report; /* descriptors, or -1 */
     char *program;
     char **argv;
-} task = {.filter = -1, .report = -1};
+} task = {.filter = -1, .trace = -1, .report = -1};
 
 /* ---- Telling what happened ---- */
 
@@ -168,6 +171,8 @@ static void parse_word(char *word) {
         parse_landlock(value, word);
     } else if ((value = value_of(word, "seccomp"))) {
         task.filter = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "trace"))) {
+        task.trace = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "report"))) {
         task.report = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
@@ -324,8 +329,6 @@ static void confine(void) {
 
 /* ---- The command ---- */
 
-static bool leads_group(void) { return getpgrp() == getpid(); }
-
 /* Only for the command: a limit on this process might keep it from its work. */
 static void limit_self(void) {
     for (int i = 0; i < LIMITS; i++) {
@@ -351,8 +354,42 @@ static void limit_self(void) {
     }
 }
 
-static _Noreturn void run(void) {
-    if (leads_group()) {
+/* Whoever holds the listener is asked about each call that the filter names. Nobody but the receiver may: a
+ * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
+static bool send_listener(int listener) {
+    char nothing = 0, room[CMSG_SPACE(sizeof listener)] __attribute__((aligned(8))) = {0};
+    struct iovec part = {.iov_base = &nothing, .iov_len = sizeof nothing};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof listener);
+    memcpy(CMSG_DATA(header), &listener, sizeof listener);
+    bool is_sent = sendmsg(task.trace, &message, MSG_NOSIGNAL) >= 0;
+    close(listener);
+    return is_sent;
+}
+
+/* Only for the command, in its last moment before the program: this process asks nobody. */
+static void trace_self(void) {
+    static struct sock_filter code[BPF_MAXINSNS];
+    if (task.trace < 0)
+        return;
+    struct sock_fprog program = {.filter = code};
+    ssize_t n = recv(task.trace, code, sizeof code, 0);
+    program.len = (unsigned short)(n / (ssize_t)sizeof *code);
+    /* Without the second flag (before Linux 5.19) any signal interrupts the wait, and the question is repeated. */
+    unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1u << 5 /* WAIT_KILLABLE_RECV */;
+    int listener = n > 0 ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) : -1;
+    if (listener < 0 && errno == EINVAL)
+        listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    if (listener < 0 || !send_listener(listener))
+        refuse("trace", "");
+}
+
+static _Noreturn void run(bool leads_group) {
+    if (leads_group) {
         /* Signals are blocked still, so taking the terminal does not stop us (SIGTTOU). */
         bool has_terminal = tcgetpgrp(0) == getpgrp();
         setpgid(0, 0);
@@ -361,6 +398,9 @@ static _Noreturn void run(void) {
     }
     default_signals();
     limit_self();
+    trace_self();
+    /* Whoever has read this may send signals: they wait until the next step. */
+    report(&(struct report){.kind = REPORT_CONFINED});
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -440,27 +480,17 @@ int main(int argc, char **argv) {
     struct pollfd launcher = {.fd = task.report};
     if (poll(&launcher, 1, 0) > 0)
         _exit(EXIT_ABANDONED);
-    bool is_leader = leads_group();
-    int gate[2];
-    if (pipe2(gate, O_CLOEXEC) < 0)
-        refuse("pipe", "");
+    bool leads_group = getpgrp() == getpid();
     pid_t command = task.program ? fork() : -1;
     if (task.program && command < 0)
         refuse("fork", "");
-    if (command == 0) {
-        char end;
-        close(gate[1]);
-        if (read(gate[0], &end, sizeof end) == 0)
-            run();
-        _exit(EXIT_NOT_CONFINED);
-    }
+    if (command == 0)
+        run(leads_group);
     /* Both sides do it, so that no signal is sent to a group that is not there yet. */
-    if (is_leader && command > 0)
+    if (leads_group && command > 0)
         setpgid(command, command);
-    /* Whoever has read this may send signals: the command must be there to get them, and not run yet. */
-    report(&(struct report){.kind = REPORT_CONFINED});
-    close(gate[0]);
-    close(gate[1]);
+    if (!task.program)
+        report(&(struct report){.kind = REPORT_CONFINED});
     struct pollfd events[] = {
         {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report}};
     for (;;) {

@@ -2,10 +2,10 @@
  * What paddock-init reports to whoever gave it the descriptor `report=FD`.
  *
  * Packed and little-endian; the other side is src/paddock/sandbox/init.py. A
- * report is one write below PIPE_BUF, so a pipe carries it whole. NOT_CONFINED
- * stands alone. Otherwise CONFINED is the first, before anything of the command
- * runs, and EXITED, after NOT_EXECUTED if need be, or WALL_LIMIT the last; if that
- * is missing, the init was killed with everything below it.
+ * report is one write below PIPE_BUF, so a pipe carries it whole. The first is
+ * NOT_CONFINED, or CONFINED, before anything of the command runs; EXITED, after
+ * NOT_EXECUTED if need be, or WALL_LIMIT is the last. If that is missing, there
+ * was no command, or the init was killed with everything below it.
  */
 #ifndef PADDOCK_REPORT_H
 #define PADDOCK_REPORT_H
@@ -19,7 +19,7 @@
 enum report_kind {
     REPORT_EXITED = 1,       /* value: status of the command, as of wait(2) */
     REPORT_NOT_EXECUTED = 2, /* value: errno of execve(2); no program ran */
-    REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran, and nothing follows */
+    REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran */
     REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and everything was killed */
     REPORT_CONFINED = 5,     /* value: 0; everything that was asked for is in force */
 };

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from paddock.model.profile import Profile
     from paddock.sandbox.launch import Command, Sandbox
     from paddock.sandbox.profile_table import WrittenProfile
+    from paddock.sandbox.trace import Trace
 
 DESCRIPTION = """\
 Run a command that gets exactly the files, network and kernel that a profile grants.
@@ -73,6 +74,9 @@ def add_parser(verbs: Verbs) -> None:
         action="store_true",
         help="enforce by Landlock alone, without bubblewrap; only where that can express the profile",
     )
+    parser.add_argument(
+        "--trace", action="store_true", help="say at the end what the command was refused; it runs slower"
+    )
     parser.add_argument("--explain", action="store_true", help="print what would be enforced; run nothing")
     parser.add_argument(
         "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
@@ -105,9 +109,23 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
         if arguments.explain:
             print(_explanation(sandbox, written.profile, command, has_proc), end="")
             return 0
-        return run_confined(sandbox.prepare(written.profile, command, has_proc=has_proc))
+        confined = sandbox.prepare(written.profile, command, has_proc=has_proc, is_traced=arguments.trace)
+        status = run_confined(confined)
+        if arguments.trace:
+            _tell(confined.trace)
+        return status
     finally:
         sandbox.close()
+
+
+def _tell(trace: Trace) -> None:
+    for denial in trace.denials:
+        words = [denial.kind, *filter(None, (denial.target, denial.rule and f"({denial.rule})"))]
+        print("paddock: refused:", *words, file=sys.stderr)
+    if trace.more:
+        print(f"paddock: refused: {trace.more} more", file=sys.stderr)
+    if not trace.denials:
+        print("paddock: nothing was refused", file=sys.stderr)
 
 
 def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenProfile) -> Command:

@@ -1,7 +1,7 @@
 """Classic BPF for seccomp(2): conditions on a system call in, bytes for the kernel out.
 
-A filter is a list of `Refusal`s, tried in order; a call that none of them fits is
-allowed. That is all the language there is, so what a filter refuses can be read
+A filter is a list of `Refusal`s and `Notice`s, tried in order; a call that none of them fits
+is allowed. That is all the language there is, so what a filter refuses can be read
 off its list. The module knows neither names of system calls nor what is dangerous.
 
 The kernel notices calls that a filter always allows and does not run it for
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,8 @@ RETURN_ALLOW: Final = 0x7FFF0000
 RETURN_KILL_PROCESS: Final = 0x80000000
 RETURN_ERRNO: Final = 0x00050000
 """With an errno in the low 16 bits (linux/seccomp.h)."""
+RETURN_NOTIFY: Final = 0x7FC00000
+"""Ask whoever holds the listener of the filter. A refusal by any other filter goes before."""
 
 NUMBER_OFFSET: Final = 0
 ARCHITECTURE_OFFSET: Final = 4
@@ -75,6 +77,12 @@ class Condition:
         if not self.values:
             raise ValueError("a condition needs a value to compare with")
 
+    def holds(self, arguments: Sequence[int]) -> bool:
+        """Whether the program would find that it does."""
+        argument = arguments[self.word.argument]
+        word = argument >> 32 if self.word.is_high else argument & WHOLE_WORD
+        return (word & self.mask in self.values) is not self.is_negated
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -84,8 +92,26 @@ class Refusal:
     errno: int
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def verdict(self) -> int:
+        """What the program returns."""
+        return RETURN_ERRNO | self.errno
 
-def assemble(architecture: int, refusals: Iterable[Refusal], *, foreign_abi_bit: int = 0) -> bytes:
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A call with this number waits for the word of a listener when every condition holds."""
+
+    number: int
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def verdict(self) -> int:
+        """What the program returns."""
+        return RETURN_NOTIFY
+
+
+def assemble(architecture: int, cases: Iterable[Refusal | Notice], *, foreign_abi_bit: int = 0) -> bytes:
     """The program, as the kernel takes it and as `bwrap --seccomp` reads it.
 
     A call of another `architecture` kills the process: its numbers mean other
@@ -104,26 +130,26 @@ def assemble(architecture: int, refusals: Iterable[Refusal], *, foreign_abi_bit:
             _instruction(_JUMP_IF_SET, foreign_abi_bit, if_false=1),
             *_return(RETURN_ERRNO | errno.ENOSYS),
         ]
-    for refusal in refusals:
-        code += _refuse(refusal)
+    for case in cases:
+        code += _decide(case)
     code += _return(RETURN_ALLOW)
     if len(code) > INSTRUCTIONS_LIMIT:
         raise ValueError(f"{len(code)} instructions, but the kernel takes {INSTRUCTIONS_LIMIT}")
     return b"".join(code)
 
 
-def _refuse(refusal: Refusal) -> list[bytes]:
+def _decide(case: Refusal | Notice) -> list[bytes]:
     """Expects the number of the call in the accumulator, and leaves it there."""
-    verdict = _return(RETURN_ERRNO | refusal.errno)
-    if not refusal.conditions:
-        return [_instruction(_JUMP_IF_EQUAL, refusal.number, if_false=len(verdict)), *verdict]
+    verdict = _return(case.verdict)
+    if not case.conditions:
+        return [_instruction(_JUMP_IF_EQUAL, case.number, if_false=len(verdict)), *verdict]
     restore = _load(NUMBER_OFFSET)
     # Backwards, for a condition that does not hold jumps over all that follows it.
     block = verdict
-    for condition in reversed(refusal.conditions):
+    for condition in reversed(case.conditions):
         block = [*_test(condition, skipped=len(block)), *block]
     return [
-        _instruction(_JUMP_IF_EQUAL, refusal.number, if_false=len(block) + len(restore)),
+        _instruction(_JUMP_IF_EQUAL, case.number, if_false=len(block) + len(restore)),
         *block,
         *restore,
     ]

@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,10 @@ from paddock.model.host import Enforcement
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.plan import Plan
+from paddock.sandbox.trace import Trace
+
+if TYPE_CHECKING:
+    from paddock.sandbox.tracer import Tracer
 
 Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
@@ -51,6 +55,7 @@ class Confined:
         plan: Plan | None = None,
         janitor: Janitor | None = None,
         readers: Readers | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
@@ -58,6 +63,9 @@ class Confined:
         self.plan = plan
         self._janitor = janitor
         self._readers = readers
+        self._tracer = tracer
+        self.trace = Trace()
+        """What a traced command was refused; after `ended`."""
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
@@ -68,6 +76,8 @@ class Confined:
 
     def started(self) -> None:
         """The program has its descriptors, or never will: close ours."""
+        if self._tracer is not None and self.files:
+            self._tracer.begin()
         for file in self.files:
             os.close(file)
         self.files = ()
@@ -101,8 +111,13 @@ class Confined:
 
     @property
     def has_places(self) -> bool:
-        """Whether places are held for it, which `ended` waits to see removed."""
+        """Whether places are held for it, which others see."""
         return self.plan is not None and bool(self.plan.placeholders)
+
+    @property
+    def takes_time_to_end(self) -> bool:
+        """Whether `ended` has to wait: for places to be removed, or a tracer to end."""
+        return self.has_places or self._tracer is not None
 
     def ended(self, *, was_killed: bool) -> list[Report]:
         """The program is gone, by a signal if `was_killed`. What it told of the command is returned.
@@ -111,6 +126,9 @@ class Confined:
         sandbox, or that everything was killed.
         """
         reports = self.reports()
+        if self._tracer is not None:
+            self.trace = self._tracer.finish()
+            self._tracer = None
         if self._readers is not None:
             for reader in (self._readers.report, self._readers.pid):
                 if reader is not None:

@@ -1,33 +1,273 @@
-"""Whether a command failed because of its sandbox, guessed from what it wrote.
+"""What a sandbox kept a command from: what the command said, held against what its profile refuses.
 
-The last resort: programs word errors as they like, and may say one of these words for
-another reason. Pure.
+A denial is certain when the profile refuses an access, and the command says that just this access has failed
+in the way in which this sandbox refuses it. What the profile allows has failed for another reason and is no
+denial, whatever words were used. In between are guesses, marked as such.
+
+A command is believed what it says on stderr. What stands on stdout or on a terminal may be the content of
+a file, so there what failed must be among the command's own arguments, too; and so must a relative path,
+because programs change their directory. Pure: where a path leads is told by `resolve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
-KEYWORDS: Final = (
-    b"operation not permitted",
-    b"permission denied",
-    b"read-only file system",
-    b"seccomp",
-    b"sandbox",
-    b"landlock",
-    b"failed to write file",
-)
-"""The words that the reference looks for, whatever their case."""
+from paddock.model.denial import Denial, DenialKind
+from paddock.model.profile import Access
+from paddock.sandbox.invocation import Invocation
+from paddock.sandbox.keyword import SIGSYS_STATUS, is_denial
+from paddock.sandbox.named_failure import NamedFailure, Trouble, failures
+from paddock.sandbox.path import clean
+from paddock.sandbox.policy import CALL_WORDS, Policy, Ruling
 
-SIGSYS_STATUS: Final = 128 + 31
-"""A system call that the filter kills for (signal(7))."""
+SCANNED_CHARS: Final = 64 * 1024
+"""Of the end of each stream, where errors stand."""
+
+JUDGED_FAILURES: Final = 256
+"""Of each stream, the newest. Each may cost a few looks at the file system."""
+
+DENIALS_LIMIT: Final = 16
+"""Told of one command. Who removes a protected tree gets a line for each file in it."""
+
+DENIALS_PER_RULE: Final = 4
+"""So that one rule does not displace the others."""
+
+PATH_LIMIT: Final = 4095
+"""PATH_MAX without the byte that ends it (limits.h)."""
+
+NOT_EXECUTABLE_STATUS: Final = 126
+"""Of a shell or env(1) whose last command could not be run."""
+
+Resolve = Callable[[str], Sequence[str]]
+"""The real paths that an absolute path may stand for: with a link at its end followed, and not."""
 
 
-def is_denial(exit_code: int, texts: Iterable[bytes]) -> bool:
-    """Whether a confined command that ended so, and wrote this, was probably denied something."""
-    if exit_code == 0:
-        return False
-    if exit_code == SIGSYS_STATUS:
-        return True
-    return any(keyword in text for text in map(bytes.lower, texts) for keyword in KEYWORDS)
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The end of a stream."""
+
+    text: str
+    is_stderr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that has failed: what it was, and what it said."""
+
+    exit_code: int
+    invocation: Invocation
+    said: Sequence[Said]
+    is_suspected: bool
+    """Whether the words of the reference are somewhere in its output."""
+
+
+class Unclear(Enum):
+    """What is known of a failure that no rule refuses."""
+
+    ORDINARY = "the profile allows what failed"
+    UNKNOWN = "what failed, or what the profile says of it, is not known"
+
+
+def explain(ended: Ended, policy: Policy | None, resolve: Resolve) -> tuple[Denial, ...]:
+    """What the command was kept from. What is certain comes first; each part in the order of the output.
+
+    Without a policy, which is not known of every kind of sandbox, everything is a guess.
+    """
+    judge = _Judge(ended, policy, resolve)
+    for said in ended.said:
+        judge.hear(said)
+    return judge.result()
+
+
+def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, ...]:
+    """What a command said, confirmed or not by what a tracer saw it attempt and its profile refuse.
+
+    What was seen is certain. What was only said is a guess, for the tracer would have seen it.
+    """
+    seen = {denial.target for denial in attempted if denial.target is not None}
+    has_network = any(denial.kind is DenialKind.NETWORK for denial in attempted)
+    rest = []
+    for denial in told:
+        is_seen = has_network and denial.kind is DenialKind.NETWORK
+        if denial.target not in seen:
+            rest.append(replace(denial, is_certain=denial.is_certain and is_seen))
+    return _bounded(_informative([*attempted, *rest]))
+
+
+class _Judge:
+    """Goes through what a command said."""
+
+    def __init__(self, ended: Ended, policy: Policy | None, resolve: Resolve) -> None:
+        self._ended = ended
+        self._invocation = ended.invocation
+        self._policy = policy
+        self._resolve = resolve
+        self._found: dict[str | DenialKind, tuple[Denial, bool]] = {}
+        self._has_ordinary = False
+        self._has_unexplained = False
+
+    def hear(self, said: Said) -> None:
+        """Judge each failure that is named there."""
+        lines = list(failures(said.text[-SCANNED_CHARS:]))
+        named = [failure for _, failure in lines if failure is not None]
+        last_refused = next((f for f in reversed(named) if f.trouble is Trouble.REFUSED), None)
+        for failure in named[-JUDGED_FAILURES:]:
+            if failure is last_refused and self._ended.exit_code == NOT_EXECUTABLE_STATUS:
+                failure = replace(failure, kind=failure.kind or DenialKind.EXEC)
+            verdict = self._verdict(failure, said)
+            if verdict is Unclear.ORDINARY:
+                self._has_ordinary = True
+            elif isinstance(verdict, Denial):
+                self._add(verdict, is_kind_said=failure.kind is not None)
+        self._has_unexplained |= any(
+            failure is None and is_denial(1, [line.encode()]) for line, failure in lines
+        )
+
+    def result(self) -> tuple[Denial, ...]:
+        """What it comes down to."""
+        found = [denial for denial, _ in self._found.values()]
+        if not found and self._ended.is_suspected and (self._has_unexplained or not self._has_ordinary):
+            return (self._last_resort(),)
+        return _bounded(_informative(sorted(found, key=lambda denial: not denial.is_certain)))
+
+    def _add(self, denial: Denial, *, is_kind_said: bool) -> None:
+        key = denial.target or denial.kind
+        known = self._found.get(key)
+        if known is not None:
+            was, was_kind_said = known
+            if (was_kind_said or not is_kind_said) and (was.is_certain or not denial.is_certain):
+                return
+        self._found[key] = denial, is_kind_said
+
+    def _last_resort(self) -> Denial:
+        """The words of the reference, and nothing that they could be about."""
+        texts = " ".join(said.text[-SCANNED_CHARS:].lower() for said in self._ended.said)
+        if self._ended.exit_code == SIGSYS_STATUS:
+            kind = DenialKind.SYSCALL
+        elif "read-only file system" in texts or "failed to write file" in texts:
+            kind = DenialKind.WRITE
+        else:
+            kind = DenialKind.READ if "permission denied" in texts else DenialKind.SYSCALL
+        return Denial(kind, None, None, is_certain=False)
+
+    # --- verdicts -----------------------------------------------------------
+
+    def _verdict(self, failure: NamedFailure, said: Said) -> Denial | Unclear:
+        match failure.kind:
+            case DenialKind.NETWORK:
+                return self._network_verdict(failure, said)
+            case DenialKind.SYSCALL:
+                return self._call_verdict(failure, said)
+        verdicts = [self._file_verdict(failure, name, said) for name in failure.names]
+        for verdict in verdicts:
+            if isinstance(verdict, Denial):
+                return verdict
+        if verdicts and all(verdict is Unclear.ORDINARY for verdict in verdicts):
+            return Unclear.ORDINARY
+        return self._guess(failure)
+
+    def _network_verdict(self, failure: NamedFailure, said: Said) -> Denial | Unclear:
+        target = next(iter(failure.names), None)
+        host = None if target is None else target.rpartition(":")[0] or target
+        if self._policy is None:
+            is_refused: bool | None = None
+        elif failure.trouble is Trouble.UNRESOLVED:
+            is_refused = self._policy.refuses_names()
+        else:
+            is_refused = self._policy.refuses_host(host)
+        if is_refused is False:
+            return Unclear.ORDINARY
+        words = self._policy.network_words if self._policy is not None and is_refused else None
+        is_believed = said.is_stderr or (host is not None and self._invocation.names(host))
+        return Denial(
+            DenialKind.NETWORK, target or self._invocation.host, words, is_certain=bool(words) and is_believed
+        )
+
+    def _call_verdict(self, failure: NamedFailure, said: Said) -> Denial:
+        (call,) = failure.names
+        is_refused = self._policy is not None and self._policy.refuses_call(call)
+        words = CALL_WORDS if is_refused else None
+        return Denial(DenialKind.SYSCALL, call, words, is_certain=is_refused and said.is_stderr)
+
+    def _file_verdict(self, failure: NamedFailure, name: str, said: Said) -> Denial | Unclear:
+        path = self._invocation.absolute(name)
+        if self._policy is None or path is None or not _is_path(path):
+            return Unclear.UNKNOWN
+        places = self._resolve(path)
+        refused = _refused_by(self._policy, failure, places)
+        if refused is not None:
+            kind, ruling = refused
+            is_believed = said.is_stderr or self._invocation.names(name)
+            # Whether anything is hidden at a path is not for the command to know, and not told here.
+            is_certain = is_believed and failure.trouble is not Trouble.MISSING
+            return Denial(kind, _shown(path), ruling.words, is_certain=is_certain)
+        is_allowed = failure.trouble not in (Trouble.READ_ONLY, Trouble.NOT_PERMITTED) and all(
+            self._policy.at(place) is not None for place in places
+        )
+        return Unclear.ORDINARY if is_allowed else Unclear.UNKNOWN
+
+    def _guess(self, failure: NamedFailure) -> Denial | Unclear:
+        """Of a failure that the reference takes for a denial."""
+        name = next((name for name in failure.names if "/" in name or self._invocation.names(name)), None)
+        match failure.trouble:
+            case Trouble.READ_ONLY:
+                kind = DenialKind.WRITE
+            case Trouble.REFUSED:
+                kind = failure.kind or DenialKind.READ
+            case Trouble.NOT_PERMITTED:
+                kind = failure.kind or DenialKind.SYSCALL
+            case _:
+                return Unclear.UNKNOWN
+        return Denial(kind, name if name is not None and _is_path(name) else None, None, is_certain=False)
+
+
+def _refused_by(
+    policy: Policy, failure: NamedFailure, places: Sequence[str]
+) -> tuple[DenialKind, Ruling] | None:
+    """What refuses an access to a path in such a way that the failure is the consequence.
+
+    A place that can only be read answers EROFS, one that is denied EACCES, or ENOENT where nothing is shown
+    at all; what is mounted can't be moved, and where nothing may be made something stands already.
+    """
+    for place in places:
+        ruling = policy.at(place)
+        match failure.trouble:
+            case Trouble.READ_ONLY if ruling is not None and ruling.refuses(DenialKind.WRITE):
+                return DenialKind.WRITE, ruling
+            case Trouble.REFUSED | Trouble.MISSING if ruling is not None and ruling.access is Access.DENY:
+                return failure.kind or DenialKind.READ, ruling
+            case Trouble.BUSY if (fixed := policy.fixed(place)) is not None:
+                return DenialKind.WRITE, fixed
+            case Trouble.EXISTS if (held := policy.held(place)) is not None:
+                return DenialKind.WRITE, held
+    return None
+
+
+def _is_path(text: str) -> bool:
+    # Bytes that are no UTF-8 have become this, and it is not known any more which.
+    return len(text) <= PATH_LIMIT and "\0" not in text and "\N{REPLACEMENT CHARACTER}" not in text
+
+
+def _shown(path: str) -> str:
+    # What `..` leads back from may be a link.
+    return path if ".." in path.split("/") else clean(path)
+
+
+def _informative(denials: Sequence[Denial]) -> Iterator[Denial]:
+    """Without those that only repeat another less exactly."""
+    exact = {denial.kind for denial in denials if denial.target is not None}
+    return (denial for denial in denials if denial.target is not None or denial.kind not in exact)
+
+
+def _bounded(denials: Iterable[Denial]) -> tuple[Denial, ...]:
+    counts: dict[str | None, int] = {}
+    kept = []
+    for denial in denials:
+        counts[denial.rule] = counts.get(denial.rule, 0) + 1
+        if counts[denial.rule] <= DENIALS_PER_RULE:
+            kept.append(denial)
+    return tuple(kept[:DENIALS_LIMIT])

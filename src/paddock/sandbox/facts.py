@@ -89,7 +89,7 @@ class FileFacts:
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError:
             return PathFact(Kind.MISSING, path, directory.links, path)
-        if _is_placeholder(path, status):
+        if is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             return PathFact(Kind.MISSING, path, directory.links, path)
         if target is None:
@@ -109,7 +109,8 @@ class FileFacts:
         return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
 
 
-def _is_placeholder(path: str, status: os.stat_result) -> bool:
+def is_placeholder(path: str, status: os.stat_result) -> bool:
+    """Whether what is there was made to hold a place that is missing, as far as can be seen."""
     # A directory takes over the set-group-ID bit of its parent.
     mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
     if stat.S_ISDIR(status.st_mode):

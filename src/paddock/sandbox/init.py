@@ -58,6 +58,7 @@ def words(
     limits: Limits | None = None,
     ruleset: Ruleset | None = None,
     filter_fd: int | None = None,
+    trace_fd: int | None = None,
     report_fd: int | None = None,
     argv0: str | None = None,
     mounted: Iterable[MountedFile] = (),
@@ -67,7 +68,8 @@ def words(
     """What to put between the init and `--`. The descriptors must be inherited under these numbers.
 
     One that `holds` its sandbox for others to enter has no command after `--`.
-    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself.
+    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself; `trace_fd` is a
+    socket of a `Tracer`.
     With `more_fd` nothing may follow, and further words, `--` and the command are in that
     file, each ended by NUL.
     """
@@ -79,6 +81,8 @@ def words(
         said += [f"allow={ruleset.handled:x}:{path}" for path in ruleset.writable]
     if filter_fd is not None:
         said.append(f"seccomp={filter_fd}")
+    if trace_fd is not None:
+        said.append(f"trace={trace_fd}")
     if report_fd is not None:
         said.append(f"report={report_fd}")
     if argv0 is not None:

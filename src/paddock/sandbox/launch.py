@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
@@ -38,8 +38,12 @@ from paddock.sandbox.mount import MountedFile
 from paddock.sandbox.mounted_file import FileMoved, mounted_files
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, extent_of, grants_of
+from paddock.sandbox.syscall_table import MACHINES
 from paddock.sandbox.unreadable import unreadable_file
 from paddock.sandbox.view import INIT
+
+if TYPE_CHECKING:
+    from paddock.sandbox.tracer import Tracer
 
 EnforcedProfile = ManagedProfile | ExternalProfile
 
@@ -48,6 +52,9 @@ TREES_FILE: Final = "trees"
 
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when the files are not any more what the last was made of."""
+
+TRACING_KERNEL: Final = (5, 5)
+"""Since then who is asked about a call can let it go on (seccomp_unotify(2))."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
 
@@ -163,15 +170,20 @@ class Sandbox:
         if excess := exceeds(wanted, most):
             raise ProfileExceeded(excess, cap.name)
 
-    def prepare(self, profile: Profile, command: Command, *, has_proc: bool = True) -> Confined:
+    def prepare(
+        self, profile: Profile, command: Command, *, has_proc: bool = True, is_traced: bool = False
+    ) -> Confined:
         """Make a command ready. Blocks while files are looked at.
 
-        Raises ProfileRefused when the profile can't be enforced on the files as they
-        are, SandboxUnavailable when this host can't enforce it.
+        If it `is_traced`, a thread notes what it is refused, from when it is started until it has
+        ended. Raises ProfileRefused when the profile can't be enforced on the files as they
+        are, SandboxUnavailable when this host can't enforce it, or trace under it.
         """
         if not is_enforced(profile):
             return Confined(lambda _: list(command.argv))
         if problem := limit.unenforceable(_limits_of(profile), self._host):
+            raise SandboxUnavailable(problem.detail, problem.remedy)
+        if is_traced and (problem := self._untraceable()):
             raise SandboxUnavailable(problem.detail, problem.remedy)
         if self._use_legacy_landlock:
             return self._with_landlock_alone(self.plan(profile, command), command)
@@ -180,7 +192,7 @@ class Sandbox:
         bubblewrap = self._bubblewrap(command.project_roots)
         plan, mounted = self._held_plan(profile, command, has_proc)
         try:
-            return self._with_bubblewrap(bubblewrap, plan, mounted, command)
+            return self._with_bubblewrap(bubblewrap, plan, mounted, command, is_traced=is_traced)
         except BaseException:
             self._janitor.release(plan.placeholders, was_killed=False)
             raise
@@ -200,6 +212,19 @@ class Sandbox:
             return plan, mounted
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
+    def _untraceable(self) -> Problem | None:
+        """Why commands can't be traced here, if they can't."""
+        if self._use_legacy_landlock or probe.enforcement(self._host) is None:
+            return Problem(
+                "trace", "only what bubblewrap confines can be traced", "use bubblewrap, or do not trace"
+            )
+        if self._host.kernel < TRACING_KERNEL:
+            version = ".".join(map(str, TRACING_KERNEL))
+            return Problem(
+                "trace", "this kernel can't be asked", f"use Linux {version} or newer, or do not trace"
+            )
+        return None
+
     def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
@@ -214,24 +239,32 @@ class Sandbox:
         return host.bwrap
 
     def _with_bubblewrap(
-        self, bubblewrap: Bubblewrap, plan: Plan, mounted: Sequence[MountedFile], command: Command
+        self,
+        bubblewrap: Bubblewrap,
+        plan: Plan,
+        mounted: Sequence[MountedFile],
+        command: Command,
+        *,
+        is_traced: bool,
     ) -> Confined:
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
         )
-        program = seccomp.program(plan.network, self._host.arch)
+        machine = self._host.arch
+        program = seccomp.remainder(machine) if is_traced else seccomp.program(plan.network, machine)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first, pid, report, more, *program_file = numbers
+            arguments, filter_, first, pid, report, more, *rest = numbers
+            trace = rest.pop(0) if is_traced else None
             return [
-                f"/proc/self/fd/{program_file[0]}" if program_file else bubblewrap.path,
+                f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
                 *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
-                *init.words(report_fd=report, more_fd=more),
+                *init.words(trace_fd=trace, report_fd=report, more_fd=more),
             ]
 
         said = init.words(
@@ -252,6 +285,9 @@ class Sandbox:
             report_writer,
             _file_in_memory("command", _strings([*said, "--", *command.argv])),
         ]
+        tracer = _tracer(plan, machine) if is_traced else None
+        if tracer is not None:
+            files.append(tracer.file)
         if bubblewrap.fd is not None:
             # Verified as this descriptor; by its name it could be another by now.
             files.append(os.dup(bubblewrap.fd))
@@ -262,6 +298,7 @@ class Sandbox:
             plan=plan,
             janitor=self._janitor,
             readers=Readers(report_reader, pid_reader),
+            tracer=tracer,
         )
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
@@ -345,6 +382,15 @@ def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
     if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
         return profile.file_system.glob_scan_max_depth
     return None
+
+
+def _tracer(plan: Plan, machine: str) -> Tracer:
+    # Few commands are traced, and it takes a while to load.
+    from paddock.sandbox.attempt import Policy
+    from paddock.sandbox.observation import Observation
+    from paddock.sandbox.tracer import Tracer
+
+    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan))
 
 
 def _strings(words: Iterable[str]) -> bytes:

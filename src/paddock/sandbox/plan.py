@@ -20,11 +20,15 @@ from paddock.model.profile import (
 )
 from paddock.sandbox.access import AccessTable, Grants, Rule, Surroundings, resolve
 from paddock.sandbox.extent import Extent
+from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
 from paddock.sandbox.metadata import protections
 from paddock.sandbox.mount import Mount, Placeholder
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.view import View
+
+PATTERN: Final = "deny pattern"
+"""The origin of the rules that patterns of the profile come down to."""
 
 PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
@@ -60,6 +64,8 @@ class Plan:
     limits: Limits
     cwd: str
     has_proc: bool
+    denied_patterns: tuple[Pattern, ...] = ()
+    """What the rules of origin PATTERN come from."""
 
     @property
     def extent(self) -> Extent:
@@ -74,7 +80,8 @@ class Plan:
 
 def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     """The order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
-    table, links = _access_table(profile, scene)
+    grants = grants_of(profile, scene.surroundings)
+    table, links = _access_table(grants, scene)
     _refuse_hidden_directory(scene.cwd, table)
     view = View(table, scene.look)
     view.show_root(links)
@@ -91,12 +98,13 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
         limits=_limits_of(profile),
         cwd=scene.cwd,
         has_proc=scene.has_proc,
+        denied_patterns=grants.denied_patterns,
     )
 
 
 def extent_of(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Extent:
     """What the profile grants there, without a thought about how. Raises as `confine`."""
-    table, _ = _access_table(profile, scene)
+    table, _ = _access_table(grants_of(profile, scene.surroundings), scene)
     return Extent(tuple(table.rules), profile.network, _limits_of(profile))
 
 
@@ -111,21 +119,18 @@ def _limits_of(profile: ManagedProfile | ExternalProfile) -> Limits:
     return profile.limits if isinstance(profile, ManagedProfile) else Limits()
 
 
-def _access_table(profile: ManagedProfile | ExternalProfile, scene: Scene) -> tuple[AccessTable, list[Link]]:
+def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]]:
     """The access of every path, and the links by which the profile's own paths are reached."""
-    rules, links = _resolved_rules(profile, scene)
+    rules, links = _resolved_rules(grants, scene)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
     return table, [link for _, link in links]
 
 
-def _resolved_rules(
-    profile: ManagedProfile | ExternalProfile, scene: Scene
-) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
     """All rules, about paths without links, and the links that led there."""
-    grants = grants_of(profile, scene.surroundings)
     written = list(grants.rules)
-    written += [Rule(path, Access.DENY, "deny pattern") for path in scene.denied_matches]
+    written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)

@@ -23,7 +23,7 @@ from paddock.errors import SandboxUnavailable
 from paddock.model.profile import NetworkMode
 from paddock.sandbox import bpf
 from paddock.sandbox.bpf import Condition, Word
-from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.syscall_table import MACHINES, Machine
 
 AF_UNIX: Final = 1
 AF_INET: Final = 2
@@ -50,17 +50,29 @@ class Rule:
     conditions: tuple[Condition, ...] = ()
     errno: int = errno.EPERM
 
+    @property
+    def is_denial(self) -> bool:
+        """Whether it keeps a command from something; otherwise only from one of two ways to do it."""
+        return self.errno != errno.ENOSYS
+
 
 @cache
 def program(mode: NetworkMode, machine: str) -> bytes:
     """The filter for `bwrap --seccomp`. Raises SandboxUnavailable for a machine that has none."""
-    known = MACHINES.get(machine)
-    if known is None:
-        raise SandboxUnavailable(
-            f"there is no seccomp filter for the machine {machine!r}",
-            f"use one of {', '.join(MACHINES)}",
-        )
+    known = _known(machine)
     refusals = [bpf.Refusal(known.numbers[rule.call], rule.errno, rule.conditions) for rule in rules(mode)]
+    return bpf.assemble(known.audit_architecture, refusals, foreign_abi_bit=known.foreign_abi_bit)
+
+
+@cache
+def remainder(machine: str) -> bytes:
+    """The filter for a traced command, of which `Observation.program` has the rest. Raises as `program`."""
+    known = _known(machine)
+    refusals = [
+        bpf.Refusal(known.numbers[rule.call], rule.errno, rule.conditions)
+        for rule in _ALWAYS
+        if not rule.is_denial
+    ]
     return bpf.assemble(known.audit_architecture, refusals, foreign_abi_bit=known.foreign_abi_bit)
 
 
@@ -75,6 +87,16 @@ def rules(mode: NetworkMode) -> tuple[Rule, ...]:
             return _ALWAYS + _HOST_NETWORK
         case _:
             assert_never(mode)
+
+
+def _known(machine: str) -> Machine:
+    known = MACHINES.get(machine)
+    if known is None:
+        raise SandboxUnavailable(
+            f"there is no seccomp filter for the machine {machine!r}",
+            f"use one of {', '.join(MACHINES)}",
+        )
+    return known
 
 
 def _among(word: Word, *values: int, mask: int = bpf.WHOLE_WORD) -> Condition:

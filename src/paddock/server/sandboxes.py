@@ -34,8 +34,8 @@ from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
 from paddock.process.spawner import ExitReport
-from paddock.sandbox.denial import is_denial
 from paddock.sandbox.init import Report, ReportKind
+from paddock.sandbox.keyword import is_denial
 
 if TYPE_CHECKING:
     from paddock.sandbox.confined import Confined

@@ -1,0 +1,133 @@
+"""From the arguments of a call to what it is about: paths and addresses as the command gave them.
+
+Reads the memory and the descriptors of the task that makes the call, which waits meanwhile. The caller
+has to see to it afterwards that it waited until the end; otherwise another process may have been read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from paddock.model.denial import DenialKind
+from paddock.sandbox.attempt import CallAttempt, Need, NetworkAttempt
+from paddock.sandbox.notification import Memory, Question
+from paddock.sandbox.observation import (
+    AT_SYMLINK_NOFOLLOW,
+    SOCKET_CALLS,
+    AddressCall,
+    FileCall,
+    OpenCall,
+    Operand,
+    Watched,
+    opening_kind,
+    opening_need,
+)
+from paddock.sandbox.path import join
+from paddock.sandbox.seccomp import Rule
+from paddock.sandbox.socket_address import ADDRESS_BYTES, SocketAddress, parse_address
+
+_OPEN_FLAGS: Final = struct.Struct("=Q")
+"""The first field of struct open_how (openat2(2))."""
+_AT_FDCWD: Final = -100
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file that a call names, and what for."""
+
+    kind: DenialKind
+    path: str
+    """Absolute, otherwise as written."""
+    need: Need
+    follows: bool
+
+
+Testimony = NamedFile | NetworkAttempt | CallAttempt
+
+
+class Witness:
+    """Reads what calls are about. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+
+    def of_refused(self, question: Question, rule: Rule, call: AddressCall | None) -> Testimony:
+        """What a call is about that the filter of the profile refuses; `call` tells where its address is."""
+        if rule.call not in SOCKET_CALLS:
+            return CallAttempt(rule.call)
+        address = None if call is None else self._address(question, call)
+        return NetworkAttempt(address, is_refused=True)
+
+    def of_watched(self, question: Question, call: Watched) -> list[Testimony]:
+        """What a call is about that is watched; nothing that can't be read."""
+        match call:
+            case FileCall(kind=kind, operands=operands):
+                return [
+                    NamedFile(kind, path, operand.need, _follows(operand, question.arguments))
+                    for operand in operands
+                    if (path := self._path(question, operand)) is not None
+                ]
+            case OpenCall():
+                return list(self._opened(question, call))
+            case AddressCall():
+                return [NetworkAttempt(self._address(question, call), is_refused=False)]
+            case _:
+                assert_never(call)
+
+    def _opened(self, question: Question, call: OpenCall) -> Iterator[Testimony]:
+        flags = question.arguments[call.flags]
+        if call.is_behind_pointer:
+            data = self._memory.data(question.task, flags, _OPEN_FLAGS.size)
+            if data is None or len(data) < _OPEN_FLAGS.size:
+                return
+            (flags,) = _OPEN_FLAGS.unpack(data)
+        kind = opening_kind(flags)
+        path = self._path(question, call.operand)
+        if kind is not None and path is not None:
+            yield NamedFile(kind, path, opening_need(flags), follows=True)
+
+    def _path(self, question: Question, operand: Operand) -> str | None:
+        """Absolute; None if it can't be told."""
+        path = ""
+        if operand.path is not None and (address := question.arguments[operand.path]):
+            data = self._memory.text(question.task, address)
+            if data is None:
+                return None
+            path = os.fsdecode(data)
+        if path.startswith("/"):
+            return path
+        origin = _origin(question, operand.directory)
+        return origin if origin is None or not path else join(origin, path)
+
+    def _address(self, question: Question, call: AddressCall) -> SocketAddress | None:
+        address, length = question.arguments[call.address : call.address + 2]
+        length = min(length & 0xFFFFFFFF, ADDRESS_BYTES)
+        data = self._memory.data(question.task, address, length) if address and length else None
+        return None if data is None else parse_address(data)
+
+
+def _origin(question: Question, directory: int | None) -> str | None:
+    """The path of the directory, or the file, that a path starts from; as the task sees it."""
+    descriptor = _AT_FDCWD if directory is None else _signed(question.arguments[directory])
+    name = "cwd" if descriptor == _AT_FDCWD else f"fd/{descriptor}"
+    try:
+        origin = os.readlink(f"/proc/{question.task}/{name}")
+    except OSError:
+        return None
+    # A pipe or a socket has a name that is no path.
+    return origin if origin.startswith("/") else None
+
+
+def _signed(argument: int) -> int:
+    """An `int` of C, of which the kernel looks at the low half alone."""
+    return (argument & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+
+
+def _follows(operand: Operand, arguments: Sequence[int]) -> bool:
+    if operand.flags is not None and arguments[operand.flags] & AT_SYMLINK_NOFOLLOW:
+        return False
+    return operand.follows

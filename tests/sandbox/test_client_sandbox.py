@@ -73,7 +73,7 @@ async def test_what_ended_a_command_and_what_it_used_is_told(workspace: Path) ->
         spun = await box.run(["sh", "-c", "while :; do :; done"], sandbox=profile)
         assert spun.ending.cause is paddock.Cause.CPU
         assert spun.ending.usage is not None
-        assert spun.ending.usage.user_s + spun.ending.usage.system_s >= 0.9
+        assert spun.ending.usage.user_s + spun.ending.usage.system_s > 0.5
         plain = (await box.run(["true"])).ending
         assert (plain.exit_code, plain.cause, plain.denials) == (0, paddock.Cause.EXIT, ())
 

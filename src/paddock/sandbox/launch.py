@@ -120,6 +120,12 @@ class Sandbox:
         level = probe.enforcement(self._host) or Enforcement.NONE
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
+    def level_of(self, profile: Profile) -> Enforcement:
+        """The level that a command under a profile reaches, if it can be prepared."""
+        if not is_enforced(profile):
+            return Enforcement.NONE
+        return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
+
     def close(self) -> None:
         """Clear away what commands have left. Those that still run lose the protection of missing paths."""
         self._janitor.close()
@@ -187,7 +193,7 @@ class Sandbox:
             raise SandboxUnavailable(problem.detail, problem.remedy)
         if self._use_legacy_landlock:
             return self._with_landlock_alone(self.plan(profile, command), command)
-        if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
+        if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
         plan, mounted = self._held_plan(profile, command, has_proc)
@@ -224,6 +230,10 @@ class Sandbox:
                 "trace", "this kernel can't be asked", f"use Linux {version} or newer, or do not trace"
             )
         return None
+
+    def _needs_filter_alone(self, profile: EnforcedProfile) -> bool:
+        """Whether there are no sandboxes to be had, and none is needed: only the network is to be refused."""
+        return probe.enforcement(self._host) is None and _is_about_network_alone(profile)
 
     def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
         host = self._host

@@ -187,6 +187,13 @@ class Sandboxes:
         sandbox = await self._ready()
         return await self._attempt(partial(_view, sandbox, wanted))
 
+    async def level(self, wanted: Confinement) -> Enforcement:
+        """How much of such a profile can be enforced here; nothing if there are no sandboxes to be had."""
+        try:
+            return (await self._ready()).level_of(wanted.profile)
+        except SandboxUnenforceable:
+            return Enforcement.NONE
+
     async def admit(self, wanted: Confinement) -> None:
         """Refuse what exceeds the cap of the server, if it has one. Raises as `enclose`."""
         if self._cap is not None:

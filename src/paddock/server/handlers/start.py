@@ -12,10 +12,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
+from paddock.audit import event
 from paddock.config import Settings
 from paddock.errors import (
     ExecForbidden,
@@ -50,6 +51,9 @@ from paddock.server.handlers.confinement import confinement_of
 from paddock.server.profiles import Profiles
 from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure
 from paddock.server.session import SessionProcess
+
+SANDBOXED: Final = "linuxSeccomp"
+"""What the reference calls the sandboxes of Linux, of whatever they are made."""
 
 
 def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, Any, StartResult | Then]:
@@ -107,7 +111,8 @@ async def _spawn(
     begun_at_s = perf_counter()
     enclosure = None
     try:
-        await session.record.starting(plan.description, plan.spec, connection.number, request)
+        confinement = await _recorded(connection, plan.confinement)
+        await session.record.starting(plan.description, plan.spec, connection.number, request, confinement)
         if plan.confinement is None:
             await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
         else:
@@ -122,9 +127,19 @@ async def _spawn(
     session.record.started(entry.managed, perf_counter() - begun_at_s, connection.number, request)
     return StartResult(
         process_id=plan.description.process_id,
-        sandbox_type="none" if enclosure is None else "linuxSeccomp",
+        sandbox_type=SANDBOXED if enclosure is not None else "none",
         sandbox_enforcement=enclosure.enforcement if enclosure and connection.has_extensions else UNSET,
     )
+
+
+async def _recorded(connection: ClientConnection, wanted: Confinement | None) -> event.Confinement | None:
+    """What the audit log tells of a sandbox."""
+    if wanted is None or not connection.session.record.is_audited:
+        return None
+    from paddock.sandbox.profile import digest_of
+
+    level = await connection.services.sandboxes.level(wanted)
+    return event.Confinement(type=SANDBOXED, level=level, profile=wanted.name or digest_of(wanted.profile))
 
 
 async def _launch_enclosed(

@@ -27,6 +27,7 @@ from typing import Any
 
 import paddock.cli.confined
 from paddock.cli.main import main
+from paddock.process import spawner
 from paddock.sandbox import init, janitor
 from paddock.transport import runtime_directory
 
@@ -90,8 +91,15 @@ class Launcher:
 
 def serve(user: int, directory: Path) -> None:
     """Answer requests until there are no more."""
-    _use_copies(directory)
+    use_copies(directory)
     _import_all()
+    become_user(user, directory)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), flush=True)
+
+
+def become_user(user: int, directory: Path) -> None:
+    """Give up root for good, and live in the directory."""
     if os.geteuid() != user:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -101,8 +109,6 @@ def serve(user: int, directory: Path) -> None:
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line))), flush=True)
 
 
 def _import_all() -> None:
@@ -113,9 +119,9 @@ def _import_all() -> None:
     assert callable(paddock.cli.confined.run_confined)
 
 
-def _use_copies(directory: Path) -> None:
-    """An ordinary user may not reach the ones of the package."""
-    for module, name in ((init, "PATH"), (janitor, "PROGRAM")):
+def use_copies(directory: Path) -> None:
+    """Native programs that everybody can reach; an ordinary user may not reach those of the package."""
+    for module, name in ((init, "PATH"), (janitor, "PROGRAM"), (spawner, "HELPER_PATH")):
         original: Path = getattr(module, name)
         copy = directory / original.name
         if not copy.exists():

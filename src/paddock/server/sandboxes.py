@@ -24,10 +24,11 @@ from paddock.errors import (
     SandboxUnenforceable,
 )
 from paddock.fs.lane import Lane
+from paddock.fs.sight import Sight
 from paddock.host_text import utf8_environment
 from paddock.model.cause import Cause
 from paddock.model.host import Enforcement
-from paddock.model.profile import Profile
+from paddock.model.profile import Access, Profile
 from paddock.model.stream import Stream
 from paddock.process.enclosure import Ending, Judgement
 from paddock.process.launch import LaunchSpec
@@ -71,6 +72,13 @@ class View:
     plan: Plan
     files: tuple[tuple[int, int] | None, ...]
     """Device and inode of each place."""
+
+    def sight(self) -> Sight:
+        """What somebody in such a sandbox may see, for what is done outside of it on his behalf."""
+        from paddock.sandbox.access import AccessTable
+
+        table = AccessTable(self.plan.rules)
+        return lambda path: table.access_of(os.fsdecode(path)) is not Access.DENY
 
 
 class Enclosure:

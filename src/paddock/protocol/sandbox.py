@@ -74,7 +74,7 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     their place.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "profile"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "profile", "trace"})
 
     permissions: PermissionProfile | UnsetType = UNSET
     """What the process may do."""
@@ -92,6 +92,9 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """A policy as they were before profiles."""
     profile: str | None = None
     """The name of a profile of the server's settings, or of a built-in one."""
+    trace: bool = False
+    """Whether to watch what the process attempts, so that `denials` tells all that it was refused. It runs
+    slower. For files it means nothing."""
 
     def __post_init__(self) -> None:
         if self.policy is not None and self.profile is not None:

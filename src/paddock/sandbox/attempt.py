@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paddock.model.denial import Denial, DenialKind
-from paddock.model.profile import Access, NetworkMode
-from paddock.sandbox.access import AccessTable, Rule
-from paddock.sandbox.path import is_within
-from paddock.sandbox.plan import PRIVATE, Plan
+from paddock.sandbox.policy import CALL_WORDS, Policy
 from paddock.sandbox.socket_address import InternetAddress, SocketAddress
-from paddock.sandbox.view import DEV, PROC
 
 
 class Content(StrEnum):
@@ -71,6 +67,8 @@ class NetworkAttempt:
     """None where it can't be known, because there was no socket yet."""
     is_refused: bool
     """Whether the call as such is refused, whatever the address."""
+    is_vain: bool = False
+    """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,51 +81,26 @@ class CallAttempt:
 Attempt = FileAttempt | NetworkAttempt | CallAttempt
 
 
-class Policy:
-    """Decides what of a command's attempts its sandbox refuses."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._table = AccessTable(plan.rules)
-        self._network = plan.network
-
-    def denial(self, attempt: Attempt) -> Denial | None:
-        """What the command will be denied; None if the attempt succeeds, or fails for another reason."""
-        match attempt:
-            case CallAttempt(call=call):
-                return Denial(DenialKind.SYSCALL, call, None, is_certain=True)
-            case NetworkAttempt(address=address, is_refused=is_refused):
-                if not is_refused and not self._is_out_of_reach(address):
-                    return None
-                target = None if address is None else _shown(str(address))
-                return Denial(DenialKind.NETWORK, target, f"network = {self._network}", is_certain=True)
-            case FileAttempt(kind=kind, target=target, real=real):
-                rule = self._table.rule_of(real)
-                if not _is_refused(attempt, rule) or attempt.content not in _CONTENTS[attempt.need]:
-                    return None
-                return Denial(kind, _shown(target), _words(rule), is_certain=True)
-
-    def _is_out_of_reach(self, address: SocketAddress | None) -> bool:
-        """Whether it is not on the private loopback, where that is all the network there is."""
-        is_far = isinstance(address, InternetAddress) and not address.is_local
-        return is_far and self._network is NetworkMode.LOOPBACK
-
-
-def _is_refused(attempt: FileAttempt, rule: Rule | None) -> bool:
-    # Both are the sandbox's own, whatever the profile says of the host's; what it denies in them is denied.
-    for directory in (PROC, DEV):
-        if is_within(attempt.real, directory) and (rule is None or not is_within(rule.path, directory)):
-            return False
-    access = Access.DENY if rule is None else rule.access
-    return access is Access.DENY or (attempt.kind is DenialKind.WRITE and access is Access.READ)
+def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
+    """What the command will be denied; None if the attempt succeeds, or fails for another reason."""
+    match attempt:
+        case CallAttempt(call=call):
+            return Denial(DenialKind.SYSCALL, call, CALL_WORDS, is_certain=True)
+        case NetworkAttempt(is_vain=True):
+            return None
+        case NetworkAttempt(address=address, is_refused=is_refused):
+            is_far = isinstance(address, InternetAddress) and policy.refuses_host(str(address.host))
+            if not is_refused and not is_far:
+                return None
+            target = None if address is None else _shown(str(address))
+            return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
+        case FileAttempt(kind=kind, target=target, real=real):
+            ruling = policy.at(real)
+            if ruling is None or not ruling.refuses(kind) or attempt.content not in _CONTENTS[attempt.need]:
+                return None
+            return Denial(kind, _shown(target), ruling.words, is_certain=True)
 
 
 def _shown(text: str) -> str:
     """Without the bytes in it that are no text."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _words(rule: Rule | None) -> str | None:
-    """What refuses, in the words of the profile."""
-    if rule is None or rule.origin == PRIVATE:
-        return None
-    return f"{rule.origin} = {rule.access}"

@@ -64,6 +64,7 @@ class Confined:
         self._janitor = janitor
         self._readers = readers
         self._tracer = tracer
+        self.is_traced = tracer is not None
         self.trace = Trace()
         """What a traced command was refused; after `ended`."""
         self._first_pid: int | None = None

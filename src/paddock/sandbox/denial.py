@@ -24,9 +24,6 @@ from paddock.sandbox.named_failure import NamedFailure, Trouble, failures
 from paddock.sandbox.path import clean
 from paddock.sandbox.policy import CALL_WORDS, Policy, Ruling
 
-SCANNED_CHARS: Final = 64 * 1024
-"""Of the end of each stream, where errors stand."""
-
 JUDGED_FAILURES: Final = 256
 """Of each stream, the newest. Each may cost a few looks at the file system."""
 
@@ -86,14 +83,16 @@ def explain(ended: Ended, policy: Policy | None, resolve: Resolve) -> tuple[Deni
 def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, ...]:
     """What a command said, confirmed or not by what a tracer saw it attempt and its profile refuse.
 
-    What was seen is certain. What was only said is a guess, for the tracer would have seen it.
+    What was seen is certain. What was only said is a guess, for the tracer would have seen it; but whom a
+    command wanted to reach it only says, where sockets are refused before they have an address.
     """
-    seen = {denial.target for denial in attempted if denial.target is not None}
-    has_network = any(denial.kind is DenialKind.NETWORK for denial in attempted)
+    kinds = {denial.kind for denial in attempted}
+    targets = {denial.target for denial in attempted}
     rest = []
     for denial in told:
-        is_seen = has_network and denial.kind is DenialKind.NETWORK
-        if denial.target not in seen:
+        is_seen = denial.kind is DenialKind.NETWORK and denial.kind in kinds
+        is_known = denial.target in targets or (denial.rule is None and denial.kind in kinds)
+        if not is_known:
             rest.append(replace(denial, is_certain=denial.is_certain and is_seen))
     return _bounded(_informative([*attempted, *rest]))
 
@@ -112,7 +111,7 @@ class _Judge:
 
     def hear(self, said: Said) -> None:
         """Judge each failure that is named there."""
-        lines = list(failures(said.text[-SCANNED_CHARS:]))
+        lines = list(failures(said.text))
         named = [failure for _, failure in lines if failure is not None]
         last_refused = next((f for f in reversed(named) if f.trouble is Trouble.REFUSED), None)
         for failure in named[-JUDGED_FAILURES:]:
@@ -145,7 +144,7 @@ class _Judge:
 
     def _last_resort(self) -> Denial:
         """The words of the reference, and nothing that they could be about."""
-        texts = " ".join(said.text[-SCANNED_CHARS:].lower() for said in self._ended.said)
+        texts = " ".join(said.text.lower() for said in self._ended.said)
         if self._ended.exit_code == SIGSYS_STATUS:
             kind = DenialKind.SYSCALL
         elif "read-only file system" in texts or "failed to write file" in texts:
@@ -219,7 +218,7 @@ class _Judge:
             case Trouble.REFUSED:
                 kind = failure.kind or DenialKind.READ
             case Trouble.NOT_PERMITTED:
-                kind = failure.kind or DenialKind.SYSCALL
+                kind = failure.kind or (DenialKind.SYSCALL if name is None else DenialKind.WRITE)
             case _:
                 return Unclear.UNKNOWN
         return Denial(kind, name if name is not None and _is_path(name) else None, None, is_certain=False)

@@ -112,6 +112,8 @@ _NETWORK: Final = (
 
 _UNRESOLVED_TEXTS: Final = ("temporary failure in name resolution", "name or service not known")
 
+_DOMAIN: Final = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+
 SOCKET_CALLS: Final = frozenset(
     {"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmmsg"}
 )
@@ -129,11 +131,13 @@ def _network_failure(line: str, frame: str) -> NamedFailure | None:
         before, there, _ = lowered.partition(text)
         if there:
             host = line[: len(before)].removesuffix(": ").rpartition(" ")[2]
-            names = (host,) if before.endswith(": ") and "]" not in host else ()
+            # Others say something else there, such as `failed`, or the number of the error.
+            names = (host,) if before.endswith(": ") and _DOMAIN.fullmatch(host) else ()
             return NamedFailure(Trouble.UNRESOLVED, names, DenialKind.NETWORK)
-    if "network is unreachable" in lowered or (
-        "[errno 1] operation not permitted" in lowered and any(file in frame for file in _SOCKET_FILES)
-    ):
+    is_pythons = "[errno 1] operation not permitted" in lowered and (
+        "<urlopen error" in lowered or any(file in frame for file in _SOCKET_FILES)
+    )
+    if is_pythons or "network is unreachable" in lowered:
         return NamedFailure(Trouble.UNREACHABLE, (), DenialKind.NETWORK)
     return None
 

@@ -64,6 +64,11 @@ def place_of(path: str, *, follows: bool = True) -> Place:
     return Place(real, content)
 
 
+def real_paths(path: str) -> tuple[str, ...]:
+    """Where a path leads if a link at its end is followed, and if it is not; one, if that is the same."""
+    return tuple({place_of(path, follows=follows).real: None for follows in (True, False)})
+
+
 def _names(path: str) -> list[str]:
     """The names to go through, the next one last."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 
 from paddock.model.denial import DenialKind
@@ -18,6 +18,7 @@ from paddock.sandbox.access import AccessTable, Rule
 from paddock.sandbox.glob import regular_expression
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PATTERN, PRIVATE, Plan
+from paddock.sandbox.socket_address import InternetAddress
 from paddock.sandbox.view import DEV, KERNEL_OBJECTS, KERNEL_SETTINGS, PROC
 
 DEFAULT_WORDS: Final = f"default = {Access.DENY}"
@@ -118,13 +119,11 @@ class Policy:
         if host.lower() in LOCAL_NAMES:
             return False
         try:
-            address = ip_address(host.strip("[]"))
+            address = InternetAddress(ip_address(host.strip("[]")), 0)
         except ValueError:
             # Names of hosts are looked up in files, too, and those may say anything.
             return None
-        if isinstance(address, IPv6Address):
-            address = address.ipv4_mapped or address
-        return not (address.is_loopback or address.is_unspecified)
+        return not address.is_local
 
     def refuses_names(self) -> bool:
         """Whether nobody can be asked for the address of a host."""

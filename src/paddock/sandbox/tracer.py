@@ -19,11 +19,12 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from paddock.sandbox.attempt import Attempt, FileAttempt, Policy
+from paddock.sandbox.attempt import Attempt, FileAttempt, denial_of
 from paddock.sandbox.notification import Listener, Question
 from paddock.sandbox.observation import Observation
 from paddock.sandbox.path import clean
 from paddock.sandbox.place import place_of
+from paddock.sandbox.policy import Policy
 from paddock.sandbox.trace import Notes, Trace
 from paddock.sandbox.witness import NamedFile, Testimony, Witness
 
@@ -124,7 +125,7 @@ class Tracer:
             self._known.clear()
         self._known.update(unknown)
         for told in unknown:
-            denial = self._policy.denial(_attempt(told))
+            denial = denial_of(_attempt(told), self._policy)
             if denial is not None:
                 self._notes.add(denial)
 

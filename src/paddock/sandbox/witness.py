@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from paddock.model.denial import DenialKind
-from paddock.sandbox.attempt import CallAttempt, Need, NetworkAttempt
+from paddock.sandbox.attempt import CallAttempt, Content, Need, NetworkAttempt
 from paddock.sandbox.notification import Memory, Question
 from paddock.sandbox.observation import (
     AT_SYMLINK_NOFOLLOW,
@@ -27,8 +27,9 @@ from paddock.sandbox.observation import (
     opening_need,
 )
 from paddock.sandbox.path import join
+from paddock.sandbox.place import place_of
 from paddock.sandbox.seccomp import Rule
-from paddock.sandbox.socket_address import ADDRESS_BYTES, SocketAddress, parse_address
+from paddock.sandbox.socket_address import ADDRESS_BYTES, LocalAddress, SocketAddress, parse_address
 
 _OPEN_FLAGS: Final = struct.Struct("=Q")
 """The first field of struct open_how (openat2(2))."""
@@ -60,7 +61,7 @@ class Witness:
         if rule.call not in SOCKET_CALLS:
             return CallAttempt(rule.call)
         address = None if call is None else self._address(question, call)
-        return NetworkAttempt(address, is_refused=True)
+        return NetworkAttempt(address, is_refused=True, is_vain=rule.call != "bind" and _is_nobodys(address))
 
     def of_watched(self, question: Question, call: Watched) -> list[Testimony]:
         """What a call is about that is watched; nothing that can't be read."""
@@ -108,6 +109,13 @@ class Witness:
         length = min(length & 0xFFFFFFFF, ADDRESS_BYTES)
         data = self._memory.data(question.task, address, length) if address and length else None
         return None if data is None else parse_address(data)
+
+
+def _is_nobodys(address: SocketAddress | None) -> bool:
+    """Whether it is the path of a socket, and nothing is there."""
+    if not isinstance(address, LocalAddress) or not address.name.startswith("/"):
+        return False
+    return place_of(address.name).content in (Content.NOTHING, Content.NOWHERE)
 
 
 def _origin(question: Question, directory: int | None) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from paddock.fs.lane import Lane
 from paddock.fs.sight import Sight
 from paddock.host_text import utf8_environment
 from paddock.model.cause import Cause
+from paddock.model.denial import Denial
 from paddock.model.host import Enforcement
 from paddock.model.profile import Access, Profile
 from paddock.model.stream import Stream
@@ -51,6 +52,12 @@ ATTEMPTS = 3
 THREADS = 4
 """Commands that are made ready at once, which is a matter of milliseconds unless trees are searched."""
 
+EXPLAINING_THREADS = 2
+"""Failures that are explained at once: apart from the above, for an exit must not wait for a tree."""
+
+EXPLANATION_TIMEOUT_S = 0.5
+"""For a look at files that takes a millisecond, unless their file system is dead."""
+
 SHOWN_COMPLAINT_BYTES = 300
 """Of what a sandbox that could not be made has written: one line of bubblewrap."""
 
@@ -63,6 +70,8 @@ class Confinement:
     project_roots: tuple[str, ...] = ()
     name: str | None = field(default=None, compare=False)
     """What the profile was asked for as, if it was by name."""
+    is_traced: bool = False
+    """Whether it is to be noted what a command is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,14 @@ class View:
         return lambda path: table.access_of(os.fsdecode(path)) is not Access.DENY
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Threads for what blocks."""
+
+    making: Lane
+    explaining: Lane
+
+
 class Enclosure:
     """The sandbox of one command, from before its start until after its end.
 
@@ -89,9 +106,10 @@ class Enclosure:
     process, `abandon` must be called.
     """
 
-    def __init__(self, confined: Confined, lane: Lane) -> None:
+    def __init__(self, confined: Confined, lanes: Lanes, argv: Sequence[str]) -> None:
         self._confined = confined
-        self._lane = lane
+        self._lanes = lanes
+        self._argv = argv
 
     @property
     def enforcement(self) -> Enforcement:
@@ -150,11 +168,24 @@ class Enclosure:
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
-        if exit_code == 0:
+        if exit_code == 0 and not self._confined.trace.denials:
             return Judgement()
-        streams = [output.kept(stream).data for stream in Stream]
+        streams = {stream: output.kept(stream).data for stream in Stream}
         everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
-        return Judgement(is_denial(exit_code, [*streams, everything]))
+        is_denied = is_denial(exit_code, [*streams.values(), everything])
+        explaining = partial(self._explain, exit_code, streams, is_denied)
+        try:
+            async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
+                return Judgement(is_denied, await self._lanes.explaining.submit(explaining))
+        except TimeoutError:
+            return Judgement(is_denied)
+
+    def _explain(
+        self, exit_code: int, streams: Mapping[Stream, bytes], is_denied: bool
+    ) -> tuple[Denial, ...]:
+        from paddock.server.explanation import denials_of
+
+        return denials_of(self._confined, self._argv, exit_code, streams, is_suspected=is_denied)
 
     async def abandon(self) -> None:
         """Nothing was started in it, or it was killed before anybody knew."""
@@ -163,7 +194,7 @@ class Enclosure:
 
     async def _end(self, *, was_killed: bool) -> list[Report]:
         ending = partial(self._confined.ended, was_killed=was_killed)
-        return await self._lane.submit(ending) if self._confined.has_places else ending()
+        return await self._lanes.making.submit(ending) if self._confined.takes_time_to_end else ending()
 
 
 class Sandboxes:
@@ -172,7 +203,10 @@ class Sandboxes:
     def __init__(self, settings: Settings, cap: Cap | None = None) -> None:
         self._settings = settings
         self._cap = cap
-        self._lane = Lane("paddock-sandbox", THREADS)
+        self._lanes = Lanes(
+            making=Lane("paddock-sandbox", THREADS),
+            explaining=Lane("paddock-denial", EXPLAINING_THREADS),
+        )
         self._making = asyncio.Lock()
         self._sandbox: Sandbox | None = None
 
@@ -187,8 +221,10 @@ class Sandboxes:
         arg0 = command.argv[0] if argv and command.argv[0] != argv[0] else None
         environment = command.env if argv else utf8_environment()
         inside = Command(argv, command.cwd, wanted.project_roots, environment, arg0)
-        confined = await self._attempt(partial(sandbox.prepare, wanted.profile, inside))
-        return Enclosure(confined, self._lane)
+        confined = await self._attempt(
+            partial(sandbox.prepare, wanted.profile, inside, is_traced=wanted.is_traced)
+        )
+        return Enclosure(confined, self._lanes, argv)
 
     async def view(self, wanted: Confinement) -> View:
         """How such a sandbox would be made now, for nothing in particular. Raises as `enclose`."""
@@ -210,8 +246,9 @@ class Sandboxes:
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
         if self._sandbox is not None:
-            self._lane.submit(self._sandbox.close)
-        await self._lane.aclose()
+            self._lanes.making.submit(self._sandbox.close)
+        await self._lanes.making.aclose()
+        await self._lanes.explaining.aclose()
 
     async def _ready(self) -> Sandbox:
         async with self._making:
@@ -237,7 +274,7 @@ class Sandboxes:
 
     async def _attempt(self, work: Callable[[], T]) -> T:
         try:
-            return await self._lane.submit(work)
+            return await self._lanes.making.submit(work)
         except ProfileRefused as error:
             raise SandboxUnenforceable(f"{error.place} {error.problem}; {error.remedy}") from error
         except SandboxUnavailable as error:

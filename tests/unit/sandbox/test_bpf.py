@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.sandbox import bpf
-from paddock.sandbox.bpf import Condition, Refusal, Word
+from paddock.sandbox.bpf import Condition, Notice, Refusal, Word
 from tests.unit.sandbox.bpf_machine import WORD, Call, run
 
 ARCHITECTURE = 0xC000003E
@@ -22,7 +22,8 @@ words = st.builds(Word, st.integers(0, 5), st.booleans())
 conditions = st.builds(
     Condition, words, st.lists(values, min_size=1, max_size=4).map(tuple), masks, is_negated=st.booleans()
 )
-refusals = st.builds(Refusal, numbers, st.integers(1, 133), st.lists(conditions, max_size=3).map(tuple))
+several = st.lists(conditions, max_size=3).map(tuple)
+cases = st.builds(Refusal, numbers, st.integers(1, 133), several) | st.builds(Notice, numbers, several)
 arguments = st.tuples(*[st.builds(lambda low, high: high << 32 | low, values, values)] * 6)
 
 
@@ -32,19 +33,26 @@ def holds(condition: Condition, call: Call) -> bool:
     return ((word & condition.mask) in condition.values) != condition.is_negated
 
 
-def expected(rules: list[Refusal], call: Call) -> int:
+def expected(rules: list[Refusal | Notice], call: Call) -> int:
     for rule in rules:
         if rule.number == call.number and all(holds(condition, call) for condition in rule.conditions):
-            return bpf.RETURN_ERRNO | rule.errno
+            return bpf.RETURN_ERRNO | rule.errno if isinstance(rule, Refusal) else bpf.RETURN_NOTIFY
     return bpf.RETURN_ALLOW
 
 
-@given(st.lists(refusals, max_size=6), numbers, arguments)
-def test_the_first_refusal_whose_conditions_all_hold_decides(
-    rules: list[Refusal], number: int, given_arguments: tuple[int, ...]
+@given(st.lists(cases, max_size=6), numbers, arguments)
+def test_the_first_case_whose_conditions_all_hold_decides(
+    rules: list[Refusal | Notice], number: int, given_arguments: tuple[int, ...]
 ) -> None:
     call = Call(ARCHITECTURE, number, given_arguments)
     assert run(bpf.assemble(ARCHITECTURE, rules), call) == expected(rules, call)
+
+
+@given(conditions, arguments)
+def test_conditions_hold_outside_the_kernel_as_inside(
+    condition: Condition, given_arguments: tuple[int, ...]
+) -> None:
+    assert condition.holds(given_arguments) is holds(condition, Call(ARCHITECTURE, 0, given_arguments))
 
 
 @given(st.integers(0, WORD).filter(lambda value: value != ARCHITECTURE), st.integers(0, WORD))

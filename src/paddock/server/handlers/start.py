@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -241,7 +241,7 @@ def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
         return None
     if params.prepared is not None:
         raise InvalidParams("params.sandbox: a prepared start can't be confined; give argv, cwd and env")
-    return wanted
+    return replace(wanted, is_traced=params.sandbox.trace)
 
 
 def _direct_environment(params: StartParams) -> dict[str, str]:

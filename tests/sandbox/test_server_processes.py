@@ -387,6 +387,10 @@ async def _lines_until(client: WireClient, process_id: str, end: str) -> set[str
         ("kill -USR1 $$", {}, "signal"),
         ("while :; do :; done", {"cpuSeconds": 1}, "cpu"),
         ("sleep 1000", {"wallSeconds": 1}, "wall"),
+        ("tail /dev/zero", {"memoryBytes": 64 << 20}, "memory"),
+        ("dd if=/dev/zero of=/dev/null bs=1G count=1", {"memoryBytes": 64 << 20}, "memory"),
+        ("tail /dev/zero; exit 0", {"memoryBytes": 64 << 20}, "exit"),
+        ("echo out of memory >&2; exit 1", {}, "exit"),
     ],
 )
 async def test_the_exit_says_what_ended_the_process_and_what_it_used(

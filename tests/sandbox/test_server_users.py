@@ -18,6 +18,8 @@ from tests.sandbox.conftest import USERS
 from tests.sandbox.identity import drop_to
 from tests.sandbox.user_server import user_server
 
+EVERYTHING = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
+
 
 @pytest.fixture(
     name="user", scope="module", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
@@ -83,6 +85,21 @@ async def test_commands_at_once_see_only_what_is_theirs(url: str, user: int, wor
             *(box.run(["sh", "-c", script, place.name], cwd=place, sandbox=":workspace") for place in places)
         )
     assert [os.listdir(place) for place in places] == [[place.name] for place in places]
+
+
+async def test_a_command_that_may_have_no_more_processes_says_so(url: str) -> None:
+    limited = {
+        "type": "managed",
+        "file_system": {"type": "restricted", "entries": [EVERYTHING]},
+        "limits": {"processes": 4},
+    }
+    script = "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done"
+    async with paddock.connect(url) as box:
+        try:
+            done = await box.run(["dash", "-c", script], sandbox=limited)
+        except paddock.InvalidParams as refusal:
+            pytest.skip(str(refusal))
+    assert done.ending.cause is paddock.Cause.PROCESSES
 
 
 async def test_files_are_reached_under_a_profile(url: str, user: int, workspace: Path) -> None:

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from paddock.client.ending import Ending
     from paddock.model.denial import Denial
 
-_LIMITS: Final = {Cause.CPU: "cpuSeconds", Cause.WALL: "wallSeconds"}
+_LIMITS: Final = {
+    Cause.MEMORY: "memoryBytes",
+    Cause.CPU: "cpuSeconds",
+    Cause.WALL: "wallSeconds",
+    Cause.PROCESSES: "processes",
+}
 
 _DEEDS: Final = {
     DenialKind.WRITE: "writing",

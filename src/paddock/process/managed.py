@@ -226,6 +226,8 @@ class ManagedProcess:
                     while not self._is_silent:
                         await self.changed()
         self.judgement = await enclosure.judged(report.exit_code, self.log)
+        if self.cause is None and not self._is_ending:
+            self.cause = self.judgement.limit
         self._publish_exit(report)
 
     def _cause_of(self, report: ExitReport) -> Cause:

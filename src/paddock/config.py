@@ -102,6 +102,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     those that it lists, or the directory in which the server was started, and `:tmpdir` is the
     server's."""
 
+    use_legacy_landlock: bool = False
+    """Whether sandboxes are made by Landlock alone, without bubblewrap: weaker, and profiles that it can't
+    express are refused with the reason, as are confined file operations."""
+
     max_processes_per_connection: Positive = 1024
     """Live processes of one session; one that has ended counts for as long as others of its group live."""
 

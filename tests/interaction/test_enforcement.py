@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from paddock.config import Settings
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
 from paddock.sandbox import candidate, probe
 from paddock.server.enforcement import report_enforcement
@@ -30,7 +32,7 @@ async def test_each_reason_not_to_have_a_sandbox_is_a_warning_with_its_remedy(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "host", lambda: facts(NAMESPACES, can_unshare=False))
-    await report_enforcement()
+    await report_enforcement(Settings())
     [record] = log.records
     assert record.levelno == logging.WARNING
     assert "no sandboxes can be made" in record.getMessage()
@@ -41,9 +43,24 @@ async def test_what_only_makes_a_sandbox_weaker_is_no_warning(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "host", lambda: facts(Problem("landlock", "old", "boot"), can_unshare=True))
-    await report_enforcement()
+    await report_enforcement(Settings())
     assert [record.levelno for record in log.records] == [logging.DEBUG, logging.INFO]
     assert "weaker than they could be mechanism=landlock" in log.records[1].getMessage()
+
+
+@pytest.mark.parametrize(
+    ("abi", "level", "said"),
+    [(2, logging.WARNING, "no sandboxes can be made"), (7, logging.INFO, "sandboxes are weaker")],
+)
+async def test_landlock_alone_is_told_by_the_setting_that_asks_for_it(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, abi: int, level: int, said: str
+) -> None:
+    monkeypatch.setattr(probe, "host", lambda: replace(facts(can_unshare=True), landlock_abi=abi))
+    await report_enforcement(Settings(use_legacy_landlock=True))
+    [record] = log.records
+    assert record.levelno == level
+    assert said in record.getMessage()
+    assert "use_legacy_landlock is set" in record.getMessage()
 
 
 def test_a_server_without_bubblewrap_warns_on_standard_error_and_goes_on(tmp_path: Path) -> None:

@@ -141,6 +141,16 @@ def test_what_landlock_alone_can_not_express_is_refused_with_the_reason(
     assert not (workspace / "ran").exists()
 
 
+@pytest.mark.usefixtures("landlocked")
+def test_what_landlock_alone_would_enforce_is_explained(launcher: Launcher, workspace: Path) -> None:
+    legacy = ["sandbox", LEGACY, "--explain", "--profile"]
+    explained = launcher.run([*legacy, profile(writing(workspace), network="restricted")], cwd=workspace)
+    assert explained.status == NOT_CONFINED, "its metadata can't be protected"
+    explained = launcher.run([*legacy, ":read-only"], cwd=workspace)
+    assert explained.stdout.startswith("enforcement      partial: Landlock alone")
+    assert "read-write  /dev/null" in explained.stdout
+
+
 # --- which bubblewrap --------------------------------------------------------
 
 

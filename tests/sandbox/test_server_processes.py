@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox import bwrap, probe
+from paddock.sandbox import bwrap, landlock, probe
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, encode, session, shell, start_params
@@ -196,6 +196,37 @@ async def test_a_server_that_requires_a_sandbox_runs_what_has_one() -> None:
     async with session(require_sandbox=True) as client:
         await client.start("p", "/bin/true", sandbox=READ_ONLY)
         assert (await client.finish("p")).exit_code == 0
+
+
+@pytest.fixture(name="landlocked")
+def kernel_with_landlock() -> None:
+    if probe.host().landlock_abi < landlock.ALONE_ABI:
+        pytest.skip("the kernel has no Landlock that is enough alone")
+
+
+@pytest.mark.usefixtures("landlocked")
+async def test_a_server_told_to_use_landlock_alone_says_what_is_reached(workspace: Path) -> None:
+    script = f"echo x > {workspace}/x"
+    async with session(use_legacy_landlock=True) as client:
+        answer = await client.start("p", *shell(script), sandbox=READ_ONLY)
+        assert answer["sandboxEnforcement"] == "partial"
+        assert (await client.finish("p")).exit_code != 0
+        assert not (workspace / "x").exists()
+        await client.start("q", *shell(script))
+        assert (await client.finish("q")).exit_code == 0
+    assert (workspace / "x").exists()
+
+
+@pytest.mark.usefixtures("landlocked")
+async def test_a_server_told_to_use_landlock_alone_refuses_the_rest_with_the_reason(workspace: Path) -> None:
+    (workspace / "file").write_text("text")
+    async with session(use_legacy_landlock=True) as client:
+        with pytest.raises(WireError, match="protects paths below writable ones") as refusal:
+            await client.start("p", "/bin/true", sandbox=workspace_write(workspace))
+        assert refusal.value.code == -32602
+        reading = {"path": str(workspace / "file"), "sandbox": READ_ONLY}
+        with pytest.raises(WireError, match="no sandbox that others could enter"):
+            await client.call("fs/readFile", reading)
 
 
 # --- life -------------------------------------------------------------------

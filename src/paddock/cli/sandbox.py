@@ -163,4 +163,5 @@ def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc:
 
     if not is_enforced(profile):
         return "nothing is enforced: the profile asks for nothing\n"
-    return explain(sandbox.plan(profile, command, has_proc=has_proc), sandbox.enforcement)
+    plan = sandbox.plan(profile, command, has_proc=has_proc)
+    return explain(plan, sandbox.enforcement, sandbox.ruleset_alone(plan))

@@ -87,6 +87,12 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--audit-log", metavar="DIR", help="directory of the audit log, which tells every start and exit"
     )
+    parser.add_argument(
+        "--use-legacy-landlock",
+        action="store_true",
+        default=None,
+        help="make sandboxes by Landlock alone, without bubblewrap; only where that can express the profile",
+    )
     _add_door_flags(parser)
     parser.set_defaults(handler=run_server)
 
@@ -158,7 +164,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     overrides: dict[str, Any] = {
         name: value
-        for name in ("listen", "concurrent_requests", "audit_log", *_DOOR_FLAGS)
+        for name in ("listen", "concurrent_requests", "audit_log", "use_legacy_landlock", *_DOOR_FLAGS)
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.config is not None:
@@ -194,7 +200,7 @@ async def _serve(settings: Settings, *, has_hint: bool) -> int:
         # Clients need not wait for it, nor for what it takes to load.
         from paddock.server.enforcement import report_enforcement
 
-        report = asyncio.create_task(report_enforcement())
+        report = asyncio.create_task(report_enforcement(settings))
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in (*waits, report):

@@ -1,9 +1,10 @@
 """Where a bubblewrap may come from: PATH first, then the one that the package brings.
 
 A program in a directory where commands work is never a candidate, for they could
-have put it there. A bundled one is held against the digest that was written when it
-was built, and executed through the descriptor that was read, so that nothing can
-come between. Whether a candidate is good enough is decided by `probe`.
+have put it there; ripgrep is chosen by the same rule. A bundled bubblewrap is held
+against the digest that was written when it was built, and executed through the
+descriptor that was read, so that nothing can come between. Whether a candidate is
+good enough is decided by `probe`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DIGEST_SUFFIX: Final = ".sha256"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A program that may be a usable bubblewrap."""
+    """A program that may be usable."""
 
     path: str
     """Absolute, without symbolic links."""
@@ -42,15 +43,15 @@ class Candidate:
         return self.path if self.fd is None else f"/proc/self/fd/{self.fd}"
 
 
-def on_path(search_path: str, workspaces: Iterable[str]) -> Iterator[Candidate]:
-    """Every bubblewrap on PATH outside the workspaces, in the order of PATH, each once."""
+def on_path(search_path: str, workspaces: Iterable[str], program: str = PROGRAM) -> Iterator[Candidate]:
+    """Every program of this name on PATH outside the workspaces, in the order of PATH, each once."""
     workspaces = [os.path.realpath(workspace) for workspace in workspaces]
     seen = set()
     for directory in search_path.split(os.pathsep):
         # A relative element, an empty one included, depends on where somebody happens to be.
         if not os.path.isabs(directory):
             continue
-        path = os.path.realpath(os.path.join(directory, PROGRAM))
+        path = os.path.realpath(os.path.join(directory, program))
         if path in seen or any(_is_below(path, workspace) for workspace in workspaces):
             continue
         seen.add(path)

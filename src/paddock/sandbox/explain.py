@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from paddock.model.host import Enforcement
 from paddock.model.profile import Limits, NetworkMode
 from paddock.sandbox import seccomp
+from paddock.sandbox.landlock import Ruleset
 from paddock.sandbox.mount import (
     Bind,
     Devices,
@@ -31,9 +32,10 @@ _NETWORKS = {
 }
 
 
-def explain(plan: Plan, enforcement: Enforcement) -> str:
-    """The confinement in its order, one step on a line."""
-    return "\n".join(_lines(plan, enforcement)) + "\n"
+def explain(plan: Plan, enforcement: Enforcement, alone: Ruleset | None = None) -> str:
+    """The confinement in its order, one step on a line; `alone` is what enforces it without mounts."""
+    lines = _lines(plan, enforcement) if alone is None else _lines_alone(plan, enforcement, alone)
+    return "\n".join((*lines, *_system_calls(plan))) + "\n"
 
 
 def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
@@ -49,6 +51,20 @@ def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
     for mount in plan.mounts:
         what, path, reason = _description(mount)
         yield f"  {what:<11} {path}" + (f"  ({reason})" if reason else "")
+
+
+def _lines_alone(plan: Plan, enforcement: Enforcement, ruleset: Ruleset) -> Iterator[str]:
+    yield f"enforcement      {enforcement}: Landlock alone, without namespaces"
+    yield "network          none: no sockets but connected pairs"
+    yield "processes        those of the host are in sight; no new privileges"
+    yield f"limits           {_limits(plan.limits)}"
+    yield f"works in         {plan.cwd}"
+    yield ""
+    yield "files: everything can be read, and written is only what is here or below:"
+    yield from (f"  read-write  {path}" for path in ruleset.writable)
+
+
+def _system_calls(plan: Plan) -> Iterator[str]:
     yield ""
     yield "system calls that are refused:"
     for reason, rules in groupby(seccomp.rules(plan.network), key=lambda rule: rule.reason):

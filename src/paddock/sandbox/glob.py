@@ -8,6 +8,8 @@ never closed. Pure.
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +18,9 @@ from paddock.sandbox.path import ROOT, clean
 
 SPECIAL: Final = frozenset("*?[]")
 ANY_DIRECTORIES: Final = "**"
+
+_PLAIN: Final = frozenset(string.ascii_letters + string.digits + "._-")
+"""Letters that stand for themselves in the patterns of every program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +48,37 @@ def parse_pattern(text: str) -> Pattern:
     return Pattern(base, rest + text[first:])
 
 
-def regular_expression(rest: str) -> re.Pattern[str]:
-    """What matches exactly the relative paths that a pattern names."""
-    names = [name for name in rest.split("/") if name not in ("", ".")]
+def regular_expression(rests: Iterable[str]) -> re.Pattern[str]:
+    """What matches exactly the relative paths that any of these names."""
+    return re.compile("|".join(f"(?:{_path_expression(rest)})" for rest in rests), re.DOTALL)
+
+
+def deepest_match(rest: str) -> int | None:
+    """How many names the paths have that are named; None if there is no bound."""
+    names = _names(rest)
+    return None if ANY_DIRECTORIES in names else len(names)
+
+
+def coarse_glob(rest: str) -> str | None:
+    """A pattern in ripgrep's words that names whatever this one does, and maybe more.
+
+    What programs understand differently (`?` is a letter or a byte, braces, escapes, sets) becomes `*`, so
+    its matches are to be judged again. None if it would name about everything.
+    """
+    names = [name if name == ANY_DIRECTORIES else _coarse_name(name) for name in _names(rest)]
+    return None if not names or names[-1] in ("*", ANY_DIRECTORIES) else "/" + "/".join(names)
+
+
+def _coarse_name(name: str) -> str:
+    return re.sub(r"\*+", "*", "".join(part if part in _PLAIN else "*" for part in _parts(name)))
+
+
+def _names(rest: str) -> list[str]:
+    return [name for name in rest.split("/") if name not in ("", ".")]
+
+
+def _path_expression(rest: str) -> str:
+    names = _names(rest)
     text = ""
     for index, name in enumerate(names):
         is_last = index == len(names) - 1
@@ -53,25 +86,28 @@ def regular_expression(rest: str) -> re.Pattern[str]:
             text += _name_expression(name) + ("" if is_last else "/")
         else:
             text += ".+" if is_last else "(?:[^/]+/)*"
-    return re.compile(text, re.DOTALL)
+    return text
 
 
 def _name_expression(name: str) -> str:
-    text, index = "", 0
-    while index < len(name):
-        letter = name[index]
-        end = _end_of_set(name, index) if letter == "[" else 0
-        if end:
-            text += _set_expression(name[index + 1 : end])
-            index = end
-        elif letter == "*":
+    text = ""
+    for part in _parts(name):
+        if len(part) > 1:
+            text += _set_expression(part[1:-1])
+        elif part == "*":
             text += "[^/]*"
-        elif letter == "?":
-            text += "[^/]"
         else:
-            text += re.escape(letter)
-        index += 1
+            text += "[^/]" if part == "?" else re.escape(part)
     return text
+
+
+def _parts(name: str) -> Iterator[str]:
+    """The letters of a name; a set, with its brackets, is one."""
+    index = 0
+    while index < len(name):
+        end = (_end_of_set(name, index) if name[index] == "[" else 0) or index
+        yield name[index : end + 1]
+        index = end + 1
 
 
 def _end_of_set(name: str, start: int) -> int:

@@ -22,6 +22,9 @@ from paddock.model.profile import NetworkMode
 NEEDED_ABI: Final = 2
 """Before it (Linux 5.19) no file could be moved or linked to another directory, rules or not."""
 
+ALONE_ABI: Final = 3
+"""Before it (Linux 6.2) files could be truncated anywhere, which is too little without mounts."""
+
 COMPLETE_ABI: Final = 6
 """From it on (Linux 6.12) everything below is enforced."""
 
@@ -155,7 +158,7 @@ def _ruleset(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset
 
 
 def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
-    if abi < _BROUGHT_LATER[Right.TRUNCATE]:
+    if abi < ALONE_ABI:
         yield f"this kernel's Landlock (ABI {abi}) can't forbid to truncate files; Linux 6.2 can"
     if not reach.is_fully_readable:
         yield "it restricts what can be read"

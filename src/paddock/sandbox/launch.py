@@ -148,17 +148,11 @@ class Sandbox:
     ) -> Scene:
         surroundings = surroundings_of(project_roots, environment, self._private)
         grants = grants_of(profile, surroundings)
-        denied = [rule.path for rule in grants.rules if rule.access is Access.DENY]
-        matches: tuple[str, ...] = ()
-        if grants.denied_patterns or denied:
-            matches = self._scanner.matches(
-                grants.denied_patterns, surroundings.project_roots, _scan_depth(profile), denied=denied
-            )
         return Scene(
             surroundings=surroundings,
             look=FileFacts(),
             cwd=ROOT,
-            denied_matches=matches,
+            denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
             is_root=os.geteuid() == 0,
         )
 
@@ -175,6 +169,21 @@ class Sandbox:
             ) from error
         if excess := exceeds(wanted, most):
             raise ProfileExceeded(excess, cap.name)
+
+    def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
+        """What enforces a plan in place of its mounts; None with bubblewrap.
+
+        Raises SandboxUnavailable when nothing less than mounts could, with every reason.
+        """
+        if not self._use_legacy_landlock:
+            return None
+        ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
+        if isinstance(ruleset, tuple):
+            raise SandboxUnavailable(
+                f"Landlock alone can't enforce the profile: {'; '.join(ruleset)}",
+                "switch use_legacy_landlock off, or use another profile",
+            )
+        return ruleset
 
     def prepare(
         self, profile: Profile, command: Command, *, has_proc: bool = True, is_traced: bool = False
@@ -313,13 +322,7 @@ class Sandbox:
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
         """Without namespaces: nothing is hidden, only writing is restricted."""
-        ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
-        if isinstance(ruleset, tuple):
-            raise SandboxUnavailable(
-                f"Landlock alone can't enforce the profile: {'; '.join(ruleset)}",
-                "switch use_legacy_landlock off, or use another profile",
-            )
-        return self._with_init_alone(plan.limits, plan.network, command, ruleset)
+        return self._with_init_alone(plan.limits, plan.network, command, self.ruleset_alone(plan))
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Without namespaces, where only the network is to be refused."""
@@ -333,6 +336,11 @@ class Sandbox:
         command: Command,
         ruleset: landlock.Ruleset | None,
     ) -> Confined:
+        if not command.argv:
+            raise SandboxUnavailable(
+                "without namespaces there is no sandbox that others could enter",
+                "use bubblewrap, or do it without a sandbox",
+            )
         filter_ = _file_in_memory("filter", seccomp.program(network, self._host.arch))
 
         def words(numbers: Sequence[int]) -> list[str]:

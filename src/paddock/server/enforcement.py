@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from paddock.config import Settings
 from paddock.journal import Journal
-from paddock.sandbox import probe
+from paddock.model.host import HostFacts
+from paddock.sandbox import landlock, probe
 
 journal = Journal(logging.getLogger(__name__))
 
 
-async def report_enforcement() -> None:
+async def report_enforcement(settings: Settings) -> None:
     """Probe the host in a thread, and log what came of it: a warning if there are no sandboxes to be had."""
     facts = await asyncio.to_thread(probe.host)
+    if settings.use_legacy_landlock:
+        _report_landlock_alone(facts)
+        return
     level = probe.enforcement(facts)
     if level is None:
         for problem in facts.problems:
@@ -37,3 +42,20 @@ async def report_enforcement() -> None:
             reason=problem.detail,
             remedy=problem.remedy,
         )
+
+
+def _report_landlock_alone(facts: HostFacts) -> None:
+    if facts.landlock_abi < landlock.ALONE_ABI:
+        journal.warning(
+            "no sandboxes can be made; whatever asks for one is refused",
+            mechanism="landlock",
+            reason=f"use_legacy_landlock is set, and this kernel's Landlock has the ABI {facts.landlock_abi}",
+            remedy="switch use_legacy_landlock off, or use Linux 6.2 or newer",
+        )
+        return
+    journal.info(
+        "sandboxes are weaker than they could be",
+        mechanism="landlock",
+        reason="use_legacy_landlock is set",
+        remedy="switch it off if bubblewrap works here: paddock doctor",
+    )

@@ -277,6 +277,7 @@ class Sandboxes:
             probe.host(),
             directory,
             [*places, *_secrets(self._settings)],
+            use_legacy_landlock=self._settings.use_legacy_landlock,
             has_own_session=False,
             cap=self._cap,
         )

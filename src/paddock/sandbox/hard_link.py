@@ -1,0 +1,66 @@
+"""Files with several names: what is denied under one could be read under another.
+
+Whether a file has another name is not told by its directory, nor by its change time, so
+what is denied is looked at for each command anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+LOOKED_AT_LIMIT: Final = 1000
+"""Entries of denied directories that are looked at, those near the top first: some milliseconds for each
+command. Directories of secrets hold less; a home directory that is denied holds millions."""
+
+FileId = tuple[int, int]
+"""Device and inode."""
+
+
+def files_with_several_names(denied: Iterable[str], granted: frozenset[str]) -> frozenset[FileId]:
+    """Those of the denied files, and of the files in denied directories, that have other names.
+
+    What is `granted` below a denied directory is not entered. All paths are resolved.
+    """
+    files: set[FileId] = set()
+    directories = []
+    for path in denied:
+        if os.path.isdir(path):
+            directories.append(path)
+        else:
+            with suppress(OSError):
+                _add(files, os.stat(path, follow_symlinks=False))
+    for entry in islice(_entries_below(directories, granted), LOOKED_AT_LIMIT):
+        with suppress(OSError):
+            if entry.is_file(follow_symlinks=False):
+                _add(files, entry.stat(follow_symlinks=False))
+    return frozenset(files)
+
+
+def file_id(path: str) -> FileId | None:
+    """Which file it is, links not followed; None if there is none."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _add(files: set[FileId], status: os.stat_result) -> None:
+    if status.st_nlink > 1:
+        files.add((status.st_dev, status.st_ino))
+
+
+def _entries_below(directories: Iterable[str], skipped: frozenset[str]) -> Iterator[os.DirEntry[str]]:
+    waiting = deque(directories)
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.popleft()) as entries:
+            for entry in entries:
+                if entry.path not in skipped:
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)

@@ -1,0 +1,78 @@
+"""Listing files with ripgrep, while somebody else looks at the rest of a tree.
+
+ripgrep reads directories with several threads, but tells neither directories nor links. It
+is an accelerator and decides nothing: it is asked for more than is wanted, its answer is
+judged again, and one of which anything is doubtful, if only because a directory could not be
+read, is no answer. The program comes from the PATH, never from where commands can write;
+it gets no configuration, no input and no environment, and opens nothing but directories.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from paddock.sandbox import candidate
+from paddock.sandbox.glob import coarse_glob, regular_expression
+
+PROGRAM: Final = "rg"
+
+OUTPUT_LIMIT_BYTES: Final = 16 * 1024 * 1024
+"""About 200 000 paths. Where patterns name so much, listing it is no gain."""
+
+_PREFIX: Final = "./"
+_NOTHING_FOUND: Final = 1
+
+
+class FileListing:
+    """The regular files below a directory that patterns name, listed from now on. `close` must follow."""
+
+    def __init__(self, process: subprocess.Popen[bytes], rests: Sequence[str]) -> None:
+        self._process = process
+        self._expression = regular_expression(rests)
+
+    def paths(self) -> list[str] | None:
+        """All of them, relative to the directory; None if any might be missing. To be called once."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.read(OUTPUT_LIMIT_BYTES)
+        if self._process.stdout.read(1) or self._process.wait() not in (0, _NOTHING_FOUND):
+            return None
+        paths = (path.removeprefix(_PREFIX) for path in os.fsdecode(output).split("\0"))
+        return [path for path in paths if self._expression.fullmatch(path)]
+
+    def close(self) -> None:
+        """End the program, if it still runs."""
+        with self._process:
+            self._process.kill()
+
+
+def find(search_path: str, workspaces: Iterable[str]) -> str | None:
+    """The first ripgrep on PATH outside the workspaces, as an absolute path."""
+    found = next(candidate.on_path(search_path, workspaces, PROGRAM), None)
+    return None if found is None else found.path
+
+
+def list_files(program: str, top: str, rests: Sequence[str], max_depth: int | None) -> FileListing | None:
+    """Start a listing; None if ripgrep would be no help."""
+    globs = [coarse_glob(rest) for rest in rests]
+    if None in globs:
+        return None
+    options = ["--no-config", "--files", "--hidden", "--no-ignore", "--null"]
+    options += [f"--glob={glob}" for glob in globs]
+    if max_depth is not None:
+        options.append(f"--max-depth={max_depth}")
+    try:
+        process = subprocess.Popen(
+            [program, *options, "--", _PREFIX],
+            # Globs that begin with a slash are meant from here.
+            cwd=top,
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    return FileListing(process, rests)

@@ -397,8 +397,9 @@ static _Noreturn void run(bool leads_group) {
             tcsetpgrp(0, getpid());
     }
     default_signals();
-    limit_self();
+    /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
+    limit_self();
     /* Whoever has read this may send signals: they wait until the next step. */
     report(&(struct report){.kind = REPORT_CONFINED});
     sigset_t none;

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import paddock.cli.confined
+import paddock.sandbox.tracer
 from paddock.cli.main import main
 from paddock.process import spawner
 from paddock.sandbox import init, janitor
@@ -117,6 +118,7 @@ def _import_all() -> None:
         os.environ |= {"HOME": home, runtime_directory.VARIABLE: os.path.join(home, "runtime")}
         assert main(["sandbox", "--explain"]) == 0, "the sandbox does not work here"
     assert callable(paddock.cli.confined.run_confined)
+    assert callable(paddock.sandbox.tracer.Tracer)
 
 
 def use_copies(directory: Path) -> None:

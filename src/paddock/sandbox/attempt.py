@@ -16,7 +16,7 @@ from paddock.sandbox.socket_address import InternetAddress, SocketAddress
 
 
 class Content(StrEnum):
-    """What is at a path on the host."""
+    """What a command meets at a path."""
 
     NOWHERE = "nowhere"
     """Not even the directory it would be in, or one that can't be looked into."""
@@ -25,6 +25,10 @@ class Content(StrEnum):
     DIRECTORY = "directory"
     SPECIAL = "special"
     """A pipe, a socket or a device: a place that is read-only does not keep anybody from writing to it."""
+    OWN = "own"
+    """A directory of the sandbox's own, which can be passed and perhaps listed."""
+    REFUSED = "refused"
+    """Below what is denied: nothing can be done there, whatever it is."""
 
 
 class Need(StrEnum):
@@ -39,10 +43,10 @@ class Need(StrEnum):
 
 
 _CONTENTS = {
-    Need.SOMETHING: frozenset({Content.FILE, Content.DIRECTORY}),
-    Need.FILE: frozenset({Content.FILE}),
-    Need.PLACE: frozenset({Content.FILE, Content.NOTHING}),
-    Need.VACANCY: frozenset({Content.NOTHING}),
+    Need.SOMETHING: frozenset({Content.REFUSED, Content.FILE, Content.DIRECTORY}),
+    Need.FILE: frozenset({Content.REFUSED, Content.FILE}),
+    Need.PLACE: frozenset({Content.REFUSED, Content.FILE, Content.NOTHING}),
+    Need.VACANCY: frozenset({Content.REFUSED, Content.NOTHING}),
 }
 
 
@@ -57,6 +61,8 @@ class FileAttempt:
     real: str
     """Where the path leads, without links."""
     content: Content
+    is_moved: bool = False
+    """Whether it is to be moved away, which what is mounted can't be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
             return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
         case FileAttempt(kind=kind, target=target, real=real):
             ruling = policy.at(real)
+            if attempt.is_moved and ruling is not None and not ruling.refuses(kind):
+                ruling = policy.fixed(real)
             if ruling is None or not ruling.refuses(kind) or attempt.content not in _CONTENTS[attempt.need]:
                 return None
             return Denial(kind, _shown(target), ruling.words, is_certain=True)

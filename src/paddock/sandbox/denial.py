@@ -181,7 +181,7 @@ class _Judge:
         if is_refused is False:
             return Unclear.ORDINARY
         words = self._policy.network_words if self._policy is not None and is_refused else None
-        is_believed = said.is_stderr or (host is not None and self._invocation.names(host))
+        is_believed = said.is_stderr or (host is not None and self._invocation.names_host(host))
         return Denial(
             DenialKind.NETWORK, target or self._invocation.host, words, is_certain=bool(words) and is_believed
         )

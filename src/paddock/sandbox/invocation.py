@@ -18,6 +18,7 @@ DIRECTORIES_LIMIT: Final = 32
 """Directories above a path that are looked for; deep trees have about half as many."""
 
 _PATH_LETTERS: Final = re.compile(r"[\w./+~@%-]")
+_HOST_LETTERS: Final = re.compile(r"[\w.-]")
 _MOVES: Final = re.compile(
     r"(?<![\w./-])(?:cd|pushd|popd|chdir|-C|--directory|--cwd|--prefix|cwd)(?![\w./-])"
 )
@@ -34,7 +35,11 @@ class Invocation:
 
     def names(self, path: str) -> bool:
         """Whether a path, or a directory that it is in, is among the arguments as it is written."""
-        return any(self._has_word(prefix) for prefix in _prefixes(path))
+        return any(self._has_word(prefix, _PATH_LETTERS) for prefix in _prefixes(path))
+
+    def names_host(self, host: str) -> bool:
+        """Whether a host is among the arguments, by the name or address that is given."""
+        return self._has_word(host, _HOST_LETTERS)
 
     def absolute(self, path: str) -> str | None:
         """The path from the root; None for a relative one if the directory can't be known."""
@@ -60,11 +65,11 @@ class Invocation:
         place = first[1]
         return place.rstrip("/") or ROOT if place.startswith("/") else join(cwd, place)
 
-    def _has_word(self, word: str) -> bool:
+    def _has_word(self, word: str, letters: re.Pattern[str]) -> bool:
         start = self._text.find(word)
         while start >= 0:
             around = self._text[max(0, start - 1) : start], self._text[start + len(word) :][:1]
-            if not any(map(_PATH_LETTERS.match, around)):
+            if not any(map(letters.match, around)):
                 return True
             start = self._text.find(word, start + len(word))
         return False

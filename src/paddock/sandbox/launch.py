@@ -404,11 +404,12 @@ def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
 
 def _tracer(plan: Plan, machine: str) -> Tracer:
     # Few commands are traced, and it takes a while to load.
+    from paddock.sandbox.cover import Cover
     from paddock.sandbox.observation import Observation
     from paddock.sandbox.policy import Policy
     from paddock.sandbox.tracer import Tracer
 
-    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan))
+    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts))
 
 
 def _strings(words: Iterable[str]) -> bytes:

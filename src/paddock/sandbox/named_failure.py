@@ -65,7 +65,7 @@ class NamedFailure:
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
     """Each line with what it says has failed, if anything."""
     frame = ""
-    for line in re.split(r"[\r\n]+", _ESCAPE.sub("", text)):
+    for line in re.split(r"[\r\n]+", _WRAP.sub("", _ESCAPE.sub("", text))):
         if len(line) > LINE_LIMIT:
             yield line, None
         elif line.startswith(_FRAME):
@@ -76,6 +76,9 @@ def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 """How terminals are told about colours."""
+
+_WRAP: Final = re.compile(r"\nWarning: (?!Failed)")
+"""How curl goes on in the next line, in the middle of a path if need be; the rest would look like another."""
 
 _FRAME: Final = '  File "'
 """Begins the lines of a Python traceback that say where it was."""
@@ -97,7 +100,8 @@ _NETWORK: Final = (
     (
         Trouble.UNREACHABLE,
         re.compile(
-            r"\b(?:connect|listen|bind) (?:EPERM|ENETUNREACH)(?:: [a-z ]{1,40}?)? (\S{1,255}):([0-9]{1,5})\b"
+            r"\b(?:connect|listen|bind) (?:EPERM|ENETUNREACH)(?:: operation not permitted)?"
+            r" ([^\s:]{1,255}|\S{1,255}(?=:))(?::([0-9]{1,5}))?(?:\s|$)"
         ),
     ),
     (
@@ -125,7 +129,7 @@ _SOCKET_FILES: Final = ('/socket.py"', '/socketserver.py"')
 def _network_failure(line: str, frame: str) -> NamedFailure | None:
     for trouble, expression in _NETWORK:
         if found := expression.search(line):
-            return NamedFailure(trouble, (":".join(found.groups()),), DenialKind.NETWORK)
+            return NamedFailure(trouble, (":".join(filter(None, found.groups())),), DenialKind.NETWORK)
     lowered = line.lower()
     for text in _UNRESOLVED_TEXTS:
         before, there, _ = lowered.partition(text)

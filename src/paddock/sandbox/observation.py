@@ -54,6 +54,8 @@ class Operand:
     """Whether a link at the end of the path is followed."""
     flags: int | None = None
     """Where AT_SYMLINK_NOFOLLOW may say otherwise."""
+    is_moved: bool = False
+    """Whether the name goes away, and something may be mounted there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ def _change(name: str, *operands: Operand) -> FileCall:
 
 _VACANCY: Final = Operand(Need.VACANCY, follows=False)
 _ENTRY: Final = Operand(follows=False)
-_OLD_AND_NEW: Final = (Operand(follows=False), Operand(Need.PLACE, 1, follows=False))
+_OLD_AND_NEW: Final = (Operand(follows=False, is_moved=True), Operand(Need.PLACE, 1, follows=False))
 _OLD_AND_NEW_AT: Final = (
-    Operand(path=1, directory=0, follows=False),
+    Operand(path=1, directory=0, follows=False, is_moved=True),
     Operand(Need.PLACE, 3, 2, follows=False),
 )
 

@@ -13,6 +13,7 @@ import stat
 from dataclasses import dataclass
 
 from paddock.sandbox.attempt import Content
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.facts import LINK_LIMIT, is_placeholder
 from paddock.sandbox.path import ROOT, clean, join, parent
 from paddock.sandbox.view import DEV, PROC
@@ -27,41 +28,62 @@ class Place:
     content: Content
 
 
-def place_of(path: str, *, follows: bool = True) -> Place:
-    """Find an absolute path; a link at its end is followed if the call does so."""
+def place_of(path: str, *, follows: bool = True, cover: Cover | None = None) -> Place:
+    """Find an absolute path; a link at its end is followed if the call does so.
+
+    With a `cover`, nothing is looked at that is covered.
+    """
     names = _names(path)
     real = ROOT
-    content = Content.DIRECTORY
+    content = _directory(real, cover)
     links = 0
     while names:
         name = names.pop()
-        if content is not Content.DIRECTORY:
+        if content not in (Content.DIRECTORY, Content.OWN):
             return Place(real, Content.NOWHERE)
         if name == "..":
             real = parent(real)
+            content = _directory(real, cover)
             continue
         real = join(real, name)
         if real in (PROC, DEV):
-            return Place(clean("/".join([real, *reversed(names)])), Content.FILE)
-        try:
-            status = os.lstat(real)
-            if stat.S_ISLNK(status.st_mode) and (names or follows):
-                target = os.readlink(real)
-                links += 1
-                names += _names(target)
-                real = ROOT if target.startswith("/") else parent(real)
-                if links > LINK_LIMIT:
-                    return Place(real, Content.NOWHERE)
-                continue
-        except FileNotFoundError:
-            return _missing(real, names)
-        except OSError:
-            return Place(real, Content.NOWHERE)
-        if is_placeholder(real, status):
-            # Made for a sandbox, perhaps this one. Without it nothing would be there.
-            return _missing(real, names)
-        content = _content(status.st_mode)
+            return Place(_joined(real, names), Content.FILE)
+        shown = None if cover is None else cover.at(real)
+        if shown is Content.REFUSED:
+            return Place(_joined(real, names), shown)
+        target = None
+        if shown is None:
+            shown, target = _look(real, follows=follows or bool(names))
+        if target is not None:
+            links += 1
+            names += _names(target)
+            real = ROOT if target.startswith("/") else parent(real)
+            shown = _directory(real, cover) if links <= LINK_LIMIT else Content.NOWHERE
+        content = shown
     return Place(real, content)
+
+
+def _directory(path: str, cover: Cover | None) -> Content:
+    """Of what is known to be a directory."""
+    return (None if cover is None else cover.at(path)) or Content.DIRECTORY
+
+
+def _look(path: str, *, follows: bool) -> tuple[Content, str | None]:
+    """What the host has there, and where to go on if it is a link."""
+    try:
+        status = os.lstat(path)
+        target = os.readlink(path) if stat.S_ISLNK(status.st_mode) and follows else None
+    except FileNotFoundError:
+        return Content.NOTHING, None
+    except OSError:
+        return Content.NOWHERE, None
+    if is_placeholder(path, status):
+        # Made for a sandbox, perhaps this one. Without it nothing would be there.
+        return Content.NOTHING, None
+    if stat.S_ISDIR(status.st_mode):
+        return Content.DIRECTORY, None
+    is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+    return Content.FILE if is_file else Content.SPECIAL, target
 
 
 def real_paths(path: str) -> tuple[str, ...]:
@@ -74,11 +96,5 @@ def _names(path: str) -> list[str]:
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
-def _missing(real: str, names: list[str]) -> Place:
-    return Place(real, Content.NOTHING) if not names else Place(real, Content.NOWHERE)
-
-
-def _content(mode: int) -> Content:
-    if stat.S_ISDIR(mode):
-        return Content.DIRECTORY
-    return Content.FILE if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else Content.SPECIAL
+def _joined(path: str, names: list[str]) -> str:
+    return clean("/".join([path, *reversed(names)]))

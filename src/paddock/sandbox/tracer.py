@@ -15,11 +15,13 @@ import errno
 import os
 import select
 import socket
+import struct
 import threading
 from collections.abc import Iterable
 from typing import Final
 
 from paddock.sandbox.attempt import Attempt, FileAttempt, denial_of
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.notification import Listener, Question
 from paddock.sandbox.observation import Observation
 from paddock.sandbox.path import clean
@@ -34,20 +36,24 @@ KNOWN_LIMIT: Final = 1024
 FINISH_TIMEOUT_S: Final = 5.0
 """For a thread that hangs in a dead file system. It is left behind then."""
 
+_DESCRIPTOR: Final = struct.Struct("=i")
+_DESCRIPTOR_SPACE: Final = socket.CMSG_SPACE(_DESCRIPTOR.size)
+
 
 class Tracer:
     """Traces one command. `begin` once it has the other end of the socket, and `finish` in the end."""
 
-    def __init__(self, observation: Observation, policy: Policy) -> None:
+    def __init__(self, observation: Observation, policy: Policy, cover: Cover) -> None:
         self._observation = observation
         self._policy = policy
+        self._cover = cover
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.send(observation.program())
         self.file = theirs.detach()
         """For `trace=` of paddock-init. It is the caller's."""
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="paddock-tracer", daemon=True)
-        self._witness = Witness()
+        self._witness = Witness(cover)
         self._known: set[Testimony] = set()
         self._notes = Notes()
 
@@ -88,8 +94,12 @@ class Tracer:
         file = self._socket.fileno()
         if not self._is_readable(self._poll(file), file):
             return None
-        _, files, _, _ = socket.recv_fds(self._socket, 1, 1, socket.MSG_CMSG_CLOEXEC)
-        return Listener(files[0]) if files else None
+        try:
+            _, parts, _, _ = self._socket.recvmsg(1, _DESCRIPTOR_SPACE, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            # It ended before it had read what was sent.
+            return None
+        return Listener(*_DESCRIPTOR.unpack(parts[0][2])) if parts else None
 
     def _poll(self, file: int) -> select.poll:
         poll = select.poll()
@@ -125,15 +135,14 @@ class Tracer:
             self._known.clear()
         self._known.update(unknown)
         for told in unknown:
-            denial = denial_of(_attempt(told), self._policy)
+            denial = denial_of(self._attempt(told), self._policy)
             if denial is not None:
                 self._notes.add(denial)
 
-
-def _attempt(told: Testimony) -> Attempt:
-    if not isinstance(told, NamedFile):
-        return told
-    place = place_of(told.path, follows=told.follows)
-    # Cleaning takes `..` as written; behind a link it means something else.
-    target = place.real if ".." in told.path.split("/") else clean(told.path)
-    return FileAttempt(told.kind, target, told.need, place.real, place.content)
+    def _attempt(self, told: Testimony) -> Attempt:
+        if not isinstance(told, NamedFile):
+            return told
+        place = place_of(told.path, follows=told.follows, cover=self._cover)
+        # Cleaning takes `..` as written; behind a link it means something else.
+        target = place.real if ".." in told.path.split("/") else clean(told.path)
+        return FileAttempt(told.kind, target, told.need, place.real, place.content, told.is_moved)

@@ -14,6 +14,7 @@ from typing import Final, assert_never
 
 from paddock.model.denial import DenialKind
 from paddock.sandbox.attempt import CallAttempt, Content, Need, NetworkAttempt
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.notification import Memory, Question
 from paddock.sandbox.observation import (
     AT_SYMLINK_NOFOLLOW,
@@ -28,7 +29,7 @@ from paddock.sandbox.observation import (
 )
 from paddock.sandbox.path import join
 from paddock.sandbox.place import place_of
-from paddock.sandbox.seccomp import Rule
+from paddock.sandbox.seccomp import AF_UNIX, Rule
 from paddock.sandbox.socket_address import ADDRESS_BYTES, LocalAddress, SocketAddress, parse_address
 
 _OPEN_FLAGS: Final = struct.Struct("=Q")
@@ -44,7 +45,8 @@ class NamedFile:
     path: str
     """Absolute, otherwise as written."""
     need: Need
-    follows: bool
+    follows: bool = True
+    is_moved: bool = False
 
 
 Testimony = NamedFile | NetworkAttempt | CallAttempt
@@ -53,7 +55,8 @@ Testimony = NamedFile | NetworkAttempt | CallAttempt
 class Witness:
     """Reads what calls are about. For one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, cover: Cover) -> None:
+        self._cover = cover
         self._memory = Memory()
 
     def of_refused(self, question: Question, rule: Rule, call: AddressCall | None) -> Testimony:
@@ -61,14 +64,21 @@ class Witness:
         if rule.call not in SOCKET_CALLS:
             return CallAttempt(rule.call)
         address = None if call is None else self._address(question, call)
-        return NetworkAttempt(address, is_refused=True, is_vain=rule.call != "bind" and _is_nobodys(address))
+        if rule.call == "socket":
+            # Of services of the host, most of which are only used where they are: nscd, syslog.
+            is_vain = question.arguments[0] == AF_UNIX
+        else:
+            is_vain = rule.call != "bind" and self._is_nobodys(address)
+        return NetworkAttempt(address, is_refused=True, is_vain=is_vain)
 
     def of_watched(self, question: Question, call: Watched) -> list[Testimony]:
         """What a call is about that is watched; nothing that can't be read."""
         match call:
             case FileCall(kind=kind, operands=operands):
                 return [
-                    NamedFile(kind, path, operand.need, _follows(operand, question.arguments))
+                    NamedFile(
+                        kind, path, operand.need, _follows(operand, question.arguments), operand.is_moved
+                    )
                     for operand in operands
                     if (path := self._path(question, operand)) is not None
                 ]
@@ -89,7 +99,7 @@ class Witness:
         kind = opening_kind(flags)
         path = self._path(question, call.operand)
         if kind is not None and path is not None:
-            yield NamedFile(kind, path, opening_need(flags), follows=True)
+            yield NamedFile(kind, path, opening_need(flags))
 
     def _path(self, question: Question, operand: Operand) -> str | None:
         """Absolute; None if it can't be told."""
@@ -110,12 +120,11 @@ class Witness:
         data = self._memory.data(question.task, address, length) if address and length else None
         return None if data is None else parse_address(data)
 
-
-def _is_nobodys(address: SocketAddress | None) -> bool:
-    """Whether it is the path of a socket, and nothing is there."""
-    if not isinstance(address, LocalAddress) or not address.name.startswith("/"):
-        return False
-    return place_of(address.name).content in (Content.NOTHING, Content.NOWHERE)
+    def _is_nobodys(self, address: SocketAddress | None) -> bool:
+        """Whether it is the path of a socket, and nothing is there."""
+        if not isinstance(address, LocalAddress) or not address.name.startswith("/"):
+            return False
+        return place_of(address.name, cover=self._cover).content in (Content.NOTHING, Content.NOWHERE)
 
 
 def _origin(question: Question, directory: int | None) -> str | None:

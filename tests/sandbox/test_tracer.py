@@ -1,0 +1,142 @@
+"""A tracer from its beginning to its end, and what becomes of a command that loses it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paddock.model.profile import Access, Limits, NetworkMode
+from paddock.sandbox import init
+from paddock.sandbox.access import Rule
+from paddock.sandbox.cover import Cover
+from paddock.sandbox.notification import Listener
+from paddock.sandbox.observation import Observation
+from paddock.sandbox.plan import Plan
+from paddock.sandbox.policy import Policy
+from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.trace import Trace
+from paddock.sandbox.tracer import Tracer
+from tests.processes import open_descriptors
+from tests.sandbox.identity import PYTHON, drop_to, each_user
+
+PLAN = Plan((), (), (Rule("/", Access.READ, ":root"),), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
+TIMEOUT_S = 20.0
+
+
+def made_tracer() -> Tracer:
+    return Tracer(Observation(PLAN, MACHINES[os.uname().machine]), Policy(PLAN), Cover(()))
+
+
+@contextmanager
+def started(trace_fd: int, user: int, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that is traced, and not confined: tracing does not need it to be."""
+    # By descriptor, because an ordinary user may not reach it by its path.
+    program = os.open(init.PATH, os.O_RDONLY)
+    with subprocess.Popen(
+        [f"/proc/self/fd/{program}", *init.words(trace_fd=trace_fd), "--", *command],
+        pass_fds=[trace_fd, program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        **drop_to(user),
+    ) as process:
+        os.close(program)
+        os.close(trace_fd)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+PATIENT = """\
+import os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+def told(attempt):
+    try: return attempt().name
+    except OSError as error: return error.errno
+path = sys.argv[1] + "/x"
+print(told(lambda: open(path, "w")), told(lambda: os.mkdir(path)), told(lambda: open("/etc/hostname")))
+"""
+
+
+@each_user
+def test_when_the_tracer_ends_calls_fail_and_none_waits(user: int, place: Path) -> None:
+    tracer = made_tracer()
+    with started(tracer.file, user, PYTHON, "-c", PATIENT, str(place)) as process:
+        tracer.begin()
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert tracer.finish() == Trace()
+        said, _ = process.communicate(b"\n", timeout=TIMEOUT_S)
+    assert said.split() == [b"%d" % errno.ENOSYS, b"%d" % errno.ENOSYS, b"/etc/hostname"]
+    assert list(place.iterdir()) == []
+
+
+@each_user
+@pytest.mark.parametrize("is_taken", [False, True], ids=["waiting", "taken"])
+def test_a_call_that_waits_for_an_answer_when_nobody_is_left_to_give_it_fails(
+    user: int, place: Path, is_taken: bool
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.send(Observation(PLAN, MACHINES[os.uname().machine]).program())
+    with ours, started(theirs.detach(), user, "sh", "-c", f": > {place}/x") as process:
+        _, (file,), _, _ = socket.recv_fds(ours, 1, 1)
+        listener = Listener(file)
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        assert poll.poll(TIMEOUT_S * 1000) == [(file, select.POLLIN)]
+        if is_taken:
+            assert listener.question() is not None
+        listener.close()
+        _, complaint = process.communicate(timeout=TIMEOUT_S)
+    assert b"Function not implemented" in complaint
+    assert process.returncode != 0
+    assert list(place.iterdir()) == []
+
+
+def test_a_command_whose_tracer_is_gone_before_it_starts_is_not_started() -> None:
+    tracer = made_tracer()
+    tracer.finish()
+    with started(tracer.file, os.geteuid(), "echo", "started") as process:
+        said, complaint = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, said) == (init.NOT_CONFINED_STATUS, b"")
+    assert complaint.endswith(b"because it can't be confined: trace: Broken pipe\n")
+
+
+def test_a_tracer_leaves_no_descriptor_behind() -> None:
+    before = open_descriptors()
+    for argv in (["true"], ["no-such-program"]):
+        tracer = made_tracer()
+        with started(tracer.file, os.geteuid(), *argv) as process:
+            tracer.begin()
+            process.communicate(timeout=TIMEOUT_S)
+        tracer.finish()
+    unused = made_tracer()
+    os.close(unused.file)
+    unused.finish()
+    assert open_descriptors() == before
+
+
+ENDLESS = "echo ready; while :; do : > x; mkdir /usr/y 2> /dev/null; done"
+
+
+def test_nothing_survives_a_launcher_that_is_killed_while_it_traces(place: Path) -> None:
+    argv = [sys.executable, "-m", "paddock", "sandbox", "--trace", "--", "sh", "-c", ENDLESS]
+    with subprocess.Popen(argv, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == b"ready\n"
+        launcher.send_signal(signal.SIGKILL)
+        # The end of the pipe is the end of everybody who had it.
+        assert launcher.stdout.read() == b""

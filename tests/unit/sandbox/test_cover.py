@@ -1,0 +1,56 @@
+"""What is shown in place of the host's files."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.sandbox.attempt import Content
+from paddock.sandbox.cover import Cover
+from paddock.sandbox.mount import Bind, EmptyDirectory, Seal, Shortcut, UnreadableFile
+from paddock.sandbox.place import Place, place_of
+
+RESTRICTED = Cover(
+    [
+        EmptyDirectory("/", 0o755, "only what is granted is there"),
+        Shortcut("/bin", "usr/bin"),
+        Bind("/usr", is_writable=False, reason=""),
+        Bind("/home/me/w", is_writable=True, reason=""),
+        EmptyDirectory("/home/me/w/secret", 0o000, ""),
+        EmptyDirectory("/home/me/w/.git", 0o555, ""),
+        UnreadableFile("/home/me/w/key", ""),
+        Seal("/"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/", Content.OWN),
+        ("/home", Content.OWN),
+        ("/home/me", Content.OWN),
+        ("/home/you", Content.NOTHING),
+        ("/var", Content.NOTHING),
+        ("/bin", None),
+        ("/usr", None),
+        ("/usr/bin/sh", None),
+        ("/home/me/w/file", None),
+        ("/home/me/w/secret", Content.DIRECTORY),
+        ("/home/me/w/secret/file", Content.REFUSED),
+        ("/home/me/w/secrets", None),
+        ("/home/me/w/key", Content.FILE),
+        ("/home/me/w/.git", Content.NOTHING),
+    ],
+)
+def test_a_cover_hides_what_is_below_it(path: str, content: Content | None) -> None:
+    assert RESTRICTED.at(path) is content
+
+
+def test_nothing_of_what_is_covered_is_looked_at() -> None:
+    cover = Cover([Bind("/", is_writable=False, reason=""), EmptyDirectory("/etc", 0o000, "")])
+    for name in ("hostname", "no-such-file", "mtab/../.."):
+        assert place_of(f"/etc/{name}", cover=cover).content is Content.REFUSED
+    assert place_of("/etc/hostname/../passwd", cover=cover) == Place("/etc/passwd", Content.REFUSED)
+    hidden = Cover([EmptyDirectory("/", 0o755, "")])
+    assert place_of("/etc", cover=hidden) == Place("/etc", Content.NOTHING)
+    assert place_of("/etc/hostname", cover=hidden).content is Content.NOWHERE

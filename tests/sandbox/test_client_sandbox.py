@@ -67,6 +67,15 @@ async def test_another_workspace_than_the_directory_can_be_named(workspace: Path
     assert (done.returncode, (workspace / "new").exists()) == (0, True)
 
 
+async def test_a_traced_command_tells_what_it_was_refused_though_it_ended_well(workspace: Path) -> None:
+    async with served() as server, paddock.connect(server.url) as box:
+        sandbox = paddock.Sandbox(denying(workspace / "secret"), trace=True)
+        done = await box.run(["sh", "-c", "cat secret 2>&-; true"], cwd=workspace, sandbox=sandbox)
+    (denial,) = done.ending.denials
+    assert (denial.kind, denial.target) == (paddock.DenialKind.READ, str(workspace / "secret"))
+    assert (denial.is_certain, done.ending.sandbox_denied, done.returncode) == (True, False, 0)
+
+
 async def test_what_ended_a_command_and_what_it_used_is_told(workspace: Path) -> None:
     async with served() as server, paddock.connect(server.url) as box:
         profile = denying(workspace / "secret", limits={"cpuSeconds": 1})

@@ -43,6 +43,20 @@ def test_a_command_writes_in_its_directory_and_nowhere_else(workspace: Path) -> 
     assert "paddock run: the sandbox" in done.stderr
 
 
+def test_a_traced_command_tells_all_that_it_was_refused(workspace: Path) -> None:
+    outside = workspace.parent / f"{workspace.name}-outside"
+    script = f"echo x 2>&- > {outside}; mkdir .git 2>&-; exit 3"
+    done = paddock_run("--trace", "--profile", ":workspace", "--", "sh", "-c", script, cwd=workspace)
+    assert done.returncode == 3
+    for path in (outside, workspace / ".git"):
+        assert f"paddock run: the sandbox denied writing {path}" in done.stderr
+
+
+def test_a_trace_without_a_profile_is_refused(workspace: Path) -> None:
+    done = paddock_run("--trace", "--", "touch", "ran", cwd=workspace)
+    assert (done.returncode, "--trace goes with --profile" in done.stderr) == (2, True)
+
+
 def test_a_command_that_ends_well_is_told_nothing_of_its_sandbox(workspace: Path) -> None:
     done = paddock_run("--profile", ":workspace", "--", "sh", "-c", "echo in > in", cwd=workspace)
     assert (done.returncode, done.stderr) == (0, "")

@@ -43,6 +43,8 @@ def explanations(ending: Ending) -> Iterator[str]:
 def _what(denial: Denial) -> str:
     verb = "denied" if denial.is_certain else "may have denied"
     target = "" if denial.target is None else f" {denial.target}"
+    if target and denial.kind is DenialKind.NETWORK:
+        target = f" to{target}"
     rule = "" if denial.rule is None else f" ({denial.rule})"
     return f"the sandbox {verb} {_DEEDS[denial.kind]}{target}{rule}"
 

@@ -113,6 +113,11 @@ def add_parser(verbs: Verbs) -> None:
         "(FILE.toml, FILE.json, or with a slash) or JSON, as of `paddock sandbox`",
     )
     parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="with --profile: watch what it attempts, and say all that the sandbox refused if it fails",
+    )
+    parser.add_argument(
         "--env",
         metavar="NAME=VALUE",
         type=_variable,
@@ -142,6 +147,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.usage_error("give a command to run after --")
     if arguments.url is None and (arguments.token_file or arguments.tls_ca):
         arguments.usage_error("--token-file and --tls-ca go with --url")
+    if arguments.trace and arguments.profile is None:
+        arguments.usage_error("--trace goes with --profile")
     try:
         cwd = _directory(arguments)
         if arguments.detach:
@@ -172,13 +179,13 @@ def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbo
     from paddock.client.confinement import Sandbox
 
     if isinstance(profile, str):
-        return Sandbox(profile)
+        return Sandbox(profile, trace=arguments.trace)
     import json
 
     from paddock.sandbox.profile import encode_profile
 
     roots = (cwd or box.environment.cwd, *profile.workspace_roots)
-    return Sandbox(json.loads(encode_profile(profile.profile)), roots)
+    return Sandbox(json.loads(encode_profile(profile.profile)), roots, trace=arguments.trace)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:

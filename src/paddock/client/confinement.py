@@ -27,6 +27,9 @@ class Sandbox:
     """The name of one that the server knows, such as `:workspace`, or a profile as it is written in JSON."""
     roots: Sequence[RemotePathLike] = ()
     """By default where the command runs; for files, the server's own directory."""
+    trace: bool = False
+    """Whether the server is to watch what a command attempts, so that `Ending.denials` tells all that it was
+    refused. It runs slower."""
 
 
 SandboxLike = str | Mapping[str, Any] | Sandbox
@@ -38,9 +41,11 @@ def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: Hos
     if not isinstance(sandbox, Sandbox):
         sandbox = Sandbox(sandbox)
     profile, roots = sandbox.profile, [wire_path(environment, root) for root in sandbox.roots] or [cwd]
+    if sandbox.trace:
+        require(environment, "sandboxTrace", "trace what a command is refused")
     if isinstance(profile, str):
         require(environment, "namedProfiles", f"find the profile {profile!r} by its name")
-        return SandboxContext(profile=profile, cwd=cwd, workspace_roots=roots)
+        return SandboxContext(profile=profile, cwd=cwd, workspace_roots=roots, trace=sandbox.trace)
     if not isinstance(profile, Mapping):
         raise TypeError(f"sandbox is {profile!r}; give the name of a profile, a dict or a Sandbox")
     from paddock.sandbox.profile import profile_of
@@ -50,6 +55,7 @@ def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: Hos
         windows_sandbox_level="disabled",
         cwd=cwd,
         workspace_roots=roots,
+        trace=sandbox.trace,
     )
 
 

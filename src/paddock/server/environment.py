@@ -68,6 +68,7 @@ EXTENSION_CAPABILITIES = (
     "fsSearch",
     "fsEdit",
     "namedProfiles",
+    "sandboxTrace",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,11 @@ EXTERNAL = {"permissions": {"type": "external", "network": "restricted"}, "windo
 
 
 @pytest.fixture(name="workspace")
-def workspace_of_the_test(ground: Path) -> Path:
-    """Outside /tmp, with a file that only some may read."""
-    workspace = ground / f"profiles-{os.urandom(4).hex()}"
-    workspace.mkdir()
-    (workspace / "file").write_text("hello")
-    (workspace / "secret").write_text("hunter2")
-    return workspace
+def workspace_of_the_test(new_directory: Path) -> Path:
+    """With a file that only some may read."""
+    (new_directory / "file").write_text("hello")
+    (new_directory / "secret").write_text("hunter2")
+    return new_directory
 
 
 def tables(workspace: Path, **more: Any) -> Json:

@@ -69,8 +69,9 @@ async def test_more_than_the_server_grants_is_refused(url: str, workspace: Path)
     everything = {"type": "managed", "file_system": {"type": "unrestricted"}, "network": "enabled"}
     async with paddock.connect(url) as box:
         for sandbox in (None, everything):
-            with pytest.raises(paddock.InvalidRequest, match="max_profile"):
+            with pytest.raises(paddock.ProfileExceeded, match="max_profile") as refusal:
                 await box.run(["touch", "new"], cwd=workspace, sandbox=sandbox)
+            assert refusal.value.profile == "offline"
     assert not (workspace / "new").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(name="workspace")
-def workspace_of_the_test(ground: Path) -> Path:
+def workspace_of_the_test(new_directory: Path) -> Path:
     """Two directories and two files, of each the second is denied."""
-    workspace = ground / f"watches-{os.urandom(4).hex()}"
     for name in ("open", "closed"):
-        (workspace / name).mkdir(parents=True)
-        (workspace / f"{name}.txt").write_text("before")
-    return workspace
+        (new_directory / name).mkdir()
+        (new_directory / f"{name}.txt").write_text("before")
+    return new_directory
 
 
 def half_denied(workspace: Path) -> Json:

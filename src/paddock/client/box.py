@@ -158,7 +158,7 @@ class Box:
         started, ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError
         or ValueError before anything is sent. On a server of the reference protocol the first
         is OperationFailed and the others InvalidRequest, the classes above them. A sandbox that can't
-        be had is InvalidParams, one that the server does not grant InvalidRequest.
+        be had is InvalidParams, one that the server does not grant ProfileExceeded.
 
         When cancelled or timed out, a process that did start is killed, unless an
         `idempotency_key` was given: then the same call may be made again, and gives the

@@ -328,7 +328,14 @@ CONVERSATION = (
         "process/wait",
         "Wait for the exit; here it has been seen already",
         {"processId": "cat", "timeoutMs": 1000},
-        {"exited": True, "exitCode": 0, "closed": True, "sandboxDenied": False},
+        {
+            "exited": True,
+            "exitCode": 0,
+            "closed": True,
+            "sandboxDenied": False,
+            "cause": "exit",
+            "usage": _USAGE,
+        },
     ),
     Example(
         "process/snapshot",
@@ -343,6 +350,8 @@ CONVERSATION = (
             "exitCode": 0,
             "running": False,
             "sandboxDenied": False,
+            "cause": "exit",
+            "usage": _USAGE,
         },
     ),
     Example(

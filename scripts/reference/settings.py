@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import msgspec.inspect as inspect
+from msgspec import NODEFAULT
 
 from paddock.config import Settings, make_settings
 from scripts.reference.docstring import field_meanings
@@ -42,7 +43,9 @@ def _fields() -> tuple[inspect.Field, ...]:
 
 def _row(field: inspect.Field) -> tuple[str, ...]:
     kind = describe(field.type, lambda cls: cls.__name__).removesuffix(" or null")
-    default = "not set" if field.default is None else literal(field.name, field.default)
+    # A table is made anew for each value.
+    value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+    default = "not set" if value is None else literal(field.name, value)
     return (
         code(field.name),
         kind,

@@ -47,6 +47,7 @@ _PLAIN: dict[type[inspect.Type], str] = {
     inspect.BytesType: "base64",
     inspect.UUIDType: "UUID",
     inspect.NoneType: "null",
+    inspect.AnyType: "anything",
 }
 
 

@@ -23,7 +23,9 @@ from paddock.version import __version__
 
 if TYPE_CHECKING:
     from paddock.client.box import Box, CompletedProcess
+    from paddock.client.confinement import Sandbox
     from paddock.client.connect import connect
+    from paddock.client.ending import Ending
     from paddock.client.files import Files, Found, Match, Tree
     from paddock.client.inbox import Output
     from paddock.client.process import Process, ProcessState
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         PaddockError,
         ProcessExists,
         ProcessLost,
+        ProfileExceeded,
         RequestError,
         RequestTimeout,
         RunTimeout,
@@ -70,8 +73,11 @@ if TYPE_CHECKING:
         UnknownProcess,
         UnknownSession,
     )
+    from paddock.model.cause import Cause
+    from paddock.model.denial import Denial, DenialKind
     from paddock.model.stream import Stream
     from paddock.model.terminal import TerminalSize
+    from paddock.model.usage import Usage
     from paddock.protocol.fs import MetadataResult
     from paddock.protocol.process import ProcessSummary, SnapshotResult
     from paddock.protocol.session import EnvironmentInfo
@@ -81,6 +87,7 @@ __all__ = [
     "AuditLogError",
     "Box",
     "CapabilityMissing",
+    "Cause",
     "Changes",
     "CommandError",
     "CommandFailed",
@@ -88,6 +95,9 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
+    "Denial",
+    "DenialKind",
+    "Ending",
     "EnvironmentInfo",
     "ExecForbidden",
     "FileChange",
@@ -114,6 +124,7 @@ __all__ = [
     "ProcessLost",
     "ProcessState",
     "ProcessSummary",
+    "ProfileExceeded",
     "ReconnectPolicy",
     "RemotePath",
     "RemoteReader",
@@ -121,6 +132,7 @@ __all__ = [
     "RequestError",
     "RequestTimeout",
     "RunTimeout",
+    "Sandbox",
     "Server",
     "SessionAttached",
     "Settings",
@@ -137,6 +149,7 @@ __all__ = [
     "Tree",
     "UnknownProcess",
     "UnknownSession",
+    "Usage",
     "Watch",
     "__version__",
     "connect",
@@ -145,7 +158,9 @@ __all__ = [
 
 _HOMES = {
     "paddock.client.box": ("Box", "CompletedProcess"),
+    "paddock.client.confinement": ("Sandbox",),
     "paddock.client.connect": ("connect",),
+    "paddock.client.ending": ("Ending",),
     "paddock.client.files": ("Files", "Found", "Match", "Tree"),
     "paddock.client.inbox": ("Output",),
     "paddock.client.process": ("Process", "ProcessState"),
@@ -178,6 +193,7 @@ _HOMES = {
         "PaddockError",
         "ProcessExists",
         "ProcessLost",
+        "ProfileExceeded",
         "RequestError",
         "RequestTimeout",
         "RunTimeout",
@@ -192,8 +208,11 @@ _HOMES = {
         "UnknownProcess",
         "UnknownSession",
     ),
+    "paddock.model.cause": ("Cause",),
+    "paddock.model.denial": ("Denial", "DenialKind"),
     "paddock.model.stream": ("Stream",),
     "paddock.model.terminal": ("TerminalSize",),
+    "paddock.model.usage": ("Usage",),
     "paddock.protocol.fs": ("MetadataResult",),
     "paddock.protocol.process": ("ProcessSummary", "SnapshotResult"),
     "paddock.protocol.session": ("EnvironmentInfo",),

@@ -92,6 +92,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_unsandboxed_http: bool = False
     """Whether `http/request` is allowed although `require_sandbox` is set; the server itself makes them."""
 
+    permissions: dict[str, dict[str, Any]] = {}
+    """Profiles that requests may name as `sandbox: {"profile": NAME}`, each a table as in the files of
+    `paddock sandbox --profile`; `:read-only`, `:workspace` and `:danger-full-access` are there anyway."""
+
+    max_profile: str | None = None
+    """The name of the profile that no request may exceed: more access to any path, more of the network or a
+    looser limit is refused, and so is whatever would not be confined. Its `:workspace_roots` are
+    those that it lists, or the directory in which the server was started, and `:tmpdir` is the
+    server's."""
+
     use_legacy_landlock: bool = False
     """Whether sandboxes are made by Landlock alone, without bubblewrap: weaker, and profiles that it can't
     express are refused with the reason, as are confined file operations."""

@@ -17,6 +17,7 @@
     │   │   ├── ExecForbidden
     │   │   ├── SandboxRequired
     │   │   ├── ProfileRefused      a profile that can't be enforced on the files as they are
+    │   │   ├── ProfileExceeded     more was asked for than the server grants to anybody
     │   │   ├── UnknownSession
     │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
@@ -225,6 +226,21 @@ class ProfileRefused(InvalidRequest):
 
     def __str__(self) -> str:
         return f"can't confine the command: {self.place} {self.problem}; {self.remedy}"
+
+
+class ProfileExceeded(InvalidRequest):
+    """A request asked for more than the server's `max_profile` grants. Nothing was done."""
+
+    def __init__(self, excess: str, profile: str) -> None:
+        super().__init__(excess, profile)
+        self.excess = excess
+        self.profile = profile
+
+    def __str__(self) -> str:
+        return (
+            f"this server grants no more than its profile {self.profile!r} (max_profile), and this asks for "
+            f"{self.excess}; ask for less, or for {self.profile!r} itself"
+        )
 
 
 class UnknownSession(InvalidRequest):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from pathlib import Path
 
 import pytest
 
 import paddock
-from paddock.errors import CapabilityMissing, OperationFailed, RunTimeout
+from paddock.errors import CapabilityMissing, OperationFailed, RequestError, RunTimeout
 
 
 async def test_a_command_runs_and_both_streams_come_back(peer_url: str) -> None:
@@ -83,3 +84,19 @@ async def test_what_the_peer_lacks_is_told_before_anything_is_sent(peer_url: str
             await process.snapshot()
         with pytest.raises(CapabilityMissing):
             await box.processes()
+
+
+async def test_a_profile_that_is_written_out_confines_there_too(peer_url: str, tmp_path: Path) -> None:
+    script = f"echo x > {tmp_path}/new"
+    async with paddock.connect(peer_url) as box:
+        denied = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox={"type": "read-only"})
+        assert (denied.returncode, (tmp_path / "new").exists()) == (2, False)
+        assert denied.ending == paddock.Ending(2, sandbox_denied=True)
+        allowed = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox={"type": "workspace-write"})
+        assert (allowed.returncode, (tmp_path / "new").exists()) == (0, True)
+        files = box.fs.confined({"type": "read-only"})
+        assert await files.read_file(tmp_path / "new") == b"x\n"
+        with pytest.raises(RequestError):
+            await files.write_file(tmp_path / "new", b"y")
+        with pytest.raises(CapabilityMissing, match=":read-only"):
+            await box.run(["/bin/true"], sandbox=":read-only")

@@ -38,6 +38,15 @@ def ground() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture
+def new_directory(ground: Path) -> Iterator[Path]:
+    """A directory for one test, outside /tmp, which several profiles let everybody write."""
+    directory = Path(tempfile.mkdtemp(prefix="t-", dir=ground))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture(scope="session", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary")
 def launcher(request: pytest.FixtureRequest, ground: Path) -> Iterator[Launcher]:
     """The command line, as each user in turn."""

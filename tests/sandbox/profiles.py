@@ -8,6 +8,7 @@ from typing import Any
 Json = dict[str, Any]
 
 ROOT: Json = {"type": "special", "value": {"kind": "root"}}
+MINIMAL: Json = {"type": "special", "value": {"kind": "minimal"}}
 PROJECT_ROOTS: Json = {"type": "special", "value": {"kind": "project_roots"}}
 SLASH_TMP: Json = {"type": "special", "value": {"kind": "slash_tmp"}}
 

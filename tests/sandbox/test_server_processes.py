@@ -13,7 +13,7 @@ import pytest
 from paddock.sandbox import bwrap, landlock, probe
 from paddock.server import explanation, sandboxes
 from tests.sandbox.identity import PYTHON
-from tests.sandbox.profiles import PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
+from tests.sandbox.profiles import MINIMAL, PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, encode, session, shell, start_params
 
 Json = dict[str, Any]
@@ -423,29 +423,59 @@ async def test_output_before_a_denied_exit_has_lower_numbers_than_it() -> None:
         assert (await client.finish("p")).methods[-2:] == ["process/exited", "process/closed"]
 
 
-async def test_many_commands_at_once_see_only_what_is_theirs(workspace: Path) -> None:
-    count = 24
-    for number in range(count):
-        (workspace / str(number)).mkdir()
+def own_sandbox(workspace: Path, number: int, count: int) -> tuple[Json, set[int]]:
+    """A profile that lets a command write its own directory, in one of three ways, and what it shows."""
+    own, next_ = workspace / str(number), (number + 1) % count
+    everything = set(range(count))
+    match number % 3:
+        case 0:
+            return sandbox(entry(MINIMAL, "read"), entry(own, "write")), {number}
+        case 1:
+            hidden = entry(workspace / str(next_), "deny")
+            return sandbox(entry(ROOT, "read"), entry(own, "write"), hidden), everything - {next_}
+        case _:
+            return workspace_write(own), everything
+
+
+async def test_a_hundred_commands_at_once_see_only_what_is_theirs(workspace: Path) -> None:
+    count = 100
+    names = [str(number) for number in range(count)]
+    for name in names:
+        (workspace / name).mkdir()
+        (workspace / name / "secret").write_text(f"{name}\n")
+    # Each reads and writes whatever it can, and then waits, so that all are there at the same time.
+    script = f"cd {workspace}; cat */secret; for d in *; do echo $1 > $d/made; done; echo done; read line"
+    wanted = [own_sandbox(workspace, number, count) for number in range(count)]
     async with session() as client:
-        for number in range(count):
-            own = sandbox(entry(ROOT, "read"), entry(workspace / str(number), "write"))
-            script = f"for d in {workspace}/*; do echo x > $d/{number}; done 2>/dev/null; exit 0"
+        starts = [
             client.request(
                 "process/start",
-                {
-                    "processId": str(number),
-                    "argv": list(shell(script)),
-                    "cwd": "/",
-                    "env": {"PATH": "/usr/bin:/bin"},
-                    "tty": False,
-                    "sandbox": own,
-                },
+                start_params(name, *shell(script), "sh", name, pipeStdin=True, sandbox=own),
             )
-        for number in range(count):
-            await client.event(str(number), "process/exited")
-    for number in range(count):
-        assert [path.name for path in (workspace / str(number)).iterdir()] == [str(number)]
+            for name, (own, _) in zip(names, wanted, strict=True)
+        ]
+        for start in starts:
+            await client.answer(start)
+        seen = [await _lines_until(client, name, "done") for name in names]
+        running = (await client.call("process/list"))["processes"]
+        assert sum(process["running"] for process in running) == count
+        for name in names:
+            client.request("process/closeStdin", {"processId": name})
+        for name in names:
+            await client.event(name, "process/exited")
+    for number, (_, shown) in enumerate(wanted):
+        assert seen[number] == {str(other) for other in shown}
+        assert (workspace / str(number) / "made").read_text() == f"{number}\n"
+
+
+async def _lines_until(client: WireClient, process_id: str, end: str) -> set[str]:
+    """The lines that a process writes to stdout before this one."""
+    text = b""
+    while not text.endswith(f"{end}\n".encode()):
+        event = await client.event(process_id, "process/output")
+        if event["stream"] == "stdout":
+            text += base64.b64decode(event["chunk"])
+    return set(text.decode().splitlines()) - {end}
 
 
 # --- why it ended -----------------------------------------------------------
@@ -458,6 +488,10 @@ async def test_many_commands_at_once_see_only_what_is_theirs(workspace: Path) ->
         ("kill -USR1 $$", {}, "signal"),
         ("while :; do :; done", {"cpuSeconds": 1}, "cpu"),
         ("sleep 1000", {"wallSeconds": 1}, "wall"),
+        ("tail /dev/zero", {"memoryBytes": 64 << 20}, "memory"),
+        ("dd if=/dev/zero of=/dev/null bs=1G count=1", {"memoryBytes": 64 << 20}, "memory"),
+        ("tail /dev/zero; exit 0", {"memoryBytes": 64 << 20}, "exit"),
+        ("echo out of memory >&2; exit 1", {}, "exit"),
     ],
 )
 async def test_the_exit_says_what_ended_the_process_and_what_it_used(

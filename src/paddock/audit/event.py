@@ -70,6 +70,16 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session"):
     operator: bool = False
 
 
+class Confinement(Struct, frozen=True, kw_only=True):
+    """The sandbox that a program is started in."""
+
+    type: str
+    level: str
+    """How much of the profile this host enforces."""
+    profile: str
+    """The name that it was asked for by, or `sha256:` and the digest of the profile in JSON."""
+
+
 class Start(Event, frozen=True, kw_only=True, tag="start"):
     """A program is about to be started."""
 
@@ -77,6 +87,8 @@ class Start(Event, frozen=True, kw_only=True, tag="start"):
     cwd: str
     env: Mapping[str, str]
     terminal: bool = False
+    sandbox: Confinement | None = None
+    """What confines it; nothing if that is left out."""
 
 
 class StartFailed(Event, frozen=True, kw_only=True, tag="start-failed"):
@@ -99,6 +111,10 @@ class Exit(Event, frozen=True, kw_only=True, tag="exit"):
     pid: int
     exit_code: int
     signal: int | None = None
+    cause: str | None = None
+    """What ended it."""
+    sandbox_denied: bool = False
+    """Whether its sandbox probably made it fail; a `denial` before it tells what is known of that."""
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
@@ -138,8 +154,11 @@ class Denial(Event, frozen=True, kw_only=True, tag="denial"):
     """A process was kept from something by its sandbox."""
 
     operation: str
-    subject: str
+    subject: str | None = None
+    """The path, address or call, as the process saw it."""
     reason: str | None = None
+    certain: bool = True
+    """Whether it follows from the profile, and not from what the process wrote alone."""
 
 
 class NetworkDecision(Event, frozen=True, kw_only=True, tag="network"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from paddock.cli.rendering import Colour, Palette
 from paddock.journal import printable
+from paddock.model.cause import Cause
 
 if TYPE_CHECKING:
     from paddock.audit.query import Record
@@ -64,10 +65,11 @@ def what(record: Record) -> str:
     match record:
         case {"kind": "start", "argv": list() as argv}:
             return _command(argv)
-        case {"kind": "exit", "signal": int() as number}:
-            return f"killed by {_signal_name(number)}"
         case {"kind": "exit", "exit_code": code}:
-            return f"status {code}"
+            number = record.get("signal")
+            end = f"killed by {_signal_name(number)}" if isinstance(number, int) else f"status {code}"
+            cause = record.get("cause")
+            return end if cause in (None, Cause.EXIT, Cause.SIGNAL) else f"{end} ({cause})"
         case {"kind": "signal", "signal": name}:
             return f"{name} from connection {record.get('connection', '-')}"
         case {"kind": "session", "client": client, "peer": peer}:
@@ -81,8 +83,10 @@ def what(record: Record) -> str:
             return f"{'approved' if is_approved else 'refused'} by {record.get('by', '-')}: {_command(argv)}"
         case {"kind": "network", "decision": decision, "host": host}:
             return f"{decision}: {record.get('protocol', '-')} {host}:{record.get('port', '-')}"
-        case {"kind": "denial", "operation": operation, "subject": subject}:
-            return f"{operation} {subject}"
+        case {"kind": "denial", "operation": operation}:
+            doubt = "" if record.get("certain", True) else "perhaps "
+            subject = f" {record['subject']}" if "subject" in record else ""
+            return f"{doubt}{operation}{subject}" + (f": {record['reason']}" if "reason" in record else "")
         case {"reason": str() as reason}:
             return reason
     rest = {name: value for name, value in record.items() if name not in SHOWN_ELSEWHERE}

@@ -19,9 +19,11 @@ from paddock.host_text import utf8_text
 if TYPE_CHECKING:
     from paddock.cli.options import Verbs
     from paddock.client.box import Box
+    from paddock.client.confinement import Sandbox
     from paddock.client.connect import Connecting
     from paddock.client.process import Process
     from paddock.model.terminal import TerminalSize
+    from paddock.sandbox.profile_table import WrittenProfile
 
 DESCRIPTION = """\
 Run a command on a server as if it ran here: its output comes out unchanged, its
@@ -54,6 +56,9 @@ exit status:
 CLIENT_NAME = "paddock-run"
 RECONNECT_S = 25.0
 """Within the 30 s that servers keep a session by default."""
+
+PROFILE_ENDINGS = (".toml", ".json")
+"""What a file with a profile ends in, if there is no slash in its name; other words are names."""
 
 DETACHED_ID_BYTES = 6
 """Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
@@ -103,7 +108,14 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--profile",
         metavar="PROFILE",
-        help="confine it: a name such as :workspace, a file or JSON, as of `paddock sandbox`",
+        type=_profile,
+        help="confine it: the name of a profile that the server knows, such as :workspace; a file "
+        "(FILE.toml, FILE.json, or with a slash) or JSON, as of `paddock sandbox`",
+    )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="with --profile: watch what it attempts, and say all that the sandbox refused if it fails",
     )
     parser.add_argument(
         "--env",
@@ -135,12 +147,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.usage_error("give a command to run after --")
     if arguments.url is None and (arguments.token_file or arguments.tls_ca):
         arguments.usage_error("--token-file and --tls-ca go with --url")
-    if arguments.profile is not None:
-        if arguments.url is not None or arguments.server is not None or arguments.detach:
-            arguments.usage_error(
-                "--profile goes with a private server, not with --url, --server or --detach"
-            )
-        command = _confined(arguments, command)
+    if arguments.trace and arguments.profile is None:
+        arguments.usage_error("--trace goes with --profile")
     try:
         cwd = _directory(arguments)
         if arguments.detach:
@@ -150,19 +158,34 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(str(error))
 
 
-def _confined(arguments: argparse.Namespace, command: list[str]) -> list[str]:
-    """The command in a sandbox whose project root is where it runs."""
+def _profile(text: str) -> str | WrittenProfile:
+    """The name of a profile of the server, or one that is written here, in JSON or in a file."""
+    path, _, _ = text.partition("#")
+    if not text.lstrip().startswith("{") and "/" not in path and not path.endswith(PROFILE_ENDINGS):
+        return text
     from paddock.sandbox.profile_source import read_profile
 
     try:
-        read_profile(arguments.profile)
+        return read_profile(text)
     except InvalidProfile as error:
-        arguments.usage_error(str(error))
-    profile: str = arguments.profile
-    if not profile.lstrip().startswith(("{", ":")):
-        # A file, found from here and not from where the command runs.
-        profile = os.path.abspath(profile)
-    return [sys.executable, "-m", "paddock", "sandbox", "--profile", profile, "--", *command]
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:
+    """What to confine the command to. Its workspace is where it runs, and what the profile adds."""
+    profile: str | WrittenProfile | None = arguments.profile
+    if profile is None:
+        return None
+    from paddock.client.confinement import Sandbox
+
+    if isinstance(profile, str):
+        return Sandbox(profile, trace=arguments.trace)
+    import json
+
+    from paddock.sandbox.profile import encode_profile
+
+    roots = (cwd or box.environment.cwd, *profile.workspace_roots)
+    return Sandbox(json.loads(encode_profile(profile.profile)), roots, trace=arguments.trace)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:
@@ -196,6 +219,7 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
                 tty=bool(arguments.tty),
                 process_id=secrets.token_hex(DETACHED_ID_BYTES),
                 keep_alive=True,
+                sandbox=_sandbox(arguments, box, cwd),
             )
         except (PaddockError, ValueError) as error:
             return _fail(_reason(error, command[0]), _status_of(error))
@@ -248,26 +272,44 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
         # would be worse than to give it none.
         has_stdin = is_terminal or box.has("processCloseStdin")
         try:
-            process = await _start(box, command, cwd, dict(arguments.env), is_terminal, has_stdin)
+            process = await _start(box, arguments, command, cwd, is_terminal, has_stdin)
         except (PaddockError, ValueError) as error:
             return _fail(_reason(error, command[0]), _status_of(error))
         if not has_stdin and has_piped_input():
             print("paddock run: this server can't close stdin, so the command gets none", file=sys.stderr)
         outcome = await Relay(process, is_terminal=is_terminal, has_stdin=has_stdin).run()
+    if arguments.profile is not None and process.ending is not None:
+        from paddock.cli.denial_text import explanations
+
+        for line in explanations(process.ending):
+            print(f"paddock run: {line}", file=sys.stderr)
     return outcome.status if outcome.problem is None else _fail(outcome.problem, outcome.status)
 
 
 async def _start(
-    box: Box, command: list[str], cwd: str | None, env: dict[str, str], is_terminal: bool, has_stdin: bool
+    box: Box,
+    arguments: argparse.Namespace,
+    command: list[str],
+    cwd: str | None,
+    is_terminal: bool,
+    has_stdin: bool,
 ) -> Process:
     from paddock.cli.streams import window_size
 
+    env = dict(arguments.env)
     tty: bool | TerminalSize = False
     if is_terminal:
         tty = window_size() if box.has("processIo") else True
         if "TERM" in os.environ:
             env = {"TERM": os.environ["TERM"]} | env
-    return await box.start(command, cwd=cwd, extra_env=env, tty=tty, stdin=has_stdin)
+    return await box.start(
+        command,
+        cwd=cwd,
+        extra_env=env,
+        tty=tty,
+        stdin=has_stdin,
+        sandbox=_sandbox(arguments, box, cwd),
+    )
 
 
 def _variable(text: str) -> tuple[str, str]:

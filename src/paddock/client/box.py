@@ -10,8 +10,11 @@ from typing import Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from paddock.client.command import checked_argv, require, start_params
+from paddock.client.capability import require
+from paddock.client.command import checked_argv, start_params
+from paddock.client.confinement import SandboxLike
 from paddock.client.connection import Connection
+from paddock.client.ending import Ending
 from paddock.client.files import Files
 from paddock.client.inbox import Inbox
 from paddock.client.place import RemotePathLike
@@ -58,6 +61,8 @@ class CompletedProcess:
     returncode: int
     stdout: bytes
     stderr: bytes
+    ending: Ending
+    """What its sandbox denied, what ended it, what it used, as far as the server told."""
 
     def check(self) -> None:
         """Raise CommandFailed unless the status is 0."""
@@ -113,9 +118,12 @@ class Box:
         """What can be done with the files of the server's host."""
         return self._files
 
-    def path(self, path: RemotePathLike) -> RemotePath:
-        """An absolute path on the server's host, to work with like a `pathlib.Path`."""
-        return RemotePath(self._files, path)
+    def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
+        """An absolute path on the server's host, to work with like a `pathlib.Path`.
+
+        With a `sandbox`, whatever is done with it, and with paths made from it, is confined to that.
+        """
+        return RemotePath(self._files if sandbox is None else self._files.confined(sandbox), path)
 
     # --- processes ----------------------------------------------------------
 
@@ -132,6 +140,7 @@ class Box:
         process_id: str | None = None,
         keep_alive: bool = False,
         idempotency_key: str | None = None,
+        sandbox: SandboxLike | None = None,
     ) -> Process:
         """Start a program; no shell is involved.
 
@@ -141,12 +150,15 @@ class Box:
         goes on top of either. `stdin` opens a pipe to write to; else the process reads the
         end of file. `tty` gives it a terminal instead of pipes, of this size or 24 x 80.
         `arg0` is what the program sees as its own name. With `keep_alive` the process
-        outlives this connection.
+        outlives this connection. A `sandbox` confines it: the name of a profile that the server
+        knows, such as ":workspace", a profile as a dict, or a `Sandbox`, which says what its
+        workspace is; without that it is `cwd`.
 
         Returns once the program runs, or raises: SpawnError, with an errno, when it can't be
         started, ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError
         or ValueError before anything is sent. On a server of the reference protocol the first
-        is OperationFailed and the others InvalidRequest, the classes above them.
+        is OperationFailed and the others InvalidRequest, the classes above them. A sandbox that can't
+        be had is InvalidParams, one that the server does not grant ProfileExceeded.
 
         When cancelled or timed out, a process that did start is killed, unless an
         `idempotency_key` was given: then the same call may be made again, and gives the
@@ -170,6 +182,7 @@ class Box:
             arg0=arg0,
             keep_alive=keep_alive,
             idempotency_key=idempotency_key,
+            sandbox=sandbox,
         )
         inbox = self._connection.find_inbox(name) if is_idempotent else None
         # Before the request goes out: events may overtake its answer.
@@ -223,6 +236,7 @@ class Box:
         extra_env: Mapping[str, str] | None = None,
         tty: bool | TerminalSize = False,
         arg0: str | None = None,
+        sandbox: SandboxLike | None = None,
     ) -> CompletedProcess:
         """Run a command to its end, like `subprocess.run`; see `start` for the arguments.
 
@@ -236,7 +250,14 @@ class Box:
         if input is not None:
             require(self.environment, "processCloseStdin", "close stdin after the input")
         process = await self.start(
-            arguments, cwd=cwd, env=env, extra_env=extra_env, stdin=input is not None, tty=tty, arg0=arg0
+            arguments,
+            cwd=cwd,
+            env=env,
+            extra_env=extra_env,
+            stdin=input is not None,
+            tty=tty,
+            arg0=arg0,
+            sandbox=sandbox,
         )
         gathered = Gathered()
         try:
@@ -251,7 +272,8 @@ class Box:
         except BaseException:
             process.kill_now()
             raise
-        completed = CompletedProcess(arguments, returncode, gathered.stdout, gathered.stderr)
+        ending = process.ending or Ending(returncode)
+        completed = CompletedProcess(arguments, returncode, gathered.stdout, gathered.stderr, ending)
         if check:
             completed.check()
         return completed

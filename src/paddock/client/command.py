@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from paddock.client.capability import require
+from paddock.client.confinement import SandboxLike, sandbox_context
 from paddock.client.place import RemotePathLike, wire_path
-from paddock.errors import CapabilityMissing
 from paddock.model.terminal import TerminalSize
 from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.process import EnvironmentPolicy, Io, PtyIo, StartParams
@@ -17,12 +18,6 @@ from paddock.protocol.session import EnvironmentInfo
 
 INHERIT = EnvironmentPolicy(inherit="all", ignore_default_excludes=False, exclude=[], set={}, include_only=[])
 """The server's environment without what looks like a secret."""
-
-
-def require(environment: EnvironmentInfo, capability: str, purpose: str) -> None:
-    """Raise CapabilityMissing unless the server offers a capability; `purpose` says what it is needed for."""
-    if not environment.capabilities.get(capability, False):
-        raise CapabilityMissing(purpose, capability)
 
 
 def checked_argv(argv: Sequence[str]) -> list[str]:
@@ -51,6 +46,7 @@ def start_params(
     arg0: str | None,
     keep_alive: bool,
     idempotency_key: str | None,
+    sandbox: SandboxLike | None = None,
 ) -> StartParams:
     """The parameters. Raises TypeError, ValueError or CapabilityMissing."""
     if not isinstance(tty, bool | TerminalSize):
@@ -61,10 +57,11 @@ def start_params(
         require(environment, "keepAlive", "keep a process alive without its client")
     if idempotency_key is not None:
         require(environment, "startIdempotency", "start a process once per idempotency key")
+    directory = _cwd_uri(environment, cwd)
     return StartParams(
         process_id=process_id,
         argv=checked_argv(argv),
-        cwd=_cwd_uri(environment, cwd),
+        cwd=directory,
         env=dict(env or {}) | dict(extra_env or {}),
         env_policy=INHERIT if env is None else None,
         tty=bool(tty),
@@ -73,6 +70,7 @@ def start_params(
         arg0=arg0,
         keep_alive=keep_alive,
         idempotency_key=idempotency_key,
+        sandbox=None if sandbox is None else sandbox_context(environment, sandbox, directory),
     )
 
 

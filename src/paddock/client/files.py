@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from os import PathLike, fsdecode
 from typing import Final, Literal, TypeVar
 
-from paddock.client.command import require
+from msgspec.structs import replace
+
+from paddock.client.capability import require
+from paddock.client.confinement import SandboxLike, sandbox_context
 from paddock.client.connection import Connection
 from paddock.client.place import RemotePathLike, local_name, wire_path
 from paddock.client.remote_file import RemoteReader, RemoteWriter
@@ -30,7 +33,8 @@ from paddock.protocol.fs import (
     WriteFileParams,
 )
 from paddock.protocol.late_base64 import LateBase64
-from paddock.protocol.path import HostPath
+from paddock.protocol.path import HostPath, parse_path
+from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Empty, Params, Result
 from paddock.protocol.text import EditParams, EditResult, SearchParams, SearchResult, TextEdit
 from paddock.protocol.watch import UnwatchParams, WatchParams, WatchResult
@@ -86,9 +90,17 @@ class Files:
     makes no sense, OperationFailed for other failures, and what `Box` says of its calls.
     """
 
-    def __init__(self, connection: Connection, session: Session) -> None:
+    def __init__(self, connection: Connection, session: Session, sandbox: SandboxLike | None = None) -> None:
         self._connection = connection
         self._session = session
+        self._sandbox = sandbox
+
+    def confined(self, sandbox: SandboxLike) -> Files:
+        """The same files under a profile: what it does not grant is InvalidRequest, or not found.
+
+        See `Box.start` for `sandbox`; the workspace is the server's own directory unless it says otherwise.
+        """
+        return Files(self._connection, self._session, sandbox)
 
     # --- content ------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class Files:
 
     def reader(self, path: RemotePathLike) -> RemoteReader:
         """A file of any size for reading piece by piece; use it with `async with`."""
-        return RemoteReader(self._connection, self._wire(path))
+        return RemoteReader(self._connection, self._wire(path), sandbox=self._context())
 
     def writer(self, path: RemotePathLike, *, atomic: bool = False) -> RemoteWriter:
         """A file of any size for writing piece by piece; use it with `async with`.
@@ -131,17 +143,17 @@ class Files:
         """
         if atomic:
             self._require("atomicWrites", "replace a file atomically")
-        return RemoteWriter(self._connection, self._wire(path), is_atomic=atomic)
+        return RemoteWriter(self._connection, self._wire(path), is_atomic=atomic, sandbox=self._context())
 
     def tree_reader(self, path: RemotePathLike) -> RemoteReader:
         """A directory with everything in it as a tar archive; use it with `async with`."""
         self._require("treeTransfers", "read a directory as a whole")
-        return RemoteReader(self._connection, self._wire(path), is_tree=True)
+        return RemoteReader(self._connection, self._wire(path), is_tree=True, sandbox=self._context())
 
     def tree_writer(self, path: RemotePathLike) -> RemoteWriter:
         """A new directory, from a tar archive; use it with `async with`. It appears when it is complete."""
         self._require("treeTransfers", "write a directory as a whole")
-        return RemoteWriter(self._connection, self._wire(path), is_tree=True)
+        return RemoteWriter(self._connection, self._wire(path), is_tree=True, sandbox=self._context())
 
     # --- what is there ------------------------------------------------------
 
@@ -295,7 +307,9 @@ class Files:
             return (await self._ask("fs/watch", params, WatchResult, can_repeat=True)).watch_id
 
         async def end(watch_id: int) -> None:
-            await self._ask("fs/unwatch", UnwatchParams(watch_id=watch_id), Empty, can_repeat=True)
+            params = UnwatchParams(watch_id=watch_id)
+            answer = self._connection.submit("fs/unwatch", params, can_repeat=True)
+            await self._connection.result(answer, Empty)
 
         return Watch(self._connection.watchers, fsdecode(path), begin, end)
 
@@ -342,8 +356,16 @@ class Files:
         require(self._session.environment, capability, purpose)
 
     async def _ask(self, method: str, params: Params, kind: type[R], *, can_repeat: bool = False) -> R:
+        if self._sandbox is not None:
+            params = replace(params, sandbox=self._context())
         answer = self._connection.submit(method, params, can_repeat=can_repeat)
         return await self._connection.result(answer, kind)
+
+    def _context(self) -> SandboxContext | None:
+        if self._sandbox is None:
+            return None
+        environment = self._session.environment
+        return sandbox_context(environment, self._sandbox, parse_path(environment.cwd))
 
 
 def _unless(value: bool, default: bool) -> bool | None:

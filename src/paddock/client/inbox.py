@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from paddock.client.ending import Ending, ending_of
 from paddock.client.intake import Intake
 from paddock.client.pending import Pending
 from paddock.client.timeline import Gap, Item, Piece, ProcessEvent, Timeline
@@ -40,7 +41,8 @@ class Inbox:
         self.is_kept_alive = is_kept_alive
         self.is_started = False
         """Whether the server is known to have the process."""
-        self.exit_code: int | None = None
+        self.ending: Ending | None = None
+        """How the process ended, if that is known."""
         self.failure: ProcessLost | None = None
         self.read_seq = after_seq
         """The number of the last piece that somebody has read."""
@@ -62,13 +64,12 @@ class Inbox:
         """Take an event, in whatever order they come."""
         if isinstance(event, ExitedEvent):
             # The status is true whatever output is still on its way.
-            self._exit(event.exit_code)
+            self._exit(event)
         self._keep(self._timeline.push(event))
 
     def merge(self, reading: ReadResult, *, is_page: bool = False) -> None:
         """Take the answer to a `process/read` after `last_seq`, which was made on the present connection."""
-        if reading.exit_code is not None:
-            self._exit(reading.exit_code)
+        self._exit(reading)
         self._keep(self._timeline.merge(reading, is_page=is_page))
         if self._timeline.needs_read:
             return
@@ -104,9 +105,16 @@ class Inbox:
         """Whether the process has exited and all its output has arrived, read or not."""
         return self._timeline.is_closed
 
-    def _exit(self, exit_code: int) -> None:
-        self.exit_code = exit_code
-        _wake(self._waiting)
+    @property
+    def exit_code(self) -> int | None:
+        """The exit status, if it is known."""
+        return self.ending.exit_code if self.ending is not None else None
+
+    def _exit(self, told: ExitedEvent | ReadResult) -> None:
+        # What was told first was told in full, too.
+        if self.ending is None and (ending := ending_of(told)) is not None:
+            self.ending = ending
+            _wake(self._waiting)
 
     def _keep(self, items: Sequence[Item]) -> None:
         if not self._is_discarding:
@@ -189,12 +197,12 @@ class Inbox:
 
     # --- waiting ------------------------------------------------------------
 
-    async def exited(self) -> int:
-        """The exit status, as soon as it is known. Raises ProcessLost when it will never be."""
-        while self.exit_code is None:
+    async def exited(self) -> Ending:
+        """How it ended, as soon as that is known. Raises ProcessLost when it will never be."""
+        while self.ending is None:
             self.raise_failure()
             await _change(self._waiting, self.waiting())
-        return self.exit_code
+        return self.ending
 
     async def caught_up(self) -> None:
         """Return once nothing is missing any more. Raises ProcessLost when something always will be."""

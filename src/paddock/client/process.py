@@ -20,8 +20,9 @@ from threading import get_ident
 from types import TracebackType
 from typing import Final, Generic, Literal, Protocol, TypeVar, overload
 
-from paddock.client.command import require
+from paddock.client.capability import require
 from paddock.client.connection import Connection
+from paddock.client.ending import Ending
 from paddock.client.inbox import Inbox, Output
 from paddock.client.request import Answer
 from paddock.client.resume import Session
@@ -127,6 +128,11 @@ class Process:
         return self._inbox.exit_code
 
     @property
+    def ending(self) -> Ending | None:
+        """How the process ended: what its sandbox denied, what ended it, what it used; None before that."""
+        return self._inbox.ending
+
+    @property
     def is_closed(self) -> bool:
         """Whether the process has exited and all its output has arrived, read or not."""
         return self._inbox.is_closed
@@ -175,7 +181,7 @@ class Process:
         task reads, nothing is dropped and the process runs at that reader's speed.
         """
         async with asyncio.timeout(timeout_s):
-            return await self._inbox.exited()
+            return (await self._inbox.exited()).exit_code
 
     async def communicate(self, input: Bytes | None = None) -> tuple[bytes, bytes]:
         """Write `input`, close stdin, and read until the end: what is left of stdout and stderr.

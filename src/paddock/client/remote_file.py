@@ -28,6 +28,7 @@ from paddock.protocol.fs import (
     WriteBlockParams,
 )
 from paddock.protocol.path import HostPath
+from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Empty
 
 BLOCK_BYTES: Final = 1024 * 1024
@@ -49,9 +50,17 @@ class RemoteReader:
     Use it with `async with`. It is an asynchronous iterator over the pieces of the file.
     """
 
-    def __init__(self, connection: Connection, path: HostPath, *, is_tree: bool = False) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        path: HostPath,
+        *,
+        is_tree: bool = False,
+        sandbox: SandboxContext | None = None,
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._sandbox = sandbox
         self._mode: Literal["read", "readTree"] = "readTree" if is_tree else "read"
         self._handle_id = ""
         self._version: Version | None = None
@@ -119,12 +128,12 @@ class RemoteReader:
 
     async def _open(self) -> None:
         handle_id = uuid4().hex
-        params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode)
+        params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode, sandbox=self._sandbox)
         await self._connection.request("fs/open", params, OpenResult)
         self._handle_id = handle_id
         if self._mode == "read":
             found = await self._connection.request(
-                "fs/getMetadata", PathParams(path=self._path), MetadataResult
+                "fs/getMetadata", PathParams(path=self._path, sandbox=self._sandbox), MetadataResult
             )
             version = (found.size, found.modified_at_ms)
             if self._version not in (None, version):
@@ -149,10 +158,17 @@ class RemoteWriter:
     """
 
     def __init__(
-        self, connection: Connection, path: HostPath, *, is_atomic: bool = False, is_tree: bool = False
+        self,
+        connection: Connection,
+        path: HostPath,
+        *,
+        is_atomic: bool = False,
+        is_tree: bool = False,
+        sandbox: SandboxContext | None = None,
     ) -> None:
         self._connection = connection
         self._path = path
+        self._sandbox = sandbox
         self._mode: Literal["replace", "writeTree"] = "writeTree" if is_tree else "replace"
         self._is_atomic = is_atomic
         self._handle_id = uuid4().hex
@@ -198,6 +214,7 @@ class RemoteWriter:
             path=self._path,
             mode=self._mode,
             atomic=True if self._is_atomic else None,
+            sandbox=self._sandbox,
         )
         await self._connection.request("fs/open", params, OpenResult)
         self._is_open = True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from paddock.fs.sight import Place, Sight, below, held, require_sight
 from paddock.fs.watch_set import WatchSet
 from paddock.inotify import RawNotice
 
@@ -19,7 +22,10 @@ class _Look(NamedTuple):
 
 
 class MissingWatch:
-    """Listens where the paths would appear. `on_changed` is called once, when one of them does."""
+    """Listens where the paths would appear. `on_changed` is called once, when one of them does.
+
+    With a `sight`, whoever asked must look himself at what is out of it, or is reached through links.
+    """
 
     def __init__(
         self,
@@ -27,8 +33,10 @@ class MissingWatch:
         missing: Sequence[bytes],
         present: bytes | None,
         on_changed: Callable[[], None],
+        sight: Sight | None = None,
     ) -> None:
         self._watches = watches
+        self._sight = sight
         self._missing = missing
         self._present = present
         self._on_changed = on_changed
@@ -79,19 +87,43 @@ class MissingWatch:
                 if watch is None:
                     return _Look(added, has_changed=True)
                 added.append(watch)
+            # After the directories were added, so that nothing can happen unseen.
+            has_appeared = any(map(self._is_there, self._missing))
+            has_vanished = self._present is not None and not self._is_there(self._present)
         except OSError:
             return _Look(added, has_changed=True)
-        # After the directories were added, so that nothing can happen unseen.
-        has_appeared = any(map(os.path.lexists, self._missing))
-        has_vanished = self._present is not None and not os.path.lexists(self._present)
         return _Look(added, has_changed=has_appeared or has_vanished)
+
+    def _is_there(self, path: bytes) -> bool:
+        """Whether there is something, if only a link. Raises PermissionError for what may not be seen."""
+        if self._sight is None:
+            return os.path.lexists(path)
+        directory, name = os.path.split(path)
+        try:
+            with self._held(directory) as place:
+                require_sight(self._sight, path)
+                return os.path.lexists(below(place.path, name))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    @contextmanager
+    def _held(self, directory: bytes) -> Iterator[Place]:
+        with held(directory, follow=True) as place:
+            # A path with links may lead through what is out of sight, and so would tell of it.
+            if place.real != directory:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            require_sight(self._sight, directory)
+            yield place
 
     def _add_nearest(self, directory: bytes) -> int | None:
         while True:
             if directory in _SILENT or directory.startswith(tuple(silent + b"/" for silent in _SILENT)):
                 return None
             try:
-                return self._watches.inotify.add(directory, follow=True)
+                if self._sight is None:
+                    return self._watches.inotify.add(directory, follow=True)
+                with self._held(directory) as place:
+                    return self._watches.inotify.add(place.path, follow=True)
             except FileNotFoundError:
                 directory = os.path.dirname(directory)
 

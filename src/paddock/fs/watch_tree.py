@@ -3,7 +3,8 @@
 A file is watched by its name in its directory, so that one which is replaced as a whole, as most
 editors do, stays watched. Links below the root are not followed. A directory that appears is
 looked through after it was added: what was made in it before is told as well, some of it perhaps
-twice. Directories that may not be read are left out.
+twice. Directories that may not be read are left out, and so is whatever is out of the `sight` of
+whoever asked. Where a directory is was decided when it was added: one that is moved on is watched no longer.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from typing import NamedTuple
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.changes import Batch, Changes
 from paddock.fs.replacement import is_temporary
+from paddock.fs.sight import Sight, below, held, require_sight
 from paddock.fs.watch_set import WatchSet, watch_error
 from paddock.inotify import Notice, RawNotice
 from paddock.model.change import ChangeKind
@@ -34,13 +37,20 @@ _NAMELESS = re.compile(rb"#\d+")
 _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
+class _Directory(NamedTuple):
+    """A directory that is watched, and where it really is; that is not asked where everything may be seen."""
+
+    watch: int
+    real: bytes
+
+
 class _Scan:
     """What was found in a tree: directories, which are watched now, all names, and what ended it early."""
 
     __slots__ = ("directories", "names", "problem")
 
     def __init__(self) -> None:
-        self.directories: list[tuple[int, bytes]] = []
+        self.directories: list[tuple[_Directory, bytes]] = []
         self.names: list[bytes] = []
         self.problem: RequestError | None = None
 
@@ -48,13 +58,21 @@ class _Scan:
 class TreeWatch:
     """One watch. `begin` makes it, `take` gives what has happened, `end` ends it.
 
-    `on_changed` is called when there is something to take, at least once.
+    `on_changed` is called when there is something to take, at least once. Without `sight` everything may
+    be seen.
     """
 
     def __init__(
-        self, watches: WatchSet, path: bytes, on_changed: Callable[[], None], *, is_recursive: bool
+        self,
+        watches: WatchSet,
+        path: bytes,
+        on_changed: Callable[[], None],
+        *,
+        is_recursive: bool,
+        sight: Sight | None = None,
     ) -> None:
         self._watches = watches
+        self._sight = sight
         self._path = path.rstrip(b"/") or b"/"
         self._root = self._path
         self._on_changed = on_changed
@@ -62,7 +80,10 @@ class TreeWatch:
         self._changes = Changes()
         self._only: bytes | None = None
         """The name of the file, if it is one."""
-        self._directories: dict[bytes, int] = {}
+        self._directories: dict[bytes, _Directory] = {}
+        self._scans = 0
+        self._gone: list[bytes] = []
+        """Directories that have gone since a scan began that may still tell of them."""
         self._is_ended = False
 
     @property
@@ -84,8 +105,8 @@ class TreeWatch:
     def end(self) -> None:
         """Watch no longer. Idempotent."""
         self._is_ended = True
-        for watch in self._directories.values():
-            self._watches.forget(watch, self)
+        for directory in self._directories.values():
+            self._watches.forget(directory.watch, self)
         self._directories.clear()
 
     # --- Subscriber ---------------------------------------------------------
@@ -101,15 +122,19 @@ class TreeWatch:
             return
         if not notice.name or (self._only is not None and notice.name != self._only):
             return
-        path = directory.rstrip(b"/") + b"/" + notice.name
+        path = below(directory, notice.name)
+        if not self._is_seen(directory, notice.name):
+            return
         if is_temporary(notice.name) or (_NAMELESS.fullmatch(notice.name) and not os.path.lexists(path)):
             # A file that is written beside its place: what it comes to is told when it is there.
             return
         if self._is_recursive and self._only is None and notice.mask & Notice.ISDIR:
             if notice.mask & (Notice.DELETE | Notice.MOVED_FROM):
                 self._drop_below(path)
+                if self._scans:
+                    self._gone.append(path)
             elif notice.mask & (Notice.CREATE | Notice.MOVED_TO):
-                self._watches.spawn_scan(lambda: self._scan(path), self._register_appeared)
+                self._spawn_scan(path, self._register_appeared)
         for mask, kind in _KINDS:
             if notice.mask & mask:
                 self._change(path, kind)
@@ -118,8 +143,26 @@ class TreeWatch:
         """Say so, and find the directories that were missed."""
         self._changes.overflow()
         if self._is_recursive and self._only is None and not self._is_ended:
-            self._watches.spawn_scan(lambda: self._scan(self._root), self._register_missed)
+            self._spawn_scan(self._root, self._register_missed)
         self._on_changed()
+
+    def _is_seen(self, directory: bytes, name: bytes) -> bool:
+        if self._sight is None:
+            return True
+        known = self._directories.get(directory)
+        return known is not None and self._sight(below(known.real, name))
+
+    def _spawn_scan(self, path: bytes, register: Callable[[_Scan], None]) -> None:
+        self._scans += 1
+        self._watches.spawn_scan(lambda: self._scan(path), lambda found: self._scanned(found, register))
+
+    def _scanned(self, found: _Scan, register: Callable[[_Scan], None]) -> None:
+        register(found)
+        for path in self._gone:
+            self._drop_below(path)
+        self._scans -= 1
+        if not self._scans:
+            self._gone.clear()
 
     # --- in a thread --------------------------------------------------------
 
@@ -148,22 +191,33 @@ class TreeWatch:
                 )
                 break
             try:
-                watch = self._watches.inotify.add(path, follow=path is self._root)
+                directory = self._add(path)
             except OSError as error:
                 # Below the root, a directory may have gone again, or not be for this user.
                 if path is self._root or error.errno == errno.ENOSPC:
                     found.problem = watch_error(error, path)
                 continue
-            found.directories.append((watch, path))
+            found.directories.append((directory, path))
             if self._is_recursive:
                 # After it was added: what is made from now on gives a notice, what is there now is found.
-                self._list(path, found, waiting)
+                self._list(path, directory.real, found, waiting)
         return found
 
-    def _list(self, path: bytes, found: _Scan, waiting: list[bytes]) -> None:
+    def _add(self, path: bytes) -> _Directory:
+        is_root = path is self._root
+        if self._sight is None:
+            return _Directory(self._watches.inotify.add(path, follow=is_root), path)
+        with held(path, follow=is_root) as place:
+            # A single file may be in sight where its directory is not.
+            require_sight(self._sight, place.real if self._only is None else below(place.real, self._only))
+            return _Directory(self._watches.inotify.add(place.path, follow=True), place.real)
+
+    def _list(self, path: bytes, real: bytes, found: _Scan, waiting: list[bytes]) -> None:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
+                    if self._sight is not None and not self._sight(below(real, entry.name)):
+                        continue
                     found.names.append(entry.path)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -174,9 +228,9 @@ class TreeWatch:
     # --- on the loop --------------------------------------------------------
 
     def _register(self, found: _Scan) -> None:
-        for watch, path in found.directories:
-            self._directories[path] = watch
-            self._watches.listen(watch, self, path)
+        for directory, path in found.directories:
+            self._directories[path] = directory
+            self._watches.listen(directory.watch, self, path)
         if self._is_ended:
             self.end()
 
@@ -196,7 +250,7 @@ class TreeWatch:
         for directory in [
             known for known in self._directories if known == path or known.startswith(path + b"/")
         ]:
-            self._watches.forget(self._directories.pop(directory), self)
+            self._watches.forget(self._directories.pop(directory).watch, self)
 
     def _change(self, path: bytes, kind: ChangeKind) -> None:
         shown = self._path if self._only is not None else path

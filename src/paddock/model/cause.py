@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """What ended a process, as far as that is certain."""
+    """What ended a process. A limit is only named if there is evidence; see `sandbox.exhaustion`."""
 
     EXIT = "exit"
     """It ended by itself."""
@@ -14,11 +14,17 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     """A signal, from wherever it came."""
 
+    MEMORY = "memory"
+    """It failed for want of the memory that its profile gives it: it said so, or crashed with all in use."""
+
     CPU = "cpu"
     """It used up the processor time that its profile gives it."""
 
     WALL = "wall"
     """The time that its profile gives it was over."""
+
+    PROCESSES = "processes"
+    """It failed because its profile lets it have no more processes or threads, and said so."""
 
     TERMINATED = "terminated"
     """Somebody had it ended, or its session or the server ended."""

@@ -19,7 +19,7 @@ from paddock.process.spawner import ExitReport
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the command itself ended, and which limit ended it, if one did."""
+    """How the command itself ended, and which limit ended it, if one certainly did."""
 
     report: ExitReport
     limit: Cause | None = None
@@ -33,6 +33,8 @@ class Judgement:
     """Whether the command probably failed because of them."""
     denials: tuple[Denial, ...] = ()
     """What they kept it from, also if it ended well."""
+    limit: Cause | None = None
+    """Which limit made it fail, if one did, going by what it wrote."""
 
 
 class Enclosure(Protocol):

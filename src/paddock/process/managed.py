@@ -23,6 +23,7 @@ from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
+from paddock.model.usage import Usage
 from paddock.process.enclosure import Enclosure, Judgement
 from paddock.process.group import ProcessGroup
 from paddock.process.inlet import Inlet
@@ -59,16 +60,6 @@ class Description:
     is_terminal: bool
     has_stdin: bool = False
     is_kept_alive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process and the descendants that it waited for have used."""
-
-    wall_s: float
-    user_s: float
-    system_s: float
-    max_rss_bytes: int
 
 
 class ProcessListener(Protocol):
@@ -235,6 +226,8 @@ class ManagedProcess:
                     while not self._is_silent:
                         await self.changed()
         self.judgement = await enclosure.judged(report.exit_code, self.log)
+        if self.cause is None and not self._is_ending:
+            self.cause = self.judgement.limit
         self._publish_exit(report)
 
     def _cause_of(self, report: ExitReport) -> Cause:
@@ -250,7 +243,7 @@ class ManagedProcess:
             wall_s=max(0.0, self._ended_at_s - self._adopted_at_s),
             user_s=self._report.user_s,
             system_s=self._report.system_s,
-            max_rss_bytes=self._report.max_rss_bytes,
+            peak_memory_bytes=self._report.max_rss_bytes,
         )
 
     @property

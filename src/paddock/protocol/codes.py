@@ -21,6 +21,7 @@ from paddock.errors import (
     NotFound,
     OperationFailed,
     ProcessExists,
+    ProfileExceeded,
     RequestError,
     SessionAttached,
     SpawnerLost,
@@ -67,6 +68,7 @@ _PROCESS = {"processId": "process_id"}
 _SESSION = {"sessionId": "session_id"}
 _LIMIT = {"limit": "limit"}
 _EXEC = {"kind": "kind", "setting": "setting"}
+_EXCESS = {"excess": "excess", "profile": "profile"}
 _SPAWN = {name: name for name in ("stage", "errno", "program", "cwd", "flaw")}
 
 NAMED: tuple[Named, ...] = (
@@ -78,6 +80,7 @@ NAMED: tuple[Named, ...] = (
     Named("stdinFull", StdinFull, _PROCESS),
     Named("notATerminal", NotATerminal, _PROCESS),
     Named("execForbidden", ExecForbidden, _EXEC),
+    Named("profileExceeded", ProfileExceeded, _EXCESS),
     Named("unknownSession", UnknownSession, _SESSION),
     Named("foreignSession", ForeignSession, _SESSION),
     Named("spawnError", SpawnError, _SPAWN),

@@ -27,6 +27,11 @@ class Denial(Result, frozen=True, kw_only=True):
     """Whether it follows from the profile; otherwise it is a guess from what the process wrote."""
 
 
+def decode_denial(denial: Denial) -> model.Denial:
+    """What one of them means."""
+    return model.Denial(denial.kind, denial.target, denial.rule, denial.certain)
+
+
 def encode_denials(denials: Sequence[model.Denial]) -> list[Denial] | UnsetType:
     """The wire's form, in the same order; without any, the field is left out."""
     return (

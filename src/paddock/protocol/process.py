@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from paddock.model.cause import Cause
 from paddock.model.host import Enforcement
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
@@ -19,6 +20,7 @@ from paddock.protocol.denial import Denial
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import MAX_UNSIGNED_64, Params, Result, Unsigned, Unsigned64
+from paddock.protocol.usage import Usage
 
 Cells = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
 Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
@@ -269,7 +271,7 @@ class OutputGap(Result, frozen=True, kw_only=True):
 class ReadResult(Result, frozen=True, kw_only=True):
     """Retained chunks, and where the process stands."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials", "gaps"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "gaps", "usage"})
 
     chunks: list[OutputChunk]
     """In the order of their numbers."""
@@ -285,6 +287,10 @@ class ReadResult(Result, frozen=True, kw_only=True):
     """Whether its sandbox, as far as can be told, made it fail."""
     denials: list[Denial] | UnsetType = UNSET
     """What its sandbox kept it from; absent if that is nothing, and before the exit."""
+    cause: Cause | UnsetType = UNSET
+    """What ended it, as in `process/exited`; absent before."""
+    usage: Usage | UnsetType = UNSET
+    """What it used; absent before the exit."""
     gaps: list[OutputGap] | UnsetType = UNSET
     """What is missing between the chunks."""
 
@@ -393,7 +399,7 @@ class WaitParams(Params, frozen=True, kw_only=True):
 class WaitResult(Result, frozen=True, kw_only=True):
     """Where the process stands when the wait is over; a timeout is not an error."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
 
     exited: bool
     exit_code: int | None
@@ -402,6 +408,10 @@ class WaitResult(Result, frozen=True, kw_only=True):
     """Whether its sandbox, as far as can be told, made it fail."""
     denials: list[Denial] | UnsetType = UNSET
     """What its sandbox kept it from; absent if that is nothing, and before the exit."""
+    cause: Cause | UnsetType = UNSET
+    """What ended it, as in `process/exited`; absent before."""
+    usage: Usage | UnsetType = UNSET
+    """What it used; absent before the exit."""
 
 
 class OmittedBytes(Result, frozen=True, kw_only=True):
@@ -418,7 +428,7 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     Both are those of all output together, so that of one stream no head, or no tail, may be left.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"denials"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
 
     stdout: bytes
     """What is left of stdout."""
@@ -436,6 +446,10 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     """Whether its sandbox, as far as can be told, made it fail."""
     denials: list[Denial] | UnsetType = UNSET
     """What its sandbox kept it from; absent if that is nothing, and before the exit."""
+    cause: Cause | UnsetType = UNSET
+    """What ended it, as in `process/exited`; absent before."""
+    usage: Usage | UnsetType = UNSET
+    """What it used; absent before the exit."""
 
 
 class ProcessSummary(Result, frozen=True, kw_only=True):

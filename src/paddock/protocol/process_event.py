@@ -10,6 +10,7 @@ from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.protocol.denial import Denial
 from paddock.protocol.structure import Result
+from paddock.protocol.usage import Usage
 
 
 class OutputEvent(Result, frozen=True, kw_only=True):
@@ -20,19 +21,6 @@ class OutputEvent(Result, frozen=True, kw_only=True):
     """The number of the event; each is one more than the last."""
     stream: Stream
     chunk: bytes
-
-
-class Usage(Result, frozen=True, kw_only=True):
-    """What a process and the descendants that it waited for have used."""
-
-    wall_ms: int
-    """Time from its start to its end."""
-    user_ms: int
-    """Processor time in programs."""
-    system_ms: int
-    """Processor time in the kernel."""
-    peak_memory_bytes: int
-    """The most memory that one of them had."""
 
 
 class ExitedEvent(Result, frozen=True, kw_only=True):
@@ -49,7 +37,8 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     denials: list[Denial] | UnsetType = UNSET
     """What its sandbox kept it from; absent if that is nothing."""
     cause: Cause | UnsetType = UNSET
-    """What ended it: `exit`, `signal`, a limit of its profile (`cpu`, `wall`), or `terminated`."""
+    """What ended it: `exit`, `signal`, a limit of its profile (`memory`, `cpu`, `wall`, `processes`), or
+    `terminated`."""
     usage: Usage | UnsetType = UNSET
     """What it used."""
 

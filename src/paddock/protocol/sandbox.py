@@ -36,7 +36,7 @@ class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
     path: HostPath
 
 
-class AccessEntry(Grant, frozen=True, kw_only=True):
+class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
     """What may be done with a path."""
 
     path: ExactPath | GlobPath | NamedPath
@@ -45,7 +45,9 @@ class AccessEntry(Grant, frozen=True, kw_only=True):
     """What to do if it does not exist."""
 
 
-class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="restricted"):
+class RestrictedFileSystem(
+    Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="restricted"
+):
     """Only what the entries grant."""
 
     entries: list[AccessEntry]
@@ -53,7 +55,7 @@ class RestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", t
     """How deep patterns are searched for."""
 
 
-class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="managed"):
+class ManagedProfile(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="managed"):
     """The executor enforces this profile."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem
@@ -68,10 +70,11 @@ PermissionProfile = ManagedProfile | DisabledProfile | ExternalProfile
 class SandboxContext(Params, frozen=True, kw_only=True):
     """A permission profile and what its special paths refer to.
 
-    `permissions` and `windows_sandbox_level` are required, unless `policy` stands in their place.
+    `permissions` and `windows_sandbox_level` are required, unless `policy` or `profile` stands in
+    their place.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "trace"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"policy", "profile", "trace"})
 
     permissions: PermissionProfile | UnsetType = UNSET
     """What the process may do."""
@@ -87,12 +90,16 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing here."""
     policy: ReadOnly | WorkspaceWrite | None = None
     """A policy as they were before profiles."""
+    profile: str | None = None
+    """The name of a profile of the server's settings, or of a built-in one."""
     trace: bool = False
     """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only
     what it says of that. It runs slower. For files it means nothing."""
 
     def __post_init__(self) -> None:
-        if self.policy is None:
+        if self.policy is not None and self.profile is not None:
+            raise ValueError("policy and profile stand in place of permissions; give one of them")
+        if self.policy is None and self.profile is None:
             for name, value in (
                 ("permissions", self.permissions),
                 ("windowsSandboxLevel", self.windows_sandbox_level),
@@ -100,4 +107,5 @@ class SandboxContext(Params, frozen=True, kw_only=True):
                 if value is UNSET:
                     raise ValueError(f"missing required field `{name}`")
         elif self.permissions is not UNSET:
-            raise ValueError("policy stands in place of permissions; give one or the other")
+            word = "policy" if self.policy is not None else "profile"
+            raise ValueError(f"{word} stands in place of permissions; give one or the other")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from paddock.errors import ProfileRefused, SandboxUnavailable
+from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
     Access,
@@ -31,13 +31,14 @@ from paddock.model.restriction import Restriction
 from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
+from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken
 from paddock.sandbox.mount import MountedFile
 from paddock.sandbox.mounted_file import FileMoved, mounted_files
 from paddock.sandbox.path import ROOT, is_within
-from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, grants_of
+from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, extent_of, grants_of
 from paddock.sandbox.syscall_table import MACHINES
 from paddock.sandbox.unreadable import unreadable_file
 from paddock.sandbox.view import INIT
@@ -74,6 +75,16 @@ class Command:
     """What the program is told as its name, if not `argv[0]`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """The most that any command may be granted, and what the special paths in it refer to."""
+
+    name: str
+    profile: EnforcedProfile
+    project_roots: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
 class Sandbox:
     """Prepares commands on one host. May be used from any thread; `close` it in the end.
 
@@ -81,7 +92,8 @@ class Sandbox:
     are hidden from every command. With `use_legacy_landlock` profiles are enforced by
     Landlock alone, and refused if it can't express them. A command gets a session of its own,
     out of reach of the terminal of whoever starts it; without `has_own_session` that is left to
-    the starter, who also has to shield the program from signals that are for the command.
+    the starter, who also has to shield the program from signals that are for the command. A profile that
+    grants more than `cap` raises ProfileExceeded.
     """
 
     def __init__(
@@ -92,8 +104,10 @@ class Sandbox:
         *,
         use_legacy_landlock: bool = False,
         has_own_session: bool = True,
+        cap: Cap | None = None,
     ) -> None:
         self._host = host
+        self._cap = cap
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
@@ -107,26 +121,55 @@ class Sandbox:
         level = probe.enforcement(self._host) or Enforcement.NONE
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
+    def level_of(self, profile: Profile) -> Enforcement:
+        """The level that a command under a profile reaches, if it can be prepared."""
+        if not is_enforced(profile):
+            return Enforcement.NONE
+        return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
+
     def close(self) -> None:
         """Clear away what commands have left. Those that still run lose the protection of missing paths."""
         self._janitor.close()
 
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
-        """What would confine the command now. Raises ProfileRefused when nothing would, as written."""
-        surroundings = surroundings_of(command.project_roots, command.environment, self._private)
-        grants = grants_of(profile, surroundings)
-        matches = self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile))
-        return confine(
+        """What would confine the command now. Raises ProfileRefused when nothing would, as written, and
+        ProfileExceeded when that is more than may be granted."""
+        scene = self._scene(profile, command.project_roots, command.environment)
+        plan = confine(
             profile,
-            Scene(
-                surroundings=surroundings,
-                look=FileFacts(),
-                cwd=os.path.realpath(command.cwd),
-                denied_matches=matches,
-                has_proc=has_proc and self._host.can_mount_proc,
-                is_root=os.geteuid() == 0,
+            replace(
+                scene, cwd=os.path.realpath(command.cwd), has_proc=has_proc and self._host.can_mount_proc
             ),
         )
+        self._admit(plan.extent)
+        return plan
+
+    def _scene(
+        self, profile: EnforcedProfile, project_roots: tuple[str, ...], environment: Mapping[str, str]
+    ) -> Scene:
+        surroundings = surroundings_of(project_roots, environment, self._private)
+        grants = grants_of(profile, surroundings)
+        return Scene(
+            surroundings=surroundings,
+            look=FileFacts(),
+            cwd=ROOT,
+            denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
+            is_root=os.geteuid() == 0,
+        )
+
+    def _admit(self, wanted: Extent) -> None:
+        """Refuse what exceeds the cap, which is resolved at the same moment: links may change in between."""
+        cap = self._cap
+        if cap is None:
+            return
+        try:
+            most = extent_of(cap.profile, self._scene(cap.profile, cap.project_roots, cap.environment))
+        except ProfileRefused as error:
+            raise ProfileRefused(
+                f"{error.place} of the profile {cap.name}", error.problem, error.remedy
+            ) from error
+        if excess := exceeds(wanted, most):
+            raise ProfileExceeded(excess, cap.name)
 
     def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
         """What enforces a plan in place of its mounts; None with bubblewrap.
@@ -160,7 +203,7 @@ class Sandbox:
             raise SandboxUnavailable(problem.detail, problem.remedy)
         if self._use_legacy_landlock:
             return self._with_landlock_alone(self.plan(profile, command), command)
-        if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
+        if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
         plan, mounted = self._held_plan(profile, command, has_proc)
@@ -201,6 +244,10 @@ class Sandbox:
                 "trace", "this kernel can't be asked", f"use Linux {version} or newer, or do not trace"
             )
         return None
+
+    def _needs_filter_alone(self, profile: EnforcedProfile) -> bool:
+        """Whether there are no sandboxes to be had, and none is needed: only the network is to be refused."""
+        return probe.enforcement(self._host) is None and _is_about_network_alone(profile)
 
     def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
         host = self._host
@@ -282,6 +329,7 @@ class Sandbox:
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Without namespaces, where only the network is to be refused."""
+        self._admit(extent_of(profile, self._scene(profile, command.project_roots, command.environment)))
         return self._with_init_alone(_limits_of(profile), profile.network, command, None)
 
     def _with_init_alone(

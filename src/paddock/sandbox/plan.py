@@ -19,6 +19,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
 )
 from paddock.sandbox.access import AccessTable, Grants, Rule, Surroundings, resolve
+from paddock.sandbox.extent import Extent
 from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
 from paddock.sandbox.metadata import protections
@@ -67,6 +68,11 @@ class Plan:
     """What the rules of origin PATTERN come from."""
 
     @property
+    def extent(self) -> Extent:
+        """How far it lets the command reach."""
+        return Extent(self.rules, self.network, self.limits)
+
+    @property
     def has_own_network(self) -> bool:
         """Whether the command gets a network namespace of its own."""
         return self.network is not NetworkMode.ENABLED
@@ -75,12 +81,10 @@ class Plan:
 def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     """The order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
     grants = grants_of(profile, scene.surroundings)
-    rules, links = _resolved_rules(grants, scene)
-    table = AccessTable(rules)
-    _refuse_replaceable_links(links, table)
+    table, links = _access_table(grants, scene)
     _refuse_hidden_directory(scene.cwd, table)
     view = View(table, scene.look)
-    view.show_root([link for _, link in links])
+    view.show_root(links)
     view.add_devices()
     view.add_processes(scene.has_proc, scene.is_root)
     for rule in table.rules:
@@ -91,11 +95,17 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
         placeholders=tuple(view.placeholders),
         rules=tuple(table.rules),
         network=profile.network,
-        limits=profile.limits if isinstance(profile, ManagedProfile) else Limits(),
+        limits=_limits_of(profile),
         cwd=scene.cwd,
         has_proc=scene.has_proc,
         denied_patterns=grants.denied_patterns,
     )
+
+
+def extent_of(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Extent:
+    """What the profile grants there, without a thought about how. Raises as `confine`."""
+    table, _ = _access_table(grants_of(profile, scene.surroundings), scene)
+    return Extent(tuple(table.rules), profile.network, _limits_of(profile))
 
 
 def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundings) -> Grants:
@@ -103,6 +113,18 @@ def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundi
     if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
         return resolve(profile.file_system.entries, surroundings)
     return Grants((Rule(ROOT, Access.WRITE, "unrestricted"),), ())
+
+
+def _limits_of(profile: ManagedProfile | ExternalProfile) -> Limits:
+    return profile.limits if isinstance(profile, ManagedProfile) else Limits()
+
+
+def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]]:
+    """The access of every path, and the links by which the profile's own paths are reached."""
+    rules, links = _resolved_rules(grants, scene)
+    table = AccessTable(rules)
+    _refuse_replaceable_links(links, table)
+    return table, [link for _, link in links]
 
 
 def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tuple[Rule, Link]]]:

@@ -7,6 +7,7 @@ Whatever is not understood is an error. Pure.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -76,6 +77,11 @@ def encode_profile(profile: Profile) -> bytes:
     if not written.get("limits", True):
         del written["limits"]
     return msgspec.json.encode(written)
+
+
+def digest_of(profile: Profile) -> str:
+    """A name of the profile that no other has."""
+    return f"sha256:{hashlib.sha256(encode_profile(profile)).hexdigest()}"
 
 
 def _from_untagged(written: _Untagged) -> ManagedProfile:

@@ -31,6 +31,7 @@ from paddock.server.door import Door, names_files, open_door
 from paddock.server.file_workers import FileWorkers
 from paddock.server.handlers import handler_table
 from paddock.server.metrics import Metrics
+from paddock.server.profiles import Profiles
 from paddock.server.room import Room
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
@@ -48,13 +49,15 @@ SPAWNER_LOST = "the process spawner ended unexpectedly, and with it all knowledg
 class Server:
     """A running server. Made by `serve`."""
 
-    def __init__(self, settings: Settings, spawner: Spawner, sessions: SessionRegistry) -> None:
+    def __init__(
+        self, settings: Settings, profiles: Profiles, spawner: Spawner, sessions: SessionRegistry
+    ) -> None:
         self.settings = settings
         self.finished = asyncio.Event()
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
         self._lanes = Lanes()
-        self._sandboxes = Sandboxes(settings)
+        self._sandboxes = Sandboxes(settings, profiles.cap)
         self._file_workers = FileWorkers(spawner, self._sandboxes)
         self._services = Services(
             settings=settings,
@@ -65,6 +68,7 @@ class Server:
             metrics=sessions.metrics,
             lanes=self._lanes,
             large_answers=Room(LARGE_ANSWERS_BYTES),
+            profiles=profiles,
             sandboxes=self._sandboxes,
             file_workers=self._file_workers,
         )
@@ -189,6 +193,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     SpawnerLost when no process could be started; nothing is left running then.
     """
     settings = settings or Settings()
+    profiles = Profiles(settings)
     # A door that is refused is so before anything is started. A thread is only worth its memory for files.
     door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)
     # The audit log is closed last: it tells what becomes of the processes until the end.
@@ -197,7 +202,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
         lost = asyncio.get_running_loop().create_future()
         with DESCRIPTOR_LIMIT.raised() as former_limit:
             spawner = await Spawner.start(lambda: lost.set_result(None))
-            server = Server(settings, spawner, sessions)
+            server = Server(settings, profiles, spawner, sessions)
             lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
             try:
                 # Children have the limits of the spawner, which has inherited the raised one.

@@ -71,6 +71,7 @@ class ConfinedOperations:
             return await file.worker.perform(cast("Operation[A]", replace(operation, handle=file.handle)))
         if isinstance(operation, Close):
             return cast("A", await self._close(operation))
+        await self._workers.admit(self._confinement)
         async with AsyncExitStack() as keeping:
             worker = await keeping.enter_async_context(self._workers.worker(self._wanted(operation)))
             if isinstance(operation, Open):

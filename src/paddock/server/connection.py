@@ -37,6 +37,7 @@ from paddock.server.downloads import Downloads
 from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
 from paddock.server.metrics import Metrics
+from paddock.server.profiles import Profiles
 from paddock.server.record import shown_id
 from paddock.server.room import Grant, Room, take_all
 from paddock.server.sandboxes import Sandboxes
@@ -77,6 +78,7 @@ class Services:
     metrics: Metrics
     lanes: Lanes
     large_answers: Room
+    profiles: Profiles
     sandboxes: Sandboxes
     file_workers: FileWorkers
 

@@ -67,6 +67,8 @@ EXTENSION_CAPABILITIES = (
     "fsWatch",
     "fsSearch",
     "fsEdit",
+    "namedProfiles",
+    "sandboxTrace",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 

@@ -90,6 +90,10 @@ class FileWorkers:
         self._closings: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    async def admit(self, confinement: Confinement) -> None:
+        """Refuse what the server grants nobody, also to those who use less of it. Raises RequestError."""
+        await self._sandboxes.admit(confinement)
+
     @asynccontextmanager
     async def worker(self, confinement: Confinement) -> AsyncIterator[WorkerOperations]:
         """A worker in such a sandbox, for the time of the block. Raises RequestError."""

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from paddock.audit.event import Event, Exit, Lost, SessionOpened, Signal, Start, StartFailed
+from paddock.audit.event import (
+    Confinement,
+    Denial,
+    Event,
+    Exit,
+    Lost,
+    SessionOpened,
+    Signal,
+    Start,
+    StartFailed,
+)
 from paddock.errors import AuditUnwritable
 from paddock.journal import Journal
 from paddock.process.launch import LaunchSpec
@@ -95,8 +105,18 @@ class SessionRecord:
 
     # --- its processes ------------------------------------------------------
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether there is an audit log, which wants to know more of a start."""
+        return self._audit is not None
+
     async def starting(
-        self, description: Description, spec: LaunchSpec, connection: int, request: RequestId
+        self,
+        description: Description,
+        spec: LaunchSpec,
+        connection: int,
+        request: RequestId,
+        sandbox: Confinement | None = None,
     ) -> None:
         """A program is about to be started; it may be when this has returned. Raises AuditUnwritable."""
         if self._audit is None:
@@ -110,6 +130,7 @@ class SessionRecord:
             cwd=spec.cwd,
             env=spec.env,
             terminal=description.is_terminal,
+            sandbox=sandbox,
         )
         await self._audit.commit(event)
 
@@ -186,14 +207,35 @@ class SessionRecord:
         else:
             self._metrics.endings[Ending.FAILURE if process.exit_code else Ending.SUCCESS] += 1
         process_id = process.description.process_id
-        self._journal.info("process exited", process=process_id, exit_code=process.exit_code, signal=signal)
+        is_denied = process.judgement.is_denied
+        self._journal.info(
+            "process exited",
+            process=process_id,
+            exit_code=process.exit_code,
+            signal=signal,
+            cause=process.cause,
+            sandbox_denied=is_denied or None,
+        )
         assert process.exit_code is not None
+        for denial in process.judgement.denials:
+            self._tell(
+                Denial(
+                    session=self._session,
+                    process=process_id,
+                    operation=denial.kind,
+                    subject=denial.target,
+                    reason=denial.rule,
+                    certain=denial.is_certain,
+                )
+            )
         ended = Exit(
             session=self._session,
             process=process_id,
             pid=process.pid,
             exit_code=process.exit_code,
             signal=signal,
+            cause=process.cause,
+            sandbox_denied=is_denied,
         )
         self._tell(ended)
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -24,11 +23,12 @@ from paddock.errors import (
     SandboxUnenforceable,
 )
 from paddock.fs.lane import Lane
+from paddock.fs.sight import Sight
 from paddock.host_text import utf8_environment
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
 from paddock.model.host import Enforcement
-from paddock.model.profile import Profile
+from paddock.model.profile import Access, Limits, ManagedProfile, Profile
 from paddock.model.restriction import Restriction
 from paddock.model.stream import Stream
 from paddock.process.enclosure import Ending, Judgement
@@ -36,12 +36,13 @@ from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
 from paddock.process.spawner import ExitReport
+from paddock.sandbox.exhaustion import LAST_WORDS_BYTES, End, exhausted, spent
 from paddock.sandbox.init import Report, ReportKind
 from paddock.sandbox.keyword import is_denial
 
 if TYPE_CHECKING:
     from paddock.sandbox.confined import Confined
-    from paddock.sandbox.launch import Sandbox
+    from paddock.sandbox.launch import Cap, Sandbox
     from paddock.sandbox.plan import Plan
 
 T = TypeVar("T")
@@ -70,6 +71,8 @@ class Confinement:
 
     profile: Profile
     project_roots: tuple[str, ...] = ()
+    name: str | None = field(default=None, compare=False)
+    """What the profile was asked for as, if it was by name."""
     is_traced: bool = False
     """Whether it is to be noted what a command is refused."""
 
@@ -81,6 +84,13 @@ class View:
     plan: Plan
     files: tuple[tuple[int, int] | None, ...]
     """Device and inode of each place."""
+
+    def sight(self) -> Sight:
+        """What somebody in such a sandbox may see, for what is done outside of it on his behalf."""
+        from paddock.sandbox.access import AccessTable
+
+        table = AccessTable(self.plan.rules)
+        return lambda path: table.access_of(os.fsdecode(path)) is not Access.DENY
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +109,12 @@ class Enclosure:
     process, `abandon` must be called.
     """
 
-    def __init__(self, confined: Confined, lanes: Lanes, argv: Sequence[str]) -> None:
+    def __init__(self, confined: Confined, lanes: Lanes, argv: Sequence[str], limits: Limits) -> None:
         self._confined = confined
         self._lanes = lanes
         self._argv = argv
+        self._limits = limits
+        self._ended: End | None = None
 
     @property
     def enforcement(self) -> Enforcement:
@@ -157,13 +169,10 @@ class Enclosure:
                 return Ending(report, Cause.WALL)
             if told.kind is ReportKind.EXITED:
                 usage = told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
-                return Ending(itself := ExitReport(told.value, *usage), self._limit_of(itself))
+                itself = ExitReport(told.value, *usage)
+                self._ended = End(itself.exit_code, itself.death_signal, itself.max_rss_bytes)
+                return Ending(itself, spent(self._limits, self._ended))
         return Ending(report)
-
-    def _limit_of(self, report: ExitReport) -> Cause | None:
-        plan = self._confined.plan
-        is_limited = plan is not None and plan.limits.cpu_seconds is not None
-        return Cause.CPU if is_limited and report.death_signal == signal.SIGXCPU else None
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
@@ -172,12 +181,20 @@ class Enclosure:
         streams = {stream: output.kept(stream).data for stream in Stream}
         everything = b"".join(chunk.data for chunk in output.read(0, None).chunks)
         is_denied = is_denial(exit_code, [*streams.values(), everything])
+        limit = self._exhausted(streams)
         explaining = partial(self._explain, exit_code, streams, is_denied)
         try:
             async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
-                return Judgement(is_denied, await self._lanes.explaining.submit(explaining))
+                return Judgement(is_denied, await self._lanes.explaining.submit(explaining), limit)
         except TimeoutError:
-            return Judgement(is_denied)
+            return Judgement(is_denied, limit=limit)
+
+    def _exhausted(self, streams: Mapping[Stream, bytes]) -> Cause | None:
+        if self._ended is None:
+            return None
+        # Errors go to stderr, or to the terminal if there is one.
+        last_words = [streams[stream][-LAST_WORDS_BYTES:] for stream in (Stream.STDERR, Stream.PTY)]
+        return exhausted(self._limits, self._ended, b"".join(last_words))
 
     def _explain(
         self, exit_code: int, streams: Mapping[Stream, bytes], is_denied: bool
@@ -199,8 +216,9 @@ class Enclosure:
 class Sandboxes:
     """Confines what a server starts. `aclose` must follow."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, cap: Cap | None = None) -> None:
         self._settings = settings
+        self._cap = cap
         self._lanes = Lanes(
             making=Lane("paddock-sandbox", THREADS),
             explaining=Lane("paddock-denial", EXPLAINING_THREADS),
@@ -211,7 +229,7 @@ class Sandboxes:
     async def enclose(self, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> Enclosure:
         """A sandbox for a command, or without one for others to enter.
 
-        Raises SandboxUnenforceable or InvalidProfile.
+        Raises SandboxUnenforceable, InvalidProfile or ProfileExceeded.
         """
         from paddock.sandbox.launch import Command
 
@@ -222,12 +240,26 @@ class Sandboxes:
         confined = await self._attempt(
             partial(sandbox.prepare, wanted.profile, inside, is_traced=wanted.is_traced)
         )
-        return Enclosure(confined, self._lanes, argv)
+        profile = wanted.profile
+        limits = profile.limits if isinstance(profile, ManagedProfile) else Limits()
+        return Enclosure(confined, self._lanes, argv, limits)
 
     async def view(self, wanted: Confinement) -> View:
         """How such a sandbox would be made now, for nothing in particular. Raises as `enclose`."""
         sandbox = await self._ready()
         return await self._attempt(partial(_view, sandbox, wanted))
+
+    async def level(self, wanted: Confinement) -> Enforcement:
+        """How much of such a profile can be enforced here; nothing if there are no sandboxes to be had."""
+        try:
+            return (await self._ready()).level_of(wanted.profile)
+        except SandboxUnenforceable:
+            return Enforcement.NONE
+
+    async def admit(self, wanted: Confinement) -> None:
+        """Refuse what exceeds the cap of the server, if it has one. Raises as `enclose`."""
+        if self._cap is not None:
+            await self.view(wanted)
 
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
@@ -256,6 +288,7 @@ class Sandboxes:
             [*places, *_secrets(self._settings)],
             use_legacy_landlock=self._settings.use_legacy_landlock,
             has_own_session=False,
+            cap=self._cap,
         )
 
     async def _attempt(self, work: Callable[[], T]) -> T:

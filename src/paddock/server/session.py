@@ -26,8 +26,9 @@ from paddock.process.output_log import Chunk
 from paddock.process.remnants import Remnants
 from paddock.protocol.denial import encode_denials
 from paddock.protocol.process import StartResult
-from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent, Usage
+from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
 from paddock.protocol.structure import Result
+from paddock.protocol.usage import encode_usage
 from paddock.server.record import SessionRecord
 
 T = TypeVar("T")
@@ -283,7 +284,7 @@ class Session:
                     sandbox_denied=process.judgement.is_denied,
                     denials=encode_denials(process.judgement.denials) if has_extensions else UNSET,
                     cause=process.cause if has_extensions and process.cause is not None else UNSET,
-                    usage=_usage(process) if has_extensions else UNSET,
+                    usage=encode_usage(process.usage) if has_extensions else UNSET,
                 ),
             )
 
@@ -412,13 +413,3 @@ class Session:
                 timer.cancel()
         self._expiry_timer = self._forget_timer = None
         self._on_ended(self)
-
-
-def _usage(process: ManagedProcess) -> Usage:
-    used = process.usage
-    return Usage(
-        wall_ms=round(used.wall_s * 1000),
-        user_ms=round(used.user_s * 1000),
-        system_ms=round(used.system_s * 1000),
-        peak_memory_bytes=used.max_rss_bytes,
-    )

@@ -14,6 +14,7 @@ from typing import Protocol
 from paddock.errors import InvalidRequest
 from paddock.fs.changes import Batch
 from paddock.fs.local import Lanes
+from paddock.fs.sight import Sight
 from paddock.fs.watch_missing import MissingWatch
 from paddock.fs.watch_set import WatchSet
 from paddock.fs.watch_tree import TreeWatch
@@ -59,13 +60,17 @@ class ClientWatches:
         self._has_changed = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
 
-    async def watch(self, path: HostPath, target: bytes, *, is_recursive: bool) -> int:
-        """Begin a watch and give its id; `announce` must follow. Raises RequestError."""
+    async def watch(
+        self, path: HostPath, target: bytes, *, is_recursive: bool, sight: Sight | None = None
+    ) -> int:
+        """Begin a watch of what is in sight and give its id; `announce` must follow. Raises RequestError."""
         if len(self._trees) >= MAX_WATCHES:
             raise InvalidRequest(f"at most {MAX_WATCHES} watches per connection; end one with fs/unwatch")
         self._last_id += 1
         watch_id = self._last_id
-        tree = TreeWatch(self._watch_set(), target, self._has_changed.set, is_recursive=is_recursive)
+        tree = TreeWatch(
+            self._watch_set(), target, self._has_changed.set, is_recursive=is_recursive, sight=sight
+        )
         self._trees[watch_id] = _Watched(path, tree)
         try:
             await tree.begin()
@@ -88,7 +93,9 @@ class ClientWatches:
         if watched is not None:
             watched.tree.end()
 
-    async def watch_missing(self, watch_id: int, missing: Sequence[bytes], present: bytes | None) -> bool:
+    async def watch_missing(
+        self, watch_id: int, missing: Sequence[bytes], present: bytes | None, sight: Sight | None = None
+    ) -> bool:
         """Tell once when one of the paths appears, or `present` vanishes; in place of an earlier watch."""
         if self._missing is not None:
             self._missing.end()
@@ -99,7 +106,7 @@ class ClientWatches:
         def tell() -> None:
             self._reader.notify("fs/missingChanged", MissingChangedEvent(watch_id=watch_id))
 
-        watch = self._missing = MissingWatch(self._watch_set(), missing, present, tell)
+        watch = self._missing = MissingWatch(self._watch_set(), missing, present, tell, sight)
         return await watch.begin()
 
     async def aclose(self) -> None:

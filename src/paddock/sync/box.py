@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec
 
 from paddock.client.box import Box as AsyncBox
+from paddock.client.confinement import SandboxLike
 from paddock.client.connect import Connecting
 from paddock.client.connect import connect as async_connect
 from paddock.client.place import RemotePathLike
@@ -75,9 +76,9 @@ class Box(Facade[AsyncBox]):
         """What can be done with the files of the server's host."""
         return Files(self._portal, self._inner.fs)
 
-    def path(self, path: RemotePathLike) -> RemotePath:
-        """An absolute path on the server's host, to work with like a `pathlib.Path`."""
-        return RemotePath(self._portal, self._inner.path(path))
+    def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
+        """An absolute path on the server's host, to work with like a `pathlib.Path`, perhaps confined."""
+        return RemotePath(self._portal, self._inner.path(path, sandbox=sandbox))
 
     def close(self) -> None:
         """End the processes that were started here and still run, then the connection. Idempotent."""

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Self
 
+from paddock.client.confinement import SandboxLike
 from paddock.client.files import Files as AsyncFiles
 from paddock.client.place import RemotePathLike
 from paddock.client.remote_file import RemoteReader as AsyncReader
@@ -78,6 +79,10 @@ class Files(Facade[AsyncFiles]):
     edit = blocking(AsyncFiles.edit)
     upload = blocking(AsyncFiles.upload)
     download = blocking(AsyncFiles.download)
+
+    def confined(self, sandbox: SandboxLike) -> Files:
+        """The same files under a profile; see `paddock.Files.confined`."""
+        return Files(self._portal, self._inner.confined(sandbox))
 
     def reader(self, path: RemotePathLike) -> RemoteReader:
         """A file of any size for reading piece by piece; use it with `with`."""

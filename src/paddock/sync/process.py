@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Literal, TypeVar, overload
 
+from paddock.client.ending import Ending
 from paddock.client.inbox import Output
 from paddock.client.process import Process as AsyncProcess
 from paddock.client.process import ProcessState
@@ -36,6 +37,11 @@ class Process(Facade[AsyncProcess]):
     def exit_code(self) -> int | None:
         """The exit status as far as it has been heard of, 128+n for signal n."""
         return self._inner.exit_code
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the process ended, as far as it has been heard of; see `paddock.Process.ending`."""
+        return self._inner.ending
 
     @property
     def is_closed(self) -> bool:

@@ -226,3 +226,23 @@ def test_every_kind_is_told_in_a_few_words(event: Event, text: str) -> None:
 
     assert record is not None
     assert what(record) == text
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ({"kind": "exit", "exit_code": 3, "cause": "exit"}, "status 3"),
+        (
+            {"kind": "exit", "exit_code": 137, "signal": 9, "cause": "terminated"},
+            "killed by SIGKILL (terminated)",
+        ),
+        ({"kind": "exit", "exit_code": 124, "cause": "wall"}, "status 124 (wall)"),
+        (
+            {"kind": "denial", "operation": "write", "subject": "/etc/x", "reason": "/ = read"},
+            "write /etc/x: / = read",
+        ),
+        ({"kind": "denial", "operation": "network", "certain": False}, "perhaps network"),
+    ],
+)
+def test_ends_and_denials_are_told_in_a_few_words(record: dict[str, object], text: str) -> None:
+    assert what(record) == text

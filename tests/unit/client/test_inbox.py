@@ -31,7 +31,7 @@ def closed(seq: int) -> ClosedEvent:
 async def test_the_exit_is_known_at_once_even_if_output_before_it_is_missing() -> None:
     inbox, _ = make()
     inbox.receive(exited(3, 7))
-    assert await inbox.exited() == 7
+    assert (await inbox.exited()).exit_code == 7
     assert not inbox.is_closed
 
 
@@ -74,7 +74,7 @@ async def test_an_exit_that_was_seen_stays_known_when_the_connection_is_lost() -
     inbox, _ = make()
     inbox.receive(exited(1, 3))
     inbox.fail(ProcessLost("p", "gone"))
-    assert await inbox.exited() == 3
+    assert (await inbox.exited()).exit_code == 3
     with pytest.raises(ProcessLost):
         await inbox.next_output()
 
@@ -87,7 +87,7 @@ async def test_an_overrun_frees_the_memory_and_is_told_to_whoever_reads() -> Non
     inbox.receive(exited(3))
     inbox.receive(closed(4))
     assert intake.unread_bytes == 0
-    assert await inbox.exited() == 0
+    assert (await inbox.exited()).exit_code == 0
     with pytest.raises(OutputOverrun, match="'p' was dropped"):
         await inbox.next_output()
 
@@ -98,7 +98,7 @@ async def test_every_waiter_is_woken() -> None:
         waits = [tasks.create_task(inbox.exited()) for _ in range(3)]
         await asyncio.sleep(0)
         inbox.receive(exited(1, 9))
-    assert [wait.result() for wait in waits] == [9, 9, 9]
+    assert [wait.result().exit_code for wait in waits] == [9, 9, 9]
 
 
 async def test_unread_output_is_accounted_for_until_it_is_read() -> None:

@@ -56,6 +56,7 @@ NAMED_ERRORS = (
     errors.StdinFull("p"),
     errors.NotATerminal("p"),
     errors.ExecForbidden("direct", "allow_direct_exec"),
+    errors.ProfileExceeded("write access to /etc, where the most is read", "dev"),
     errors.UnknownSession("s"),
     errors.ForeignSession("s"),
     errors.SpawnError("exec", 2, "x", "/"),

@@ -6,6 +6,11 @@ import logging
 
 import pytest
 
+from paddock.audit.event import Denial, Event, Exit
+from paddock.audit.writer import Audit
+from paddock.model import denial as model
+from paddock.model.denial import DenialKind
+from paddock.process.enclosure import Judgement
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.process.spawner import ExitReport
@@ -101,3 +106,30 @@ async def test_a_gap_counts_with_its_bytes(record: SessionRecord, metrics: Metri
     record.gap(a_process(), Gap(from_seq=2, to_seq=11, size_bytes=700))
 
     assert (metrics.gaps, metrics.gap_bytes) == (2, 1200)
+
+
+class Told(Audit):
+    """An audit log that keeps in memory what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        self.events.append(event)
+
+
+async def test_what_a_sandbox_denied_is_told_before_the_exit(metrics: Metrics) -> None:
+    audit = Told()
+    process = a_process(wait_status=FAILED)
+    certain = model.Denial(DenialKind.WRITE, "/etc/x", "/ = read", is_certain=True)
+    guessed = model.Denial(DenialKind.NETWORK, None, None, is_certain=False)
+    process.judgement = Judgement(is_denied=True, denials=(certain, guessed))
+
+    SessionRecord(SESSION_ID, metrics, audit).exited(process)
+
+    session = shown_id(SESSION_ID)
+    assert audit.events == [
+        Denial(session=session, process="p", operation="write", subject="/etc/x", reason="/ = read"),
+        Denial(session=session, process="p", operation="network", certain=False),
+        Exit(session=session, process="p", pid=0, exit_code=3, cause="exit", sandbox_denied=True),
+    ]

@@ -10,16 +10,31 @@ from paddock.model.legacy_policy import LegacyPolicy
 from paddock.protocol import sandbox as wire
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
+from paddock.server.profiles import Profiles
 from paddock.server.sandboxes import Confinement
 
 
-def confinement_of(sandbox: SandboxContext) -> Confinement:
-    """The profile that a request asks for, and its project roots. Raises InvalidParams."""
+def confinement_of(sandbox: SandboxContext, profiles: Profiles, directory: str | None = None) -> Confinement:
+    """The profile that a request asks for, and its project roots. Raises InvalidParams.
+
+    `directory` is where a command is to run, if there is one.
+    """
     roots = tuple(local_directory(root, "workspaceRoots") for root in sandbox.workspace_roots or ())
     cwd = None if sandbox.cwd is None else local_directory(sandbox.cwd, "cwd")
+    # Without roots, legacy policies and names mean the directory where they apply.
+    here = cwd or directory
+    around = roots or (() if here is None else (here,))
     if sandbox.policy is not None:
-        # A legacy policy means the directory where it applies.
-        return Confinement(_legacy(sandbox.policy), roots or (() if cwd is None else (cwd,)))
+        return Confinement(_legacy(sandbox.policy), around)
+    if sandbox.profile is not None:
+        written = profiles.named(sandbox.profile)
+        around = tuple(dict.fromkeys((*around, *written.workspace_roots)))
+        if not around and _is_dynamic(written.profile):
+            raise InvalidParams(
+                f"params.sandbox: the profile {sandbox.profile!r} is about workspace roots; give cwd or "
+                "workspaceRoots"
+            )
+        return Confinement(written.profile, around, sandbox.profile)
     assert sandbox.permissions is not UNSET
     profile = _profile(sandbox.permissions)
     if cwd is None and _is_dynamic(profile):

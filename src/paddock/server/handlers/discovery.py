@@ -97,7 +97,7 @@ async def read_config(
     if params.cwd.is_foreign:
         raise InvalidParams(f"params.cwd: {params.cwd.text!r} does not name a directory of this Linux host")
     home = _home()
-    files = _Files(operations_for(connection, None))
+    files = _Files(connection.operations)
     config, requirements = await read_settings(home, params.config_paths, params.requirements_paths, files)
     return wire.EnvironmentConfigResult(
         user_home_dir=_uri(home.user_home),

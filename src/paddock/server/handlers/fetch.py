@@ -24,6 +24,7 @@ LONGEST_TIMEOUT_MS = 24 * 60 * 60 * 1000
 async def request(connection: ClientConnection, params: HttpRequestParams) -> HttpResult | Then:
     """Make a request; the body comes with the answer, or after it as notifications."""
     settings = connection.services.settings
+    connection.services.profiles.refuse_network("http/request, which uses the network of the host")
     if settings.require_sandbox and not settings.allow_unsandboxed_http:
         raise SandboxRequired("http/request", "allow_unsandboxed_http")
     wanted = _plan(params)

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-from paddock.errors import InvalidRequest, SandboxUnenforceable
+from paddock.errors import InvalidRequest
+from paddock.fs.operation import GetMetadata
 from paddock.fs.operations import Operations
+from paddock.fs.sight import Sight
 from paddock.model.profile import ManagedProfile, RestrictedFileSystem
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.connection import ClientConnection
 from paddock.server.handlers.confinement import confinement_of
+from paddock.server.sandboxes import Confinement
 
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
-    """Where operations under this sandbox are carried out. Raises InvalidParams if it makes no sense."""
-    if sandbox is None:
+    """Where operations under this sandbox are carried out.
+
+    Raises InvalidParams if it makes no sense, ProfileExceeded if it is none and there has to be one.
+    """
+    wanted = _confinement(connection, sandbox)
+    if wanted is None:
         return connection.operations
-    wanted = confinement_of(sandbox)
-    match wanted.profile:
-        case ManagedProfile(file_system=RestrictedFileSystem()):
-            return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
-    return connection.operations
+    return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
 
 
-def refuse_confinement(sandbox: SandboxContext | None) -> None:
-    """For what this process does itself. Raises InvalidParams if it was to be confined."""
-    if sandbox is not None and isinstance(confinement_of(sandbox).profile, ManagedProfile):
-        raise SandboxUnenforceable("watches can't be confined")
+async def sight_for(
+    connection: ClientConnection, sandbox: SandboxContext | None, path: bytes | None = None
+) -> Sight | None:
+    """What this process may look at itself for a request under this sandbox; None if it may at everything.
+
+    If there is a `path`, it can be read under the sandbox; otherwise this raises what reading it does.
+    """
+    wanted = _confinement(connection, sandbox)
+    if wanted is None:
+        return None
+    if path is not None:
+        # Asked inside, so that what is denied there can't be told from what does not exist.
+        await operations_for(connection, sandbox).perform(GetMetadata(path=path))
+    return (await connection.services.sandboxes.view(wanted)).sight()
+
+
+def _confinement(connection: ClientConnection, sandbox: SandboxContext | None) -> Confinement | None:
+    """What file operations are confined to; None if to nothing."""
+    profiles = connection.services.profiles
+    if sandbox is not None:
+        wanted = confinement_of(sandbox, profiles)
+        match wanted.profile:
+            case ManagedProfile(file_system=RestrictedFileSystem()):
+                return wanted
+    profiles.refuse_unconfined("files outside of a sandbox")
+    return None
 
 
 def local_path(path: HostPath) -> bytes:

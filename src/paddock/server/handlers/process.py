@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from signal import Signals
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import structs
 
 from paddock.errors import OperationFailed, StdinClosed, UnknownProcess
 from paddock.model.signal_name import parse_signal
@@ -17,7 +17,7 @@ from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.managed import ManagedProcess, Status
 from paddock.process.output_log import Reading
-from paddock.protocol.denial import Denial, encode_denials
+from paddock.protocol.denial import encode_denials
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.process import (
     GracefulMode,
@@ -40,6 +40,7 @@ from paddock.protocol.process import (
     WriteResult,
 )
 from paddock.protocol.structure import Empty, NoParams
+from paddock.protocol.usage import encode_usage
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Parked
 from paddock.server.handlers.start import start
@@ -48,6 +49,8 @@ from paddock.server.session import Session, SessionProcess
 
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 """Longer waits end after a day; the caller asks again."""
+
+E = TypeVar("E", ReadResult, WaitResult, SnapshotResult)
 
 EMPTY = Empty()
 ACCEPTED = WriteResult(status="accepted")
@@ -109,7 +112,7 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
         return result
     gap = reading.gap
     gaps = [OutputGap(from_seq=gap.from_seq, to_seq=gap.to_seq, bytes_=gap.size_bytes)] if gap else []
-    return structs.replace(result, gaps=gaps, denials=encode_denials(process.judgement.denials))
+    return structs.replace(_explained(connection, process, result), gaps=gaps)
 
 
 def wait(connection: ClientConnection, params: WaitParams) -> WaitResult | Parked:
@@ -135,13 +138,13 @@ def _wait_result(connection: ClientConnection, process: ManagedProcess) -> WaitR
     if process.status is Status.LOST:
         process_id = process.description.process_id
         raise OperationFailed(f"what became of process {process_id!r} is not known: {process.failure}")
-    return WaitResult(
+    result = WaitResult(
         exited=process.has_exited,
         exit_code=process.exit_code,
         closed=process.is_closed,
         sandbox_denied=process.judgement.is_denied,
-        denials=_denials(connection, process),
     )
+    return _explained(connection, process, result)
 
 
 async def snapshot(connection: ClientConnection, params: ProcessParams) -> SnapshotResult:
@@ -153,7 +156,7 @@ async def snapshot(connection: ClientConnection, params: ProcessParams) -> Snaps
     omitted = OmittedBytes(
         stdout=stdout.omitted_bytes, stderr=stderr.omitted_bytes, terminal=terminal.omitted_bytes
     )
-    return SnapshotResult(
+    result = SnapshotResult(
         stdout=stdout.data,
         stderr=stderr.data,
         terminal=terminal.data,
@@ -162,12 +165,20 @@ async def snapshot(connection: ClientConnection, params: ProcessParams) -> Snaps
         exit_code=process.exit_code,
         running=process.is_running,
         sandbox_denied=process.judgement.is_denied,
-        denials=_denials(connection, process),
     )
+    return _explained(connection, process, result)
 
 
-def _denials(connection: ClientConnection, process: ManagedProcess) -> list[Denial] | UnsetType:
-    return encode_denials(process.judgement.denials) if connection.has_extensions else UNSET
+def _explained(connection: ClientConnection, process: ManagedProcess, result: E) -> E:
+    """A result with what clients with extensions are told of an end, if the process has ended."""
+    if not connection.has_extensions or not process.has_exited:
+        return result
+    return structs.replace(
+        result,
+        denials=encode_denials(process.judgement.denials),
+        cause=process.cause,
+        usage=encode_usage(process.usage),
+    )
 
 
 def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:

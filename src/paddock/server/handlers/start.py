@@ -12,10 +12,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
+from paddock.audit import event
 from paddock.config import Settings
 from paddock.errors import (
     ExecForbidden,
@@ -47,8 +48,12 @@ from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
 from paddock.server.handlers.confinement import confinement_of
+from paddock.server.profiles import Profiles
 from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure
 from paddock.server.session import SessionProcess
+
+SANDBOXED: Final = "linuxSeccomp"
+"""What the reference calls the sandboxes of Linux, of whatever they are made."""
 
 
 def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, Any, StartResult | Then]:
@@ -61,7 +66,7 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
     first = session.first_start(key) if key is not None else None
     if first is not None:
         return _repeat(first)
-    plan = plan_start(connection.services.settings, params)
+    plan = plan_start(connection.services.settings, connection.services.profiles, params)
     entry = session.admit(plan.description)
     entry.start = session.run(_spawn(connection, entry, plan, connection.call.id))
     connection.unanswered_starts.add(entry)
@@ -106,7 +111,8 @@ async def _spawn(
     begun_at_s = perf_counter()
     enclosure = None
     try:
-        await session.record.starting(plan.description, plan.spec, connection.number, request)
+        confinement = await _recorded(connection, plan.confinement)
+        await session.record.starting(plan.description, plan.spec, connection.number, request, confinement)
         if plan.confinement is None:
             await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
         else:
@@ -121,9 +127,19 @@ async def _spawn(
     session.record.started(entry.managed, perf_counter() - begun_at_s, connection.number, request)
     return StartResult(
         process_id=plan.description.process_id,
-        sandbox_type="none" if enclosure is None else "linuxSeccomp",
+        sandbox_type=SANDBOXED if enclosure is not None else "none",
         sandbox_enforcement=enclosure.enforcement if enclosure and connection.has_extensions else UNSET,
     )
+
+
+async def _recorded(connection: ClientConnection, wanted: Confinement | None) -> event.Confinement | None:
+    """What the audit log tells of a sandbox."""
+    if wanted is None or not connection.session.record.is_audited:
+        return None
+    from paddock.sandbox.profile import digest_of
+
+    level = await connection.services.sandboxes.level(wanted)
+    return event.Confinement(type=SANDBOXED, level=level, profile=wanted.name or digest_of(wanted.profile))
 
 
 async def _launch_enclosed(
@@ -163,12 +179,14 @@ class Plan:
     """Set if there is something to enforce."""
 
 
-def plan_start(settings: Settings, params: StartParams) -> Plan:
+def plan_start(settings: Settings, profiles: Profiles, params: StartParams) -> Plan:
     """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
     _refuse_unenforceable(params)
-    confinement = _confinement(params)
-    if confinement is None and settings.require_sandbox:
-        raise SandboxRequired("a start without a sandbox that is enforced")
+    confinement = _confinement(params, profiles)
+    if confinement is None:
+        if settings.require_sandbox:
+            raise SandboxRequired("a start without a sandbox that is enforced")
+        profiles.refuse_unconfined("a start without a sandbox that is enforced")
     if params.prepared is not None:
         if not settings.allow_prepared_exec:
             raise ExecForbidden("prepared", "allow_prepared_exec")
@@ -210,14 +228,15 @@ def _refuse_unenforceable(params: StartParams) -> None:
         raise InvalidParams("params.shellSnapshot: this server has no shell snapshots")
 
 
-def _confinement(params: StartParams) -> Confinement | None:
+def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
     """What the start is to be confined to; None if nothing would be enforced."""
     if params.sandbox is None:
         return None
     # Most servers never confine anything, and it takes a while to load.
     from paddock.sandbox.launch import is_enforced
 
-    wanted = confinement_of(params.sandbox)
+    cwd = None if params.cwd is UNSET or params.cwd.is_foreign else params.cwd.path
+    wanted = confinement_of(params.sandbox, profiles, cwd)
     if not is_enforced(wanted.profile):
         return None
     if params.prepared is not None:

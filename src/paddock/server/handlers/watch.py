@@ -14,16 +14,16 @@ from paddock.protocol.watch import (
 )
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Then
-from paddock.server.handlers.place import local_path, refuse_confinement
+from paddock.server.handlers.place import local_path, sight_for
 
 EMPTY = Empty()
 
 
 async def watch(connection: ClientConnection, params: WatchParams) -> Then:
     """Begin to tell what changes; the first notification follows the answer."""
-    refuse_confinement(params.sandbox)
-    watches = connection.watches
-    watch_id = await watches.watch(params.path, local_path(params.path), is_recursive=params.recursive)
+    path, watches = local_path(params.path), connection.watches
+    sight = await sight_for(connection, params.sandbox, path)
+    watch_id = await watches.watch(params.path, path, is_recursive=params.recursive, sight=sight)
     return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
 
 
@@ -35,13 +35,13 @@ def unwatch(connection: ClientConnection, params: UnwatchParams) -> Empty:
 
 async def watch_missing(connection: ClientConnection, params: WatchMissingParams) -> WatchMissingResult:
     """Wait for paths to appear. What is not of this host never will."""
-    refuse_confinement(params.sandbox)
+    sight = await sight_for(connection, params.sandbox)
     paths = [*params.missing, *([params.present] if params.present is not None else [])]
     if any(path.is_foreign for path in paths):
         return WatchMissingResult(watching=False)
     missing = [local_path(path) for path in params.missing]
     present = local_path(params.present) if params.present is not None else None
-    is_watching = await connection.watches.watch_missing(params.watch_id, missing, present)
+    is_watching = await connection.watches.watch_missing(params.watch_id, missing, present, sight)
     return WatchMissingResult(watching=is_watching)
 
 

@@ -1,0 +1,48 @@
+"""How a process ended, as its client is told. Pure.
+
+Servers of the reference protocol tell the status and whether the sandbox denied something, older
+ones the status alone; what was not told is None, or empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import UNSET
+
+from paddock.model.cause import Cause
+from paddock.model.denial import Denial
+from paddock.model.usage import Usage
+from paddock.protocol.denial import decode_denial
+from paddock.protocol.process import ReadResult
+from paddock.protocol.process_event import ExitedEvent
+from paddock.protocol.usage import decode_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a process."""
+
+    exit_code: int
+    """The exit status, 128+n for signal n."""
+    sandbox_denied: bool = False
+    """Whether its sandbox, as far as can be told, made it fail."""
+    denials: tuple[Denial, ...] = ()
+    """What its sandbox kept it from."""
+    cause: Cause | None = None
+    """What ended it."""
+    usage: Usage | None = None
+    """What it used."""
+
+
+def ending_of(told: ExitedEvent | ReadResult) -> Ending | None:
+    """What a server told of the end; None while there is none."""
+    if told.exit_code is None:
+        return None
+    return Ending(
+        exit_code=told.exit_code,
+        sandbox_denied=told.sandbox_denied,
+        denials=() if told.denials is UNSET else tuple(decode_denial(denial) for denial in told.denials),
+        cause=None if told.cause is UNSET else told.cause,
+        usage=None if told.usage is UNSET else decode_usage(told.usage),
+    )

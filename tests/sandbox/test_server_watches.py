@@ -1,0 +1,123 @@
+"""Watches under a profile tell of what the profile shows, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.profiles import MINIMAL, READ_ONLY, ROOT, entry, sandbox
+from tests.wire import Message, WireClient, WireError, session
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(name="workspace")
+def workspace_of_the_test(new_directory: Path) -> Path:
+    """Two directories and two files, of each the second is denied."""
+    for name in ("open", "closed"):
+        (new_directory / name).mkdir()
+        (new_directory / f"{name}.txt").write_text("before")
+    return new_directory
+
+
+def half_denied(workspace: Path) -> Json:
+    return sandbox(
+        entry(ROOT, "read"), entry(workspace / "closed", "deny"), entry(workspace / "closed.txt", "deny")
+    )
+
+
+async def told(client: WireClient, last: Path) -> list[str]:
+    """The paths that have changed, up to this one."""
+    paths: list[str] = []
+    while str(last) not in paths:
+        event: Message = await client.take(lambda message: message.get("method") == "fs/changed")
+        paths += [change["path"] for change in event["params"]["events"]]
+        assert not event["params"]["overflow"]
+    return paths
+
+
+async def refusal(client: WireClient, path: Path, wanted: Json) -> int:
+    with pytest.raises(WireError) as refused:
+        await client.call("fs/watch", {"path": str(path), "sandbox": wanted})
+    return refused.value.code
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+async def test_changes_of_what_is_denied_are_not_told(workspace: Path, is_recursive: bool) -> None:
+    async with session() as client:
+        params = {"path": str(workspace), "recursive": is_recursive, "sandbox": half_denied(workspace)}
+        await client.call("fs/watch", params)
+        (workspace / "closed.txt").write_text("after")
+        (workspace / "closed" / "made").write_text("x")
+        (workspace / "closed").chmod(0o700)
+        (workspace / "open" / "made").write_text("x")
+        (workspace / "open.txt").write_text("after")
+        seen = await told(client, workspace / "open.txt")
+    expected = {str(workspace / "open.txt"), *([str(workspace / "open" / "made")] if is_recursive else [])}
+    assert set(seen) == expected
+
+
+async def test_what_is_moved_out_of_sight_is_told_once_and_not_followed(workspace: Path) -> None:
+    (workspace / "open" / "inner").mkdir()
+    async with session() as client:
+        params = {"path": str(workspace), "recursive": True, "sandbox": half_denied(workspace)}
+        await client.call("fs/watch", params)
+        (workspace / "open" / "inner").rename(workspace / "closed" / "inner")
+        (workspace / "closed" / "inner" / "secret").write_text("x")
+        (workspace / "open.txt").write_text("after")
+        assert set(await told(client, workspace / "open.txt")) == {
+            str(workspace / "open" / "inner"),
+            str(workspace / "open.txt"),
+        }
+
+
+async def test_a_link_shows_nothing_that_the_profile_does_not(workspace: Path) -> None:
+    (workspace / "open" / "link").symlink_to(workspace / "closed")
+    async with session() as client:
+        wanted = half_denied(workspace)
+        for path in (workspace / "open" / "link", workspace / "open" / "link" / "inner"):
+            assert await refusal(client, path, wanted) == -32600
+        await client.call("fs/watch", {"path": str(workspace / "open"), "recursive": True, "sandbox": wanted})
+        (workspace / "closed" / "made").write_text("x")
+        (workspace / "open" / "made").write_text("x")
+        assert set(await told(client, workspace / "open" / "made")) == {str(workspace / "open" / "made")}
+
+
+async def test_a_watch_of_what_is_denied_fails_as_reading_it_does(workspace: Path) -> None:
+    async with session() as client:
+        for wanted, code in (
+            (half_denied(workspace), -32600),
+            (sandbox(entry(MINIMAL, "read"), entry(workspace / "open", "read")), -32004),
+        ):
+            assert await refusal(client, workspace / "closed", wanted) == code
+        assert await refusal(client, workspace / "nothing", READ_ONLY) == -32004
+
+
+async def test_a_file_is_watched_though_its_directory_is_denied(workspace: Path) -> None:
+    wanted = sandbox(entry(ROOT, "read"), entry(workspace, "deny"), entry(workspace / "open.txt", "read"))
+    async with session() as client:
+        await client.call("fs/watch", {"path": str(workspace / "open.txt"), "sandbox": wanted})
+        (workspace / "closed.txt").write_text("after")
+        (workspace / "open.txt").write_text("after")
+        assert set(await told(client, workspace / "open.txt")) == {str(workspace / "open.txt")}
+
+
+async def test_a_missing_path_is_waited_for_where_it_may_be_seen(workspace: Path) -> None:
+    wanted = half_denied(workspace)
+    async with session() as client:
+        for directory, is_watching in ((workspace / "closed", False), (workspace / "open", True)):
+            params = {"watchId": 1, "missing": [str(directory / "new")], "sandbox": wanted}
+            assert (await client.call("fs/watchMissing", params))["watching"] is is_watching
+        (workspace / "open" / "new").touch()
+        await client.take(lambda message: message.get("method") == "fs/missingChanged")
+
+
+async def test_a_missing_path_behind_a_link_is_the_clients_to_look_at(workspace: Path) -> None:
+    (workspace / "open" / "link").symlink_to(workspace / "open")
+    params = {"watchId": 1, "missing": [str(workspace / "open" / "link" / "new")]}
+    async with session() as client:
+        assert (await client.call("fs/watchMissing", params))["watching"] is True
+        confined = params | {"sandbox": half_denied(workspace)}
+        assert (await client.call("fs/watchMissing", confined))["watching"] is False

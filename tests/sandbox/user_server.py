@@ -1,0 +1,74 @@
+"""A server as another user would run it, though that user may not reach the interpreter.
+
+    python -m tests.sandbox.user_server USER DIRECTORY SETTINGS
+
+It runs a confined command once while it may import whatever that takes, gives up root for good, and
+serves on a unix socket in the directory until its input ends. SETTINGS are JSON. The first line of
+its output is the URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from paddock.config import make_settings
+from paddock.server.app import serve
+from paddock.transport import runtime_directory
+from tests.sandbox.launcher import become_user, use_copies
+from tests.sandbox.profiles import READ_ONLY
+from tests.wire import session, shell
+
+
+@contextmanager
+def user_server(user: int, directory: Path, **settings: Any) -> Iterator[str]:
+    """The URL of a server that runs as `user`, for the time of the block."""
+    arguments = [str(user), str(directory), json.dumps(settings)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.sandbox.user_server", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        try:
+            yield url
+        finally:
+            process.stdin.close()
+    assert process.returncode == 0
+
+
+async def _rehearse(directory: Path) -> None:
+    os.environ[runtime_directory.VARIABLE] = str(directory / "rehearsal")
+    await asyncio.to_thread(os.getpid)
+    async with session(listen=f"unix://{directory}/rehearsal-{os.getpid()}") as client:
+        await client.start("p", *shell("echo Permission denied; exit 1"), sandbox=READ_ONLY)
+        assert (await client.finish("p")).exit_code == 1
+
+
+async def _serve(directory: Path, settings: dict[str, Any]) -> None:
+    socket = directory / f"server-{os.getpid()}"
+    async with serve(make_settings({"listen": f"unix://{socket}", **settings})) as server:
+        print(server.url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+def main(user: int, directory: Path, settings: dict[str, Any]) -> None:
+    """Serve until there is no more input."""
+    use_copies(directory)
+    asyncio.run(_rehearse(directory))
+    become_user(user, directory)
+    asyncio.run(_serve(directory, settings))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))

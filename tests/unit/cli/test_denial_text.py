@@ -1,0 +1,61 @@
+"""What people are told of a sandbox when their command has failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.cli.denial_text import explanations
+from paddock.client.ending import Ending
+from paddock.model.cause import Cause
+from paddock.model.denial import Denial, DenialKind
+
+
+@pytest.mark.parametrize(
+    ("denial", "line"),
+    [
+        (
+            Denial(DenialKind.WRITE, "/etc/x", "root = read", is_certain=True),
+            'the sandbox denied writing /etc/x (root = read); a profile with "/etc/x" = "write" allows it',
+        ),
+        (
+            Denial(DenialKind.READ, None, None, is_certain=False),
+            "the sandbox may have denied reading; a profile with read access there allows it",
+        ),
+        (
+            Denial(DenialKind.EXEC, "/opt/x", "/opt = deny", is_certain=True),
+            'the sandbox denied running /opt/x (/opt = deny); a profile with "/opt/x" = "read" allows it',
+        ),
+        (
+            Denial(DenialKind.NETWORK, "a.b", "no", is_certain=True),
+            (
+                "the sandbox denied network access to a.b (no); "
+                'a profile with network = "loopback" or "enabled" allows it'
+            ),
+        ),
+        (
+            Denial(DenialKind.SYSCALL, "mount", None, is_certain=True),
+            "the sandbox denied the system call mount; no profile but :danger-full-access allows it",
+        ),
+    ],
+)
+def test_each_denial_is_one_line_with_the_way_out(denial: Denial, line: str) -> None:
+    ending = Ending(1, sandbox_denied=True, denials=(denial,))
+    assert list(explanations(ending)) == [line]
+
+
+@pytest.mark.parametrize("cause", [Cause.MEMORY, Cause.CPU, Cause.WALL, Cause.PROCESSES])
+def test_a_limit_that_ended_the_command_is_named(cause: Cause) -> None:
+    (line,) = explanations(Ending(1, cause=cause))
+    assert line.startswith("the limit ")
+    assert line.endswith("of its profile ended it; raise it if that is too low")
+
+
+def test_a_denial_of_which_nothing_is_known_is_said_to_be_likely() -> None:
+    (line,) = explanations(Ending(1, sandbox_denied=True))
+    assert line.startswith("the sandbox probably made it fail")
+
+
+def test_nothing_is_said_of_a_command_that_ended_well_or_was_denied_nothing() -> None:
+    denial = Denial(DenialKind.READ, "/x", None, is_certain=True)
+    assert list(explanations(Ending(0, denials=(denial,)))) == []
+    assert list(explanations(Ending(1, cause=Cause.EXIT))) == []

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from paddock.model.host import Enforcement
+from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.plan import Plan
@@ -23,7 +24,7 @@ Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
-"""Three reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+"""The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Confined:
         plan: Plan | None = None,
         janitor: Janitor | None = None,
         readers: Readers | None = None,
+        group: Group | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
@@ -59,6 +61,7 @@ class Confined:
         self.plan = plan
         self._janitor = janitor
         self._readers = readers
+        self._group = group
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
@@ -122,4 +125,7 @@ class Confined:
         if self._janitor is not None and self.plan is not None:
             self._janitor.release(self.plan.placeholders, was_killed=was_killed)
             self._janitor = None
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
         return reports

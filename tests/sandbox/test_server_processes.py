@@ -434,9 +434,24 @@ async def test_the_exit_says_what_ended_the_process_and_what_it_used(
         assert exited["cause"] == cause
         assert exited["usage"]["peakMemoryBytes"] > 0
         if cause == "cpu":
+            # The limit is counted in ticks of the clock, the usage exactly; on a busy host they differ.
             assert exited["usage"]["userMs"] + exited["usage"]["systemMs"] >= 500
         if cause == "wall":
             assert exited["usage"]["wallMs"] >= 900
+
+
+async def test_a_failure_for_want_of_processes_is_told() -> None:
+    if not probe.host().can_limit_processes:
+        pytest.skip("this host can't limit the processes of this user")
+    limited = sandbox(entry(ROOT, "read"), limits={"processes": 3})
+    async with session() as client:
+        for name, script, cause in (
+            ("refused", "sleep 1000 & sleep 1000 & sleep 1000 & exit 0", "processes"),
+            ("full", "sleep 1000 & sleep 1000 & exit 3", "exit"),
+            ("not full", "sleep 1000 & exit 3", "exit"),
+        ):
+            await client.start(name, *shell(script), sandbox=limited)
+            assert (await client.event(name, "process/exited"))["cause"] == cause
 
 
 @pytest.mark.parametrize("is_confined", [False, True])

@@ -367,7 +367,7 @@ static void limit_self(void) {
         set_limit(i);
 }
 
-/* Whoever holds the listener is asked about each call that the filter names. Nobody but the receiver may: a
+/* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
  * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
 static bool send_listener(int listener) {
     char nothing = 0, room[CMSG_SPACE(sizeof listener)] __attribute__((aligned(8))) = {0};
@@ -392,6 +392,8 @@ static void trace_self(void) {
     struct sock_fprog program = {.filter = code};
     ssize_t n = recv(task.trace, code, sizeof code, 0);
     program.len = (unsigned short)(n / (ssize_t)sizeof *code);
+    if (n == 0)
+        errno = EPIPE;
     /* Without the second flag (before Linux 5.19) any signal interrupts the wait, and the question is repeated. */
     unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1u << 5 /* WAIT_KILLABLE_RECV */;
     int listener = n > 0 ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) : -1;

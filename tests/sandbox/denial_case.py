@@ -174,7 +174,7 @@ CURL = (
     Case(
         "curl", "curl http://192.0.2.1/", NETWORK, "192.0.2.1:80", profile="loopback", is_shown_outside=False
     ),
-    Case("curl", "curl -o OUT/new file://W/plain", WRITE, "OUT/new"),
+    Case("curl", "curl -o ro/new file://W/plain", WRITE, "W/ro/new"),
     Case("curl", "curl -sS -o OUT/new file://W/plain", WRITE, "OUT/new"),
     Case("curl", "curl file://W/token", READ, "W/token"),
 )

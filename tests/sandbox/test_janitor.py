@@ -109,6 +109,19 @@ def test_place_of_another_command_counts_as_missing(janitor: Janitor, tmp_path: 
         assert FileFacts().at(str(tmp_path / name)).kind is Kind.MISSING
 
 
+def test_place_that_its_owner_has_removed_is_made_again_for_the_next(
+    janitor: Janitor, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".agents")
+    janitor.hold([place])
+    (tmp_path / ".agents").rmdir()
+    janitor.hold([place])
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".agents").is_dir()
+    janitor.release([place], was_killed=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("/etc")])
 def test_what_is_really_there_is_never_held_nor_removed(
     make: Callable[[Path], object], janitor: Janitor, tmp_path: Path

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,10 @@ def _ancestors(pid: int) -> Iterator[int]:
     while pid > 1:
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         yield pid
+
+
+def status_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
 
 
 def names(directory: Path) -> list[str]:
@@ -206,6 +211,60 @@ async def test_one_worker_serves_all_requests_under_a_profile_and_ends_with_the_
         await client.call("fs/getMetadata", {**read, "sandbox": READ_ONLY | {"cwd": "/"}})
         assert workers() - before == {worker}
     assert workers() == before
+
+
+async def test_what_is_denied_stays_denied_when_it_is_removed_and_made_anew(workspace: Path) -> None:
+    key, settings = workspace / "secret" / "key", workspace / ".env"
+    denied = sandbox(entry(ROOT, "read"), entry(workspace / "secret", "deny"), entry(settings, "deny"))
+    settings.write_text("TOKEN=1")
+    async with session() as client:
+        for _ in range(3):
+            for path in (key, settings):
+                assert await refusal_of(client, "fs/readFile", path, sandbox=denied) == -32600
+            # On ext4 what is made now gets the inode numbers of what has just been removed.
+            shutil.rmtree(key.parent)
+            settings.unlink()
+            key.parent.mkdir()
+            key.write_text("hunter2")
+            settings.write_text("TOKEN=1")
+
+
+async def test_a_workspace_that_was_removed_and_made_anew_is_written_to(workspace: Path) -> None:
+    project = workspace / "project"
+    async with session() as client:
+        for text in (b"one", b"two", b"three"):
+            project.mkdir()
+            write = {
+                "dataBase64": encode(text),
+                "sandbox": sandbox(entry(ROOT, "read"), entry(project, "write")),
+            }
+            await client.call("fs/writeFile", {"path": str(project / "file"), **write})
+            assert (project / "file").read_bytes() == text
+            shutil.rmtree(project)
+
+
+async def test_a_worker_is_confined_as_commands_are(workspace: Path) -> None:
+    before = workers()
+    async with session() as client:
+        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": READ_ONLY})
+        [worker] = workers() - before
+        told = dict(line.split(":\t") for line in status_of(worker).splitlines() if ":\t" in line)
+    # Of /proc/pid/status, see proc(5): 2 is a filter.
+    assert (told["Seccomp"], told["NoNewPrivs"]) == ("2", "1")
+    assert {int(told[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+
+
+async def test_a_fifo_can_t_be_written_to_where_files_can_t(workspace: Path) -> None:
+    fifo = workspace / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        async with session() as client:
+            write = {"dataBase64": encode(b"a word to somebody outside"), "sandbox": READ_ONLY}
+            assert await refusal_of(client, "fs/writeFile", fifo, **write) == -32603
+            assert os.read(reader, 100) == b""
+    finally:
+        os.close(reader)
 
 
 async def test_a_worker_that_was_killed_is_replaced(workspace: Path) -> None:

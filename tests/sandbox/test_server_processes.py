@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paddock.sandbox import bwrap, landlock, probe
+from paddock.server import explanation, sandboxes
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, encode, session, shell, start_params
@@ -340,6 +342,74 @@ async def test_a_denial_is_told_wherever_the_end_of_a_process_is(script: str, is
         assert await denied(client, "p") == {is_denied}
 
 
+WRITE_TO_ETC = {"kind": "write", "target": "/etc/x", "rule": "root = read", "certain": True}
+
+
+async def test_what_was_denied_is_told_wherever_the_end_of_a_process_is() -> None:
+    async with session() as client:
+        await client.start("p", *shell("echo x > /etc/x"), sandbox=READ_ONLY)
+        told = [await client.event("p", "process/exited")]
+        told += [
+            await client.call(f"process/{verb}", {"processId": "p"}) for verb in ("read", "wait", "snapshot")
+        ]
+        assert [answer["denials"] for answer in told] == [[WRITE_TO_ETC]] * 4
+
+
+async def test_a_client_of_the_reference_learns_only_that_something_was_denied() -> None:
+    async with session(extensions=False) as client:
+        await client.start("p", *shell("echo x > /etc/x"), sandbox=READ_ONLY)
+        exited = await client.event("p", "process/exited")
+        assert set(exited) == {"processId", "seq", "exitCode", "sandboxDenied"}
+        read = await client.call("process/read", {"processId": "p"})
+        assert (read["sandboxDenied"], "denials" in read) == (True, False)
+
+
+async def test_a_failure_that_the_profile_allows_is_suspected_and_no_denial(workspace: Path) -> None:
+    (workspace / "plain").touch(0o644)
+    async with session() as client:
+        await client.start("p", *shell("./plain"), cwd=str(workspace), sandbox=workspace_write(workspace))
+        exited = await client.event("p", "process/exited")
+        assert (exited["exitCode"], exited["sandboxDenied"], "denials" in exited) == (126, True, False)
+
+
+async def test_a_command_that_ended_well_was_denied_what_its_trace_shows() -> None:
+    script = "echo x > /etc/x; exit 0"
+    async with session() as client:
+        for process_id, is_traced in (("p", False), ("q", True)):
+            await client.start(process_id, *shell(script), sandbox=READ_ONLY | {"trace": is_traced})
+            exited = await client.event(process_id, "process/exited")
+            assert exited["sandboxDenied"] is False
+            assert exited.get("denials", []) == ([WRITE_TO_ETC] if is_traced else [])
+
+
+async def test_what_is_only_printed_is_not_certain_and_not_believed_of_a_traced_command() -> None:
+    script = "echo \"touch: cannot touch '/etc/x': Read-only file system\" >&2; exit 1"
+    async with session() as client:
+        await client.start("p", *shell(script), sandbox=READ_ONLY | {"trace": True})
+        denials = (await client.event("p", "process/exited"))["denials"]
+        assert denials == [WRITE_TO_ETC | {"certain": False}]
+
+
+async def test_no_path_of_the_servers_own_is_told(workspace: Path) -> None:
+    secret = workspace / "token"
+    secret.write_text("hunter2hunter2hunter2hunter2hunter2")
+    async with session(ws_auth="capability-token", ws_token_file=str(secret)) as client:
+        await client.start("p", "/bin/cat", str(secret), sandbox=READ_ONLY)
+        denials = (await client.event("p", "process/exited"))["denials"]
+        assert denials == [{"kind": "read", "target": str(secret), "rule": None, "certain": True}]
+
+
+async def test_a_file_system_that_does_not_answer_keeps_no_exit_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(sandboxes, "EXPLANATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(explanation, "real_paths", lambda _: released.wait())
+    async with session() as client:
+        await client.start("p", *shell("echo x > /etc/x"), sandbox=READ_ONLY)
+        exited = await client.event("p", "process/exited")
+        released.set()
+    assert (exited["sandboxDenied"], "denials" in exited) == (True, False)
+
+
 async def test_no_command_without_a_sandbox_is_denied_anything() -> None:
     async with session() as client:
         await client.start("p", *shell("echo Permission denied; exit 1"))
@@ -434,7 +504,7 @@ async def test_the_exit_says_what_ended_the_process_and_what_it_used(
         assert exited["cause"] == cause
         assert exited["usage"]["peakMemoryBytes"] > 0
         if cause == "cpu":
-            # The limit is counted in ticks of the clock, the usage exactly; on a busy host they differ.
+            # The kernel enforces the limit by its clock ticks and reports by a finer clock.
             assert exited["usage"]["userMs"] + exited["usage"]["systemMs"] >= 500
         if cause == "wall":
             assert exited["usage"]["wallMs"] >= 900

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.sandbox.syscall_table import MACHINES
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.launcher import Launcher, Outcome
 
@@ -189,20 +190,53 @@ def test_on_a_private_loopback_only_other_addresses_are_refused(tracing: Tracing
     assert tracing.refused(PYTHON, "-c", CONNECT.format("127.0.0.1", 9), under=under, status=1) == set()
 
 
-def test_calls_that_are_refused_fail_as_without_a_tracer_and_are_seen(tracing: Tracing) -> None:
-    script = """\
-import ctypes
+CALLS = {
+    "ptrace": (0, 0, 0, 0),
+    "process_vm_readv": (1, 0, 0, 0, 0, 0),
+    "process_vm_writev": (1, 0, 0, 0, 0, 0),
+    "pidfd_getfd": (-1, 0, 0),
+    "io_uring_setup": (0, 0),
+    "io_uring_enter": (-1, 0, 0, 0, 0),
+    "keyctl": (0, -3, 0),
+    "add_key": (0, 0, 0, 0, 0),
+    "bpf": (0, 0, 0),
+    "userfaultfd": (-1,),
+    "perf_event_open": (0, 0, 0, 0, 0),
+    "open_by_handle_at": (-1, 0, 0),
+    "syslog": (10, 0, 0),
+    "unshare": (0x10000000,),
+    "clone": (0x10000011, 0, 0, 0, 0),
+    "clone3": (0, 0),
+    "ioctl": (0, 0x5412, 0),
+}
+SOCKETS = [(domain, kind, 0) for domain in (1, 2, 10, 16, 17, 40) for kind in (1, 2, 3, 5)]
+"""unix, inet, inet6, netlink, packet and vsock; stream, datagram, raw and seqpacket."""
+
+TRY = """\
+import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
-print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno(), libc.unshare(0x10000000), ctypes.get_errno())
+for call in sys.argv[1:]:
+    name, number, *arguments = call.split(",")
+    result = libc.syscall(int(number), *(ctypes.c_long(int(argument)) for argument in arguments))
+    print(call, "done" if result >= 0 else ctypes.get_errno())
 """
-    traced = tracing.run(PYTHON, "-c", script)
-    plain = tracing.launcher.run(["sandbox", "--", PYTHON, "-c", script], cwd=tracing.workspace)
-    assert traced.stdout == plain.stdout == "-1 1 -1 1\n"
-    assert {line.split(" (")[0] for line in traced.stderr.splitlines()} == {
-        PREFIX + "syscall ptrace",
-        PREFIX + "syscall unshare",
-    }
-    assert plain.stderr == ""
+
+
+@pytest.mark.parametrize("network", ["restricted", "loopback", "enabled"])
+def test_calls_that_are_refused_fail_as_without_a_tracer_and_are_seen(tracing: Tracing, network: str) -> None:
+    numbers = MACHINES[os.uname().machine].numbers
+    calls = [*CALLS.items(), *(("socket", socket) for socket in SOCKETS)]
+    calls += [("socketpair", (1, kind, 0, 0)) for kind in (1, 2, 3, 5)] + [("sendto", (-1, 0, 0, 0, 1, 16))]
+    words = [",".join([name, str(numbers[name]), *map(str, arguments)]) for name, arguments in calls]
+    under = profile(READ_ALL, network=network)
+    traced = tracing.run(PYTHON, "-c", TRY, *words, under=under)
+    plain = tracing.launcher.run(
+        ["sandbox", "--profile", under, "--", PYTHON, "-c", TRY, *words], cwd=tracing.workspace
+    )
+    assert traced.stdout == plain.stdout
+    seen = {line.removeprefix(PREFIX).partition(" (")[0] for line in traced.stderr.splitlines()}
+    assert {f"syscall {name}" for name in CALLS if name != "clone3"} <= seen
+    assert "syscall clone3" not in seen
 
 
 def test_a_command_can_not_answer_for_itself(tracing: Tracing) -> None:

@@ -123,9 +123,7 @@ def test_a_tracer_leaves_no_descriptor_behind() -> None:
             tracer.begin()
             process.communicate(timeout=TIMEOUT_S)
         tracer.finish()
-    unused = made_tracer()
-    os.close(unused.file)
-    unused.finish()
+    made_tracer().discard()
     assert open_descriptors() == before
 
 

@@ -8,7 +8,7 @@ import stat
 from paddock.errors import InvalidRequest
 from paddock.fs import resolve
 from paddock.fs.answer import Done
-from paddock.fs.failure import map_os_error
+from paddock.fs.failure import map_os_error, read_only_before_rights
 from paddock.fs.operation import WriteFile
 from paddock.fs.replacement import Replacement
 
@@ -53,7 +53,8 @@ def open_to_read(path: bytes, *, follow: bool) -> int:
 def open_to_replace(path: bytes, *, follow: bool) -> int:
     """Create a regular file, or empty it. Raises OSError, and InvalidRequest for anything else."""
     # Not O_TRUNC: what is not a regular file shall not be touched.
-    descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _NEVER_WAITING, follow=follow)
+    with read_only_before_rights(path):
+        descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _NEVER_WAITING, follow=follow)
     _regular(descriptor, path)
     try:
         os.ftruncate(descriptor, 0)

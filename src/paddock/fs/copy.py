@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from paddock.errors import InvalidRequest
 from paddock.fs.answer import Done
-from paddock.fs.failure import map_os_error
+from paddock.fs.failure import map_os_error, read_only_before_rights
 from paddock.fs.operation import Copy
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -72,7 +72,8 @@ def _copy_file(source: bytes, source_in: int | None, destination: bytes, destina
             )
         flags = _WRITE | (0 if destination_in is None else os.O_NOFOLLOW)
         # Not O_TRUNC: it could be the same file.
-        writing = os.open(destination, flags, status.st_mode & 0o777, dir_fd=destination_in)
+        with read_only_before_rights(destination, destination_in):
+            writing = os.open(destination, flags, status.st_mode & 0o777, dir_fd=destination_in)
         try:
             existing = os.fstat(writing)
             if not stat.S_ISREG(existing.st_mode):

@@ -18,6 +18,8 @@ import os
 import struct
 from collections.abc import Iterable
 
+from paddock.fs.syscall import call_libc
+
 NAMESPACES = ("net", "ipc", "pid", "mnt")
 """In the order in which they are entered; that of the files last, because after it /proc is another."""
 
@@ -26,8 +28,6 @@ _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _NO_CAPABILITIES = struct.pack("=6I", 0, 0, 0, 0, 0, 0)
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 8, 32, 4096
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def open_namespaces(pid: int) -> list[int]:
@@ -54,11 +54,11 @@ def enter(namespaces: Iterable[int]) -> None:
     The process must have one thread. Raises OSError.
     """
     for namespace in namespaces:
-        _call("setns", namespace, 0)
+        call_libc("setns", namespace, 0)
     # The memory of a process can be written through its /proc, though it belongs to no command.
     flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     try:
-        _call("mount", None, b"/proc", None, ctypes.c_ulong(flags), None)
+        call_libc("mount", None, b"/proc", None, ctypes.c_ulong(flags), None)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -66,16 +66,10 @@ def enter(namespaces: Iterable[int]) -> None:
 
 
 def give_up() -> None:
-    """Drop every capability, for good. Raises OSError."""
+    """Drop every capability, for good, and gain none in execve. Raises OSError."""
     with open("/proc/sys/kernel/cap_last_cap", "rb") as file:
         last = int(file.read())
     for capability in range(last + 1):
-        _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
-    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), _NO_CAPABILITIES)
-
-
-def _call(name: str, *arguments: object) -> None:
-    if getattr(_libc, name)(*arguments) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
+        call_libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    call_libc("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    call_libc("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), _NO_CAPABILITIES)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed, RequestError
 from paddock.fs.answer import Failure, FailureKind
@@ -22,6 +24,31 @@ def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
     if number == errno.ENOENT:
         return NotFound(text)
     return InvalidRequest(text) if number in _REFUSED else OperationFailed(text)
+
+
+@contextmanager
+def read_only_before_rights(path: bytes, directory: int | None = None) -> Iterator[None]:
+    """For opening a file to write: that nobody can write there is told before missing rights are.
+
+    The kernel does so only for who truncates in the same call. `path` may be relative to an open directory.
+    """
+    try:
+        yield
+    except PermissionError as error:
+        if _is_read_only(path, directory):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS)) from error
+        raise
+
+
+def _is_read_only(path: bytes, directory: int | None) -> bool:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return bool(os.fstatvfs(descriptor).f_flag & os.ST_RDONLY)
+    finally:
+        os.close(descriptor)
 
 
 _KINDS: dict[FailureKind, type[RequestError]] = {

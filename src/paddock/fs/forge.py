@@ -1,9 +1,9 @@
 """`python -m paddock.fs.forge`: makes workers for sandboxes, each within milliseconds.
 
 It has imported what a worker needs, and copies itself for each one. A request is a message
-on the socket that it finds as descriptor 3, with the descriptors of the worker's requests and
-answers, and those of the sandbox to enter. It ends with the socket. A worker that can't
-enter its sandbox ends without an answer, and nothing was done then.
+on the socket that it finds as descriptor 3, with the descriptors of the worker's own socket, of
+what it has to take on itself, and of the sandbox to enter. It ends with the socket. A worker that can't be
+confined ends without an answer, and nothing was done then.
 
 It must have one thread: only then is a copy of it sound, and may it enter a user namespace.
 """
@@ -14,18 +14,32 @@ import gc
 import os
 import socket
 
+import msgspec
+
 from paddock.fs.entering import NAMESPACES, enter, give_up
+from paddock.fs.restriction import take_on
 from paddock.fs.worker import Worker
+from paddock.model.restriction import Restriction
 
 SOCKET = 3
 
 DESCRIPTORS = 2 + 1 + len(NAMESPACES)
-"""Requests, answers, the user namespace and the others."""
+"""The worker's socket, the restriction, the user namespace and the others."""
+
+_decoder = msgspec.msgpack.Decoder(Restriction)
 
 
-def request_worker(connection: socket.socket, requests: int, answers: int, namespaces: list[int]) -> None:
+def request_worker(
+    connection: socket.socket, worker: socket.socket, namespaces: list[int], restriction: Restriction
+) -> None:
     """Ask the forge at the other end for a worker. Raises OSError. The descriptors stay the caller's."""
-    socket.send_fds(connection, [b"w"], [requests, answers, *namespaces])
+    # In a file, for a profile may grant more paths than a message can hold.
+    file = os.memfd_create("paddock-restriction", os.MFD_CLOEXEC)
+    try:
+        os.write(file, msgspec.msgpack.encode(restriction))
+        socket.send_fds(connection, [b"w"], [worker.fileno(), file, *namespaces])
+    finally:
+        os.close(file)
 
 
 def serve(connection: socket.socket) -> None:
@@ -48,15 +62,17 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
     status = 1
     try:
         connection.close()
-        requests, answers, *namespaces = files
-        os.dup2(requests, 0)
-        os.dup2(answers, 1)
+        own, rules, *namespaces = files
+        os.dup2(own, 0)
+        os.dup2(own, 1)
+        restriction = _decoder.decode(os.pread(rules, os.fstat(rules).st_size, 0))
         enter(namespaces)
         for file in files:
             os.close(file)
         # Only a child is in the pid namespace, and dies with it. This copy ends; the spawner reaps the child.
         if os.fork() == 0:
             give_up()
+            take_on(restriction)
             Worker().run()
         status = 0
     finally:

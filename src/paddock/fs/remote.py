@@ -1,4 +1,4 @@
-"""Operations in a worker process, over the pipes of its standard input and output.
+"""Operations in a worker process, over a socket that is its standard input and output.
 
 How the worker was started, and what confines it, is its starter's business. Its end is the end
 of everything that is under way there.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import socket
 from typing import Any, cast
 
 import msgspec
@@ -43,17 +43,11 @@ class WorkerOperations:
         self._receiving = asyncio.get_running_loop().create_task(self._receive())
 
     @classmethod
-    async def attach(cls, requests: int, answers: int) -> WorkerOperations:
-        """Take the pipes to a worker's input and from its output; they are closed in the end."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answers, "rb", 0)
-        )
-        transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(requests, "wb", 0)
-        )
-        return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    async def attach(cls, connection: socket.socket) -> WorkerOperations:
+        """Take over the socket whose other end is a worker's input and output."""
+        # Not pipes: uvloop closes the descriptor of a pipe, and the file object that it was given closes it
+        # again. By then the number may belong to a file that another thread has opened.
+        return cls(*await asyncio.open_unix_connection(sock=connection))
 
     @property
     def has_ended(self) -> bool:
@@ -81,10 +75,12 @@ class WorkerOperations:
 
     async def aclose(self) -> None:
         """End the worker's input, with which it closes its files and ends. Bounded."""
-        self._requests.close()
+        if not self._requests.is_closing():
+            self._requests.write_eof()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._receiving
+        self._requests.close()
 
     async def _receive(self) -> None:
         reason = "the file worker has ended"
@@ -95,7 +91,7 @@ class WorkerOperations:
                 answered = self._under_way.pop(reply.number, None)
                 if answered is not None and not answered.done():
                     answered.set_result(reply.answer)
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         except (ValueError, msgspec.DecodeError, OSError) as error:
             reason = f"the file worker's answers can't be read: {error}"

@@ -22,15 +22,22 @@ ENTRY_BYTES = 48
 
 
 def walk(operation: Walk) -> Walked:
-    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing."""
+    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing.
+
+    One that leads nowhere is an error all the same; one that can't be listed is all there is in `errors`.
+    """
     path = operation.path
     follow = operation.follow_directory_links
     try:
-        if not stat.S_ISDIR(os.stat(path, follow_symlinks=follow).st_mode):
-            return Walked(directories=[], errors=[], is_truncated=False)
-        root = os.open(path, _ENTER | (0 if follow else os.O_NOFOLLOW))
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
     except OSError as error:
         raise map_os_error(error, "walk", path) from error
+    if not is_directory or (not follow and os.path.islink(path)):
+        return Walked(directories=[], errors=[], is_truncated=False)
+    try:
+        root = os.open(path, _ENTER | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        return Walked(directories=[], errors=[_walk_error(path, error)], is_truncated=False)
     try:
         return _Walker(operation, root).run()
     finally:
@@ -124,8 +131,11 @@ class _Walker:
         return self._root_path + b"/" + path if path else self._root_path
 
     def _fail(self, path: bytes, error: OSError) -> None:
-        absolute = self._absolute(path)
-        self._errors.append(WalkError(path=absolute, message=str(map_os_error(error, "list", absolute))))
+        self._errors.append(_walk_error(self._absolute(path), error))
+
+
+def _walk_error(path: bytes, error: OSError) -> WalkError:
+    return WalkError(path=path, message=str(map_os_error(error, "list", path)))
 
 
 def _name(entry: tuple[bytes, os.DirEntry[str]]) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from paddock.model.host import Enforcement
+from paddock.model.restriction import Restriction
 from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
@@ -59,11 +60,14 @@ class Confined:
         readers: Readers | None = None,
         tracer: Tracer | None = None,
         group: Group | None = None,
+        restriction: Restriction | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
         self.enforcement = enforcement
         self.plan = plan
+        self.restriction = restriction
+        """What a process that enters the sandbox has to take on; None if it can't be entered."""
         self._janitor = janitor
         self._readers = readers
         self._tracer = tracer

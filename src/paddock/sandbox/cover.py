@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paddock.sandbox.attempt import Content
-from paddock.sandbox.mount import EmptyDirectory, Mount, Seal, UnreadableFile
+from paddock.sandbox.mount import EmptyDirectory, Mount, Placeholder, Seal, UnreadableFile
 from paddock.sandbox.path import ancestors
-from paddock.sandbox.view import BLOCKED_MODE, DENIED_MODE
+from paddock.sandbox.view import DENIED_MODE
 
 
 class Cover:
-    """The covers among the mounts of a plan."""
+    """The covers among the mounts of a plan, some of which are where nothing is on the host."""
 
-    def __init__(self, mounts: Iterable[Mount]) -> None:
+    def __init__(self, mounts: Iterable[Mount], placeholders: Iterable[Placeholder] = ()) -> None:
         self._mounts = {mount.path: mount for mount in mounts if not isinstance(mount, Seal)}
+        self._held = {place.path for place in placeholders}
         self._passed = {directory for path in self._mounts for directory in ancestors(path)}
 
     def at(self, path: str) -> Content | None:
         """What is shown at a path, once links are out of the way; None if that is what the host has."""
         place = next((place for place in (path, *ancestors(path)) if place in self._mounts), None)
+        if place in self._held:
+            return Content.NOTHING
         mount = None if place is None else self._mounts[place]
         match mount:
             case EmptyDirectory(mode=mode) if mode == DENIED_MODE:
                 return Content.DIRECTORY if place == path else Content.REFUSED
-            case EmptyDirectory(mode=mode) if mode == BLOCKED_MODE:
-                # It stands there so that nothing can be made; without it nothing would be there.
-                return Content.NOTHING
             case EmptyDirectory():
                 is_own = place == path or path in self._passed
                 return Content.OWN if is_own else Content.NOTHING

@@ -24,7 +24,7 @@ from paddock.sandbox.named_failure import NamedFailure, Trouble, failures
 from paddock.sandbox.path import clean
 from paddock.sandbox.policy import CALL_WORDS, Policy, Ruling
 
-JUDGED_FAILURES: Final = 256
+JUDGED_FAILURES: Final = 64
 """Of each stream, the newest. Each may cost a few looks at the file system."""
 
 DENIALS_LIMIT: Final = 16

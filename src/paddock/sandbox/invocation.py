@@ -17,10 +17,10 @@ ARGUMENTS_LIMIT: Final = 64 * 1024
 DIRECTORIES_LIMIT: Final = 32
 """Directories above a path that are looked for; deep trees have about half as many."""
 
-_PATH_LETTERS: Final = re.compile(r"[\w./+~@%-]")
-_HOST_LETTERS: Final = re.compile(r"[\w.-]")
+_PATH_WORD: Final = re.compile(r"[\w./+~@%-]+")
+_HOST_WORD: Final = re.compile(r"[\w.-]+")
 _MOVES: Final = re.compile(
-    r"(?<![\w./-])(?:cd|pushd|popd|chdir|-C|--directory|--cwd|--prefix|cwd)(?![\w./-])"
+    r"(?<![\w./-])(?:cd|pushd|popd|-C|--directory|--cwd|--prefix)(?![\w./-])|chdir|\bcwd\b"
 )
 _FIRST_MOVE: Final = re.compile(r"\s*cd\s+([\w./+@%-]+)\s*&&")
 _HOST: Final = re.compile(r"[a-z][a-z+]{1,9}://(?:[^/\s'\"@]{1,255}@)?([^/\s'\"?#]{1,255})")
@@ -30,16 +30,19 @@ class Invocation:
     """A command as it was given, and the directory in which it was started."""
 
     def __init__(self, argv: Sequence[str], cwd: str) -> None:
-        self._text = "\n".join(argv)[:ARGUMENTS_LIMIT]
-        self._cwd = self._where(argv, cwd)
+        text = "\n".join(argv)[:ARGUMENTS_LIMIT]
+        self._path_words = frozenset(_PATH_WORD.findall(text))
+        self._host_words = frozenset(_HOST_WORD.findall(text))
+        self._hosts = frozenset(_HOST.findall(text))
+        self._cwd = _directory_of(argv, cwd)
 
     def names(self, path: str) -> bool:
         """Whether a path, or a directory that it is in, is among the arguments as it is written."""
-        return any(self._has_word(prefix, _PATH_LETTERS) for prefix in _prefixes(path))
+        return any(prefix in self._path_words for prefix in _prefixes(path))
 
     def names_host(self, host: str) -> bool:
         """Whether a host is among the arguments, by the name or address that is given."""
-        return self._has_word(host, _HOST_LETTERS)
+        return host in self._host_words
 
     def absolute(self, path: str) -> str | None:
         """The path from the root; None for a relative one if the directory can't be known."""
@@ -50,29 +53,19 @@ class Invocation:
     @property
     def host(self) -> str | None:
         """The host, perhaps with a port, if all URLs among the arguments are of the same."""
-        hosts = set(_HOST.findall(self._text))
-        return hosts.pop() if len(hosts) == 1 else None
+        return next(iter(self._hosts)) if len(self._hosts) == 1 else None
 
-    @staticmethod
-    def _where(argv: Sequence[str], cwd: str) -> str | None:
-        """Where it works; None if it may have gone elsewhere, but not if all it does is to go there first."""
-        moves = [argument for argument in argv for _ in _MOVES.findall(argument[:ARGUMENTS_LIMIT])]
-        if not moves:
-            return cwd
-        first = _FIRST_MOVE.match(moves[0])
-        if len(moves) > 1 or first is None:
-            return None
-        place = first[1]
-        return place.rstrip("/") or ROOT if place.startswith("/") else join(cwd, place)
 
-    def _has_word(self, word: str, letters: re.Pattern[str]) -> bool:
-        start = self._text.find(word)
-        while start >= 0:
-            around = self._text[max(0, start - 1) : start], self._text[start + len(word) :][:1]
-            if not any(map(letters.match, around)):
-                return True
-            start = self._text.find(word, start + len(word))
-        return False
+def _directory_of(argv: Sequence[str], cwd: str) -> str | None:
+    """Where a command works; None if it may have gone elsewhere, but not if it goes there first of all."""
+    moves = [argument for argument in argv for _ in _MOVES.findall(argument[:ARGUMENTS_LIMIT])]
+    if not moves:
+        return cwd
+    first = _FIRST_MOVE.match(moves[0])
+    if len(moves) > 1 or first is None:
+        return None
+    place = first[1]
+    return place.rstrip("/") or ROOT if place.startswith("/") else join(cwd, place)
 
 
 def _prefixes(path: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from enum import IntFlag
 from typing import Final
 
 from paddock.model.profile import NetworkMode
+from paddock.model.restriction import LandlockRules
 
 NEEDED_ABI: Final = 2
 """Before it (Linux 5.19) no file could be moved or linked to another directory, rules or not."""
@@ -129,6 +130,18 @@ def alone(reach: Reach, abi: int) -> Ruleset | tuple[str, ...]:
         return reasons
     writable = ("/",) if reach.is_fully_writable else (*ALWAYS_WRITABLE_ALONE, *reach.writable)
     return _ruleset(writable, reach.network, abi)
+
+
+def rules(ruleset: Ruleset | None) -> LandlockRules | None:
+    """A ruleset for a process other than paddock-init, which is told in words."""
+    if ruleset is None:
+        return None
+    return LandlockRules(
+        files=int(ruleset.handled),
+        ports=int(ruleset.ports),
+        scopes=int(ruleset.scopes),
+        writable=ruleset.writable,
+    )
 
 
 def missing_from(abi: int) -> tuple[str, ...]:

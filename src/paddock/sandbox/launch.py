@@ -29,6 +29,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     UnrestrictedFileSystem,
 )
+from paddock.model.restriction import Restriction
 from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
@@ -221,12 +222,16 @@ class Sandbox:
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
         held = self._held_plan(profile, command, has_proc)
+        tracer = None
         try:
-            return self._with_bubblewrap(bubblewrap, held, command, is_traced=is_traced)
+            tracer = _tracer(held.plan, self._host.arch) if is_traced else None
+            return self._with_bubblewrap(bubblewrap, held, command, tracer)
         except BaseException:
             for file in held.locks:
                 os.close(file)
             self._janitor.release(held.plan.placeholders, was_killed=False)
+            if tracer is not None:
+                tracer.discard()
             raise
 
     def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> _HeldPlan:
@@ -283,15 +288,14 @@ class Sandbox:
         return host.bwrap
 
     def _with_bubblewrap(
-        self, bubblewrap: Bubblewrap, held: _HeldPlan, command: Command, *, is_traced: bool
+        self, bubblewrap: Bubblewrap, held: _HeldPlan, command: Command, tracer: Tracer | None
     ) -> Confined:
         plan = held.plan
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
         )
-        machine = self._host.arch
-        program = seccomp.remainder(machine) if is_traced else seccomp.program(plan.network, machine)
+        program = seccomp.program(plan.network, self._host.arch)
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
@@ -307,10 +311,11 @@ class Sandbox:
         )
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-        tracer = _tracer(plan, machine) if is_traced else None
         files = {
             "options": _file_in_memory("options", _strings(options)),
-            "filter": _file_in_memory("filter", program),
+            "filter": _file_in_memory(
+                "filter", program if tracer is None else seccomp.remainder(self._host.arch)
+            ),
             "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
             "pid": pid_writer,
             "report": report_writer,
@@ -336,6 +341,7 @@ class Sandbox:
             readers=Readers(report_reader, pid_reader),
             tracer=tracer,
             group=group,
+            restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         )
 
     def _group(self, limits: Limits) -> cgroup.Group | None:
@@ -446,7 +452,7 @@ def _tracer(plan: Plan, machine: str) -> Tracer:
     from paddock.sandbox.policy import Policy
     from paddock.sandbox.tracer import Tracer
 
-    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts))
+    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts, plan.placeholders))
 
 
 def _strings(words: Iterable[str]) -> bytes:

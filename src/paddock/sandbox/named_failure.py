@@ -19,6 +19,7 @@ from typing import Final
 from paddock.model.denial import DenialKind
 from paddock.model.profile import NetworkMode
 from paddock.sandbox import seccomp
+from paddock.sandbox.keyword import KEYWORDS
 
 LINE_LIMIT: Final = 1024
 """Longer lines are not errors that name a file: a path has at most 4096 bytes, and few have 300."""
@@ -63,16 +64,33 @@ class NamedFailure:
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
-    """Each line with what it says has failed, if anything."""
+    """The lines with a sign of trouble, each with what it says has failed, if it can be understood."""
+    text = _WRAP.sub("", _ESCAPE.sub("", text))
+    if not _has_sign(text.lower()):
+        return
     frame = ""
-    for line in re.split(r"[\r\n]+", _WRAP.sub("", _ESCAPE.sub("", text))):
-        if len(line) > LINE_LIMIT:
-            yield line, None
-        elif line.startswith(_FRAME):
+    for line in re.split(r"[\r\n]+", text):
+        if line.startswith(_FRAME):
             frame = line
-        else:
-            yield line, _network_failure(line, frame) or _spawn_failure(line) or _file_failure(line, frame)
+        elif _has_sign(line.lower()):
+            yield line, None if len(line) > LINE_LIMIT else _failure(line, frame)
 
+
+def _has_sign(lowered: str) -> bool:
+    return any(sign in lowered for sign in _SIGNS)
+
+
+def _failure(line: str, frame: str) -> NamedFailure | None:
+    return _network_failure(line, frame) or _spawn_failure(line) or _file_failure(line, frame)
+
+
+_SIGNS: Final = (
+    *_TEXTS,
+    *("could not resolve", "unable to resolve", "getaddrinfo", "name resolution", "name or service"),
+    *("failed to connect", "eperm", "enetunreach", "errno=", "spawn"),
+    *(keyword.decode() for keyword in KEYWORDS),
+)
+"""What must stand in a line that is worth a closer look: most have nothing of it, and there may be many."""
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 """How terminals are told about colours."""
@@ -148,7 +166,7 @@ def _network_failure(line: str, frame: str) -> NamedFailure | None:
 
 # --- files ------------------------------------------------------------------
 
-_SPAWN: Final = re.compile(r"\bspawn(?:Sync)? (\S.{0,900}) (EACCES|ENOENT)$")
+_SPAWN: Final = re.compile(r"spawn(?:Sync)? (\S.{0,900}) (EACCES|ENOENT)$")
 
 _WRITING: Final = re.compile(
     r"cannot (?:touch|remove|create|move|mkdir|unlink)|(?:unable|failed) to (?:create|remove|unlink)"
@@ -164,8 +182,8 @@ _REMARKS: Final = frozenset(
 )
 """What some programs say between the path and the errno."""
 
-_QUOTES: Final = "'\"\u2019"
 _OPENINGS: Final = {"'": "'", '"': '"', "\u2019": "\u2018"}
+"""Quotation marks, by those that close."""
 _BEFORE_QUOTE: Final = frozenset(" (:,>")
 
 CALL_PHRASES: Final = {"read kernel buffer failed": "syslog"}
@@ -175,7 +193,7 @@ _CALLS: Final = frozenset(rule.call for mode in NetworkMode for rule in seccomp.
 
 
 def _spawn_failure(line: str) -> NamedFailure | None:
-    found = _SPAWN.search(line)
+    found = _SPAWN.match(line, max(0, line.find("spawn")))
     return found and NamedFailure(Trouble(found[2]), (found[1],), DenialKind.EXEC)
 
 
@@ -192,8 +210,7 @@ def _file_failure(line: str, frame: str) -> NamedFailure | None:
         if trouble is Trouble.NOT_PERMITTED and (call := _call(before)):
             kind = DenialKind.NETWORK if call in SOCKET_CALLS else DenialKind.SYSCALL
             return NamedFailure(trouble, () if kind is DenialKind.NETWORK else (call,), kind)
-        names = _quoted(after) or _quoted(_head(before)) or _last_part(_head(before))
-        return NamedFailure(trouble, names, _kind(line, frame))
+        return NamedFailure(trouble, _quoted(after) or _paths(_head(before)), _kind(line, frame))
     return None
 
 
@@ -207,15 +224,20 @@ def _kind(line: str, frame: str) -> DenialKind | None:
 
 def _head(before: str) -> str:
     """What stands before the text of an errno, without the number that some put between."""
-    return re.sub(r"\[[eE]rrno [0-9]{1,3}\] $", "", before).rstrip(": (").removesuffix(" for reading")
+    head = re.sub(r"\[[eE]rrno [0-9]{1,3}\] $", "", before).rstrip(": (")
+    return head.removesuffix(" for reading").removesuffix(" for writing")
+
+
+def _paths(head: str) -> tuple[str, ...]:
+    return _quoted(head) if head[-1:] in _OPENINGS else _last_part(head)
 
 
 def _quoted(text: str) -> tuple[str, ...]:
     """What stands in quotation marks at the end, two names if the line is about two."""
-    text = text.rstrip(" .").removesuffix(" for writing")
-    if not text or text[-1] not in _QUOTES:
+    text = text.rstrip(" .")
+    mark = text[-1:]
+    if mark not in _OPENINGS:
         return ()
-    mark = text[-1]
     start = text.rfind(_OPENINGS[mark], 0, -1)
     name, rest = text[start + 1 : -1], text[:start] if start >= 0 else ""
     # Whoever quotes a quotation mark does it in one of many ways, and the path would be cut off.
@@ -232,7 +254,10 @@ def _last_part(head: str) -> tuple[str, ...]:
     parts = head.split(": ")
     while len(parts) > 1 and parts[-1].lower() in _REMARKS:
         parts.pop()
-    part = parts[-1].strip() if len(parts) > 1 else ""
+    if len(parts) == 1 or any("/" in part for part in parts[1:-1]):
+        # A colon may be a part of the path.
+        return ()
+    part = parts[-1].strip()
     if part.startswith("/") or " " not in part:
         return (part,) if part else ()
     start = part.find(" /")

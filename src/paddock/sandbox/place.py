@@ -86,9 +86,9 @@ def _look(path: str, *, follows: bool) -> tuple[Content, str | None]:
     return Content.FILE if is_file else Content.SPECIAL, target
 
 
-def real_paths(path: str) -> tuple[str, ...]:
+def real_paths(path: str, cover: Cover | None = None) -> tuple[str, ...]:
     """Where a path leads if a link at its end is followed, and if it is not; one, if that is the same."""
-    return tuple({place_of(path, follows=follows).real: None for follows in (True, False)})
+    return tuple({place_of(path, follows=follows, cover=cover).real: None for follows in (True, False)})
 
 
 def _names(path: str) -> list[str]:

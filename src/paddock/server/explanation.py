@@ -7,10 +7,12 @@ sandbox, for most never do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from paddock.model.denial import Denial
 from paddock.model.stream import Stream
 from paddock.sandbox.confined import Confined
+from paddock.sandbox.cover import Cover
 from paddock.sandbox.denial import Ended, Said, explain, merge
 from paddock.sandbox.invocation import Invocation
 from paddock.sandbox.path import ROOT
@@ -40,7 +42,8 @@ def denials_of(
         for stream, data in output.items()
     ]
     plan = confined.plan
-    invocation = Invocation(argv, ROOT if plan is None else plan.cwd)
-    ended = Ended(exit_code, invocation, said, is_suspected)
-    told = explain(ended, None if plan is None else Policy(plan), real_paths)
+    ended = Ended(exit_code, Invocation(argv, ROOT if plan is None else plan.cwd), said, is_suspected)
+    policy = None if plan is None else Policy(plan)
+    cover = None if plan is None else Cover(plan.mounts, plan.placeholders)
+    told = explain(ended, policy, partial(real_paths, cover=cover))
     return merge(told, confined.trace.denials) if confined.is_traced else told

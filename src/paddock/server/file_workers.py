@@ -2,8 +2,8 @@
 
 A worker serves every request under its profile, until nobody has asked for a while. Before
 each one the plan of its sandbox is made anew, and a worker is replaced whose sandbox would not be
-made in the same way now, or whose mounts are no longer on the files that have these names. What is
-asked of workers is not known here.
+made in the same way now, or whose mounts are no longer on the files that have these names, or are gone. What
+is asked of workers is not known here.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from paddock.fs import forge
 from paddock.fs.entering import open_namespaces
 from paddock.fs.forge import request_worker
 from paddock.fs.remote import WorkerOperations
+from paddock.model.restriction import Restriction
 from paddock.process.group import ProcessGroup
 from paddock.process.launch import LaunchSpec
 from paddock.process.spawn_request import SpawnRequest
 from paddock.process.spawner import ExitReport, Spawner
+from paddock.sandbox.mount_table import MountTable
 from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure, Sandboxes, View
 
 MAX_WORKERS = 32
@@ -59,13 +61,18 @@ class _Worker:
     view: View
     enclosure: Enclosure
     holder: Holder
+    mounts: MountTable
     operations: WorkerOperations
     users: int = 0
     is_retired: bool = False
     timer: asyncio.TimerHandle | None = None
 
+    def is_good_for(self, view: View) -> bool:
+        return self.view == view and not self.operations.has_ended and not self.mounts.has_lost()
+
     async def aclose(self) -> None:
         await self.operations.aclose()
+        self.mounts.close()
         await self.enclosure.cleared(await self.holder.end())
 
 
@@ -93,7 +100,7 @@ class FileWorkers:
         view = await self._sandboxes.view(confinement)
         async with self._turns.setdefault(confinement, asyncio.Lock()):
             worker = self._workers.get(confinement)
-            if worker is not None and (worker.view != view or worker.operations.has_ended):
+            if worker is not None and not worker.is_good_for(view):
                 self._retire(worker)
                 worker = None
             if worker is None:
@@ -198,19 +205,17 @@ class FileWorkers:
     async def _fill(self, confinement: Confinement, view: View) -> _Worker:
         """Start a sandbox that nothing runs in, and let a worker enter it."""
         enclosure = await self._sandboxes.enclose(confinement, _NOTHING, [])
-        holder = None
+        holder = mounts = None
         try:
             holder = await Holder.start(self._spawner, enclosure)
+            mounts = MountTable(enclosure.first_pid())
             with contextlib.ExitStack() as stack:
                 namespaces = [_owned(stack, file) for file in open_namespaces(enclosure.first_pid())]
-                requests, requests_end = os.pipe2(os.O_CLOEXEC)
-                _owned(stack, requests)
-                answers_end, answers = os.pipe2(os.O_CLOEXEC)
-                _owned(stack, answers)
-                operations = await WorkerOperations.attach(requests_end, answers_end)
-                request_worker(await self._forged(), requests, answers, namespaces)
-            return _Worker(confinement, view, enclosure, holder, operations)
+                operations = await self._worker_in(namespaces, enclosure.restriction())
+            return _Worker(confinement, view, enclosure, holder, mounts, operations)
         except BaseException as error:
+            if mounts is not None:
+                mounts.close()
             if holder is not None:
                 await enclosure.cleared(await holder.end())
             else:
@@ -218,6 +223,17 @@ class FileWorkers:
             if isinstance(error, OSError):
                 raise SandboxUnenforceable(f"its sandbox can't be entered: {error.strerror}") from error
             raise
+
+    async def _worker_in(self, namespaces: list[int], restriction: Restriction) -> WorkerOperations:
+        forge_socket = await self._forged()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                request_worker(forge_socket, theirs, namespaces, restriction)
+                return await WorkerOperations.attach(ours)
+            except BaseException:
+                ours.close()
+                raise
 
     async def _forged(self) -> socket.socket:
         """The forge, started when it is first needed, and again should it have ended."""

@@ -29,6 +29,7 @@ from paddock.model.cause import Cause
 from paddock.model.denial import Denial
 from paddock.model.host import Enforcement
 from paddock.model.profile import Access, Limits, ManagedProfile, Profile
+from paddock.model.restriction import Restriction
 from paddock.model.stream import Stream
 from paddock.process.enclosure import Ending, Judgement
 from paddock.process.launch import LaunchSpec
@@ -57,6 +58,8 @@ EXPLAINING_THREADS = 2
 
 EXPLANATION_TIMEOUT_S = 0.5
 """For a look at files that takes a millisecond, unless their file system is dead."""
+
+NOT_ENTERABLE = "it has no namespaces that could be entered"
 
 SHOWN_COMPLAINT_BYTES = 300
 """Of what a sandbox that could not be made has written: one line of bubblewrap."""
@@ -127,8 +130,14 @@ class Enclosure:
         """The first process in it; after `confirmed`. Raises SandboxUnenforceable."""
         pid = self._confined.first_pid()
         if pid is None:
-            raise SandboxUnenforceable("it has no namespaces that could be entered")
+            raise SandboxUnenforceable(NOT_ENTERABLE)
         return pid
+
+    def restriction(self) -> Restriction:
+        """What a process that enters it has to take on. Raises SandboxUnenforceable."""
+        if self._confined.restriction is None:
+            raise SandboxUnenforceable(NOT_ENTERABLE)
+        return self._confined.restriction
 
     def spec(self, command: LaunchSpec) -> LaunchSpec:
         """What to start in place of the command."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -46,26 +47,22 @@ async def threads() -> AsyncIterator[LocalOperations]:
         await lanes.aclose()
 
 
-def start_worker(preparation: str = "") -> subprocess.Popen[bytes]:
-    """A worker process; `preparation` is run in it before it serves."""
+def start_worker(preparation: str = "", channel: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    """A worker process; `preparation` is run in it before it serves. `channel` is its input and output."""
     return subprocess.Popen(
         [sys.executable, "-c", f"from paddock.fs.worker import Worker; {preparation} Worker().run()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=channel,
+        stdout=channel,
     )
 
 
 @asynccontextmanager
 async def worker(*, preparation: str = "") -> AsyncIterator[tuple[WorkerOperations, subprocess.Popen[bytes]]]:
     """Operations in a worker process, and the process."""
-    with start_worker(preparation) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        operations = await WorkerOperations.attach(
-            os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno())
-        )
-        process.stdin.close()
-        process.stdout.close()
+    ours, theirs = socket.socketpair()
+    with start_worker(preparation, theirs.fileno()) as process:
+        theirs.close()
+        operations = await WorkerOperations.attach(ours)
         try:
             yield operations, process
         finally:

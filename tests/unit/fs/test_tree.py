@@ -402,6 +402,27 @@ async def test_a_walk_lists_nearest_first_and_by_name(files: Operations, tree: P
     assert not walked.is_truncated
 
 
+async def test_a_walk_from_a_link_lists_nothing_unless_it_leads_nowhere(
+    files: Operations, tree: Path
+) -> None:
+    (tree / "dangling").symlink_to("none")
+
+    assert shown(await files.perform(walk(tree / "c")), tree) == []
+    with pytest.raises(NotFound):
+        await files.perform(walk(tree / "dangling"))
+
+
+async def test_a_walk_of_what_may_not_be_listed_says_so_and_lists_nothing(
+    ordinary_files: Operations, open_place: Path
+) -> None:
+    (open_place / "closed").mkdir(mode=0)
+    walked = await ordinary_files.perform(walk(open_place / "closed"))
+
+    assert walked.directories == []
+    (error,) = walked.errors
+    assert (error.path, "Permission denied" in error.message) == (bytes(open_place / "closed"), True)
+
+
 async def test_a_walk_enters_no_directory_twice(files: Operations, tree: Path) -> None:
     walked = await files.perform(walk(tree, follow_directory_links=True))
 

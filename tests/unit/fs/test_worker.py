@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from paddock.errors import OperationFailed
 from paddock.fs.framing import HEADER, MAX_FRAME_BYTES
@@ -20,6 +21,7 @@ from paddock.fs.operation import (
     WriteBlock,
     WriteFile,
 )
+from tests.processes import open_descriptors
 from tests.unit.fs.places import start_worker, worker
 
 
@@ -72,6 +74,21 @@ async def test_a_worker_ends_with_its_driver_and_discards_what_was_to_be_publish
             await files.perform(Close(handle=handle))
 
     assert os.listdir(tmp_path) == []
+
+
+def test_nothing_stays_open_when_a_worker_is_let_go() -> None:
+    async def use_worker() -> int:
+        async with worker() as (files, _):
+            await files.perform(GetMetadata(path=b"/"))
+        # The loop closes a transport in its next turn.
+        await asyncio.sleep(0)
+        return open_descriptors()
+
+    async def use_workers() -> list[int]:
+        return [await use_worker() for _ in range(3)]
+
+    # The loop of the server, which itself opens something when it is first used.
+    assert len(set(uvloop.run(use_workers()))) == 1
 
 
 async def test_a_worker_that_dies_fails_what_is_under_way() -> None:

@@ -6,7 +6,15 @@ import pytest
 
 from paddock.sandbox.attempt import Content
 from paddock.sandbox.cover import Cover
-from paddock.sandbox.mount import Bind, EmptyDirectory, Seal, Shortcut, UnreadableFile
+from paddock.sandbox.mount import (
+    Bind,
+    EmptyDirectory,
+    Placeholder,
+    PlaceholderKind,
+    Seal,
+    Shortcut,
+    UnreadableFile,
+)
 from paddock.sandbox.place import Place, place_of
 
 RESTRICTED = Cover(
@@ -18,8 +26,13 @@ RESTRICTED = Cover(
         EmptyDirectory("/home/me/w/secret", 0o000, ""),
         EmptyDirectory("/home/me/w/.git", 0o555, ""),
         UnreadableFile("/home/me/w/key", ""),
+        UnreadableFile("/home/me/w/absent", ""),
         Seal("/"),
-    ]
+    ],
+    [
+        Placeholder("/home/me/w/.git", PlaceholderKind.DIRECTORY),
+        Placeholder("/home/me/w/absent", PlaceholderKind.FILE),
+    ],
 )
 
 
@@ -40,6 +53,7 @@ RESTRICTED = Cover(
         ("/home/me/w/secrets", None),
         ("/home/me/w/key", Content.FILE),
         ("/home/me/w/.git", Content.NOTHING),
+        ("/home/me/w/absent", Content.NOTHING),
     ],
 )
 def test_a_cover_hides_what_is_below_it(path: str, content: Content | None) -> None:

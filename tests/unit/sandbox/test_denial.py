@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.model.denial import Denial, DenialKind
+from paddock.sandbox.denial import (
+    DENIALS_LIMIT,
+    DENIALS_PER_RULE,
+    Ended,
+    Said,
+    explain,
+    merge,
+)
+from paddock.sandbox.invocation import Invocation
+from paddock.sandbox.keyword import is_denial
+from tests.unit.sandbox.test_policy import USUAL, policy
+
+POLICY = policy(*USUAL)
+
+
+def explained(
+    stderr: str = "",
+    *,
+    stdout: str = "",
+    script: str = "make",
+    exit_code: int = 1,
+    links: dict[str, str] | None = None,
+) -> list[str]:
+    """Denials in short; a guess has a question mark."""
+    said = [Said(stdout, is_stderr=False), Said(stderr, is_stderr=True)]
+    ended = Ended(
+        exit_code,
+        Invocation(["sh", "-c", script], "/w"),
+        said,
+        is_suspected=is_denial(exit_code, [stderr.encode(), stdout.encode()]),
+    )
+    return [_short(denial) for denial in explain(ended, POLICY, lambda path: [(links or {}).get(path, path)])]
+
+
+def _short(denial: Denial) -> str:
+    return f"{denial.kind} {denial.target} ({denial.rule})" + ("" if denial.is_certain else "?")
+
+
+def test_a_failure_that_the_profile_explains_is_certain() -> None:
+    assert explained("touch: cannot touch '/etc/x': Read-only file system") == ["write /etc/x (root = read)"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat: /w/locked: Permission denied",
+        "cat: /etc/shadow: Permission denied",
+        "mkdir: cannot create directory '/w/x': File exists",
+        "rm: cannot remove '/w/x': Device or resource busy",
+        "cat: /w/x: No such file or directory",
+    ],
+)
+def test_a_failure_that_the_profile_allows_is_no_denial_whatever_the_words(line: str) -> None:
+    assert explained(line) == []
+
+
+def test_a_read_only_place_that_the_profile_lets_write_is_a_guess() -> None:
+    assert explained("touch: cannot touch '/w/x': Read-only file system") == ["write /w/x (None)?"]
+
+
+def test_what_stands_on_stdout_is_believed_if_the_command_names_it() -> None:
+    line = "touch: cannot touch '/etc/x': Read-only file system"
+    assert explained(stdout=line, script="cat log") == ["write /etc/x (root = read)?"]
+    assert explained(stdout=line, script="touch /etc/x 2>&1") == ["write /etc/x (root = read)"]
+
+
+def test_a_relative_path_is_believed_if_the_command_names_it_and_stays() -> None:
+    line = "touch: cannot touch 'ro/x': Read-only file system"
+    assert explained(line, script="touch ro/x") == ["write /w/ro/x (/w/ro = read)"]
+    assert explained(line, script="make") == ["write ro/x (None)?"]
+    assert explained(line, script="cd ..; touch ro/x") == ["write ro/x (None)?"]
+
+
+def test_a_path_counts_as_what_it_leads_to_and_is_told_as_it_was_named() -> None:
+    line = "touch: cannot touch '/w/link/x': Read-only file system"
+    assert explained(line, links={"/w/link/x": "/etc/x"}) == ["write /w/link/x (root = read)"]
+
+
+def test_a_hidden_path_is_a_guess_whether_it_exists_or_not() -> None:
+    line = "cat: /w/sub/secret/x: No such file or directory"
+    assert explained(line) == ["read /w/sub/secret/x (project_roots/sub/secret = deny)?"]
+
+
+def test_the_last_failure_of_a_shell_that_could_not_run_something_is_about_running() -> None:
+    lines = "sh: line 1: /w/sub/secret/a: Permission denied\nsh: line 2: /w/sub/secret/b: Permission denied\n"
+    rule = "(project_roots/sub/secret = deny)"
+    assert explained(lines, exit_code=126) == [f"read /w/sub/secret/a {rule}", f"exec /w/sub/secret/b {rule}"]
+
+
+def test_a_path_that_is_named_twice_is_told_once_as_what_is_said_more_clearly() -> None:
+    path = "/w/sub/secret/a"
+    lines = f"sh: {path}: Permission denied\nsh: exec: {path}: cannot execute: Permission denied\n"
+    assert explained(lines) == ["exec /w/sub/secret/a (project_roots/sub/secret = deny)"]
+
+
+def test_what_is_certain_comes_first() -> None:
+    lines = "x: 'a/b': Permission denied\ntouch: cannot touch '/etc/x': Read-only file system\n"
+    assert explained(lines) == ["write /etc/x (root = read)", "read a/b (None)?"]
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code", "guess"),
+    [
+        ("permission denied", 1, "read None (None)?"),
+        ("Read-only file system!", 1, "write None (None)?"),
+        ("failed to write file", 1, "write None (None)?"),
+        ("this is a sandbox", 3, "syscall None (None)?"),
+        ("", 159, "syscall None (None)?"),
+    ],
+)
+def test_words_alone_are_a_guess_without_a_target(text: str, exit_code: int, guess: str) -> None:
+    assert explained(text, exit_code=exit_code) == [guess]
+
+
+def test_a_host_is_told_once_and_by_name() -> None:
+    lines = "sh: socket: Operation not permitted\nsh: line 1: /dev/tcp/10.0.0.1/80: Operation not permitted\n"
+    assert explained(lines) == ["network 10.0.0.1:80 (network = restricted)"]
+
+
+def test_a_host_that_is_not_said_is_the_one_of_the_arguments() -> None:
+    line = "socket.gaierror: [Errno -3] Temporary failure in name resolution"
+    assert explained(line, script="get http://a.b/") == ["network a.b (network = restricted)"]
+
+
+def test_a_system_call_that_is_always_refused_is_certain() -> None:
+    assert explained("strace: ptrace(X): Operation not permitted") == [
+        "syscall ptrace (system calls = restricted)"
+    ]
+    assert explained("unshare: unshare failed: Operation not permitted") == ["syscall unshare (None)?"]
+
+
+def test_one_rule_does_not_displace_another() -> None:
+    lines = "".join(f"rm: cannot remove '/etc/{n}': Read-only file system\n" for n in range(40))
+    told = explained(lines + "touch: cannot touch '/w/ro/x': Read-only file system")
+    assert told[:DENIALS_PER_RULE] == [f"write /etc/{n} (root = read)" for n in range(DENIALS_PER_RULE)]
+    assert told[DENIALS_PER_RULE:] == ["write /w/ro/x (/w/ro = read)"]
+
+
+def test_without_a_policy_everything_is_a_guess() -> None:
+    said = [Said("touch: cannot touch '/etc/x': Read-only file system", is_stderr=True)]
+    ended = Ended(1, Invocation(["make"], "/"), said, is_suspected=True)
+    assert [_short(denial) for denial in explain(ended, None, lambda path: [path])] == [
+        "write /etc/x (None)?"
+    ]
+
+
+# --- with a trace -----------------------------------------------------------
+
+SEEN = Denial(DenialKind.WRITE, "/etc/x", "root = read", is_certain=True)
+
+
+def test_what_was_said_and_not_seen_is_a_guess() -> None:
+    said = Denial(DenialKind.WRITE, "/etc/y", "root = read", is_certain=True)
+    assert [_short(denial) for denial in merge([said], [SEEN])] == [
+        "write /etc/x (root = read)",
+        "write /etc/y (root = read)?",
+    ]
+
+
+def test_what_was_said_and_seen_is_told_once() -> None:
+    assert merge([SEEN], [SEEN]) == (SEEN,)
+
+
+def test_a_host_is_known_from_what_was_said_where_only_a_socket_was_seen() -> None:
+    seen = Denial(DenialKind.NETWORK, None, "network = restricted", is_certain=True)
+    said = Denial(DenialKind.NETWORK, "a.b", "network = restricted", is_certain=True)
+    assert merge([said], [seen]) == (said,)
+
+
+def test_words_alone_add_nothing_to_what_was_seen() -> None:
+    guess = Denial(DenialKind.WRITE, "x", None, is_certain=False)
+    assert merge([guess], [SEEN]) == (SEEN,)
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "touch: cannot touch '/etc/x': Read-only file system",
+            "cat: /w/sub/secret/x: Permission denied",
+            "cat: ../../..: Permission denied",
+            "cat: /w/\0: Permission denied",
+            "curl: (6) Could not resolve host: a.b",
+            "Operation not permitted",
+            "mkdir: cannot create directory '/w/absent': File exists",
+        ]
+    )
+    | st.text(max_size=40),
+    max_size=30,
+)
+
+
+@given(stderr=LINES.map("\n".join), stdout=LINES.map("\n".join), exit_code=st.integers(1, 255))
+def test_whatever_a_command_says_what_is_certain_is_what_the_profile_refuses(
+    stderr: str, stdout: str, exit_code: int
+) -> None:
+    told = explained(stderr, stdout=stdout, exit_code=exit_code)
+    assert len(told) <= DENIALS_LIMIT
+    certain = {denial for denial in told if not denial.endswith("?")}
+    assert certain <= {
+        "write /etc/x (root = read)",
+        "read /w/sub/secret/x (project_roots/sub/secret = deny)",
+        "exec /w/sub/secret/x (project_roots/sub/secret = deny)",
+        "network a.b (network = restricted)",
+        "write /w/absent (/w/absent = deny)",
+    }

@@ -90,6 +90,13 @@ class Launcher:
 
 def serve(user: int, directory: Path) -> None:
     """Answer requests until there are no more."""
+    become_launcher(user, directory)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), flush=True)
+
+
+def become_launcher(user: int, directory: Path) -> Path:
+    """Make this process one of the user's that runs command lines in forks. Returns his runtime directory."""
     _use_copies(directory)
     _import_all()
     if os.geteuid() != user:
@@ -101,8 +108,7 @@ def serve(user: int, directory: Path) -> None:
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line))), flush=True)
+    return runtime
 
 
 def _import_all() -> None:

@@ -33,7 +33,7 @@ from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
-from paddock.sandbox.janitor import Janitor, PlaceTaken
+from paddock.sandbox.janitor import Janitor, PlaceTaken, lock
 from paddock.sandbox.mount import MountedFile
 from paddock.sandbox.mounted_file import FileMoved, mounted_files
 from paddock.sandbox.path import ROOT, is_within
@@ -48,6 +48,9 @@ TREES_FILE: Final = "trees"
 
 ATTEMPTS: Final = 5
 """Plans for one command. A new one is made when the files are not any more what the last was made of."""
+
+PLACES_LIMIT: Final = 100
+"""Places for one command. Each is a descriptor that its first process inherits; the spawner passes on 128."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
 
@@ -65,6 +68,16 @@ class Command:
     """That of the command. It is not passed on here, only asked for TMPDIR."""
     arg0: str | None = None
     """What the program is told as its name, if not `argv[0]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldPlan:
+    """A plan, and what keeps the files as they are in it."""
+
+    plan: Plan
+    mounted: Sequence[MountedFile]
+    locks: Sequence[int]
+    """Descriptors on the places that were made for it."""
 
 
 class Sandbox:
@@ -91,7 +104,7 @@ class Sandbox:
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
-        self._janitor = Janitor()
+        self._janitor = Janitor(directory)
         self._scanner = Scanner(directory / TREES_FILE)
 
     @property
@@ -101,7 +114,7 @@ class Sandbox:
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
     def close(self) -> None:
-        """Clear away what commands have left. Those that still run lose the protection of missing paths."""
+        """Clear away what commands have left. What those that still run need stays until they have ended."""
         self._janitor.close()
 
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
@@ -151,26 +164,36 @@ class Sandbox:
         if probe.enforcement(self._host) is None and _is_about_network_alone(profile):
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
-        plan, mounted = self._held_plan(profile, command, has_proc)
+        held = self._held_plan(profile, command, has_proc)
         try:
-            return self._with_bubblewrap(bubblewrap, plan, mounted, command)
+            return self._with_bubblewrap(bubblewrap, held, command)
         except BaseException:
-            self._janitor.release(plan.placeholders, was_killed=False)
+            for file in held.locks:
+                os.close(file)
+            self._janitor.release(held.plan.placeholders, was_killed=False)
             raise
 
-    def _held_plan(
-        self, profile: EnforcedProfile, command: Command, has_proc: bool
-    ) -> tuple[Plan, list[MountedFile]]:
+    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> _HeldPlan:
         changed = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
+            if len(plan.placeholders) > PLACES_LIMIT:
+                raise ProfileRefused(
+                    f"the profile with {len(plan.placeholders)} missing paths",
+                    f"has more than {PLACES_LIMIT} to be kept from being made",
+                    "deny the directories they would be in, or make them",
+                )
             try:
                 mounted = mounted_files(plan)
                 self._janitor.hold(plan.placeholders)
             except (PlaceTaken, FileMoved) as error:
                 changed = str(error)
                 continue
-            return plan, mounted
+            try:
+                return _HeldPlan(plan, mounted, lock(plan.placeholders))
+            except PlaceTaken as error:
+                changed = str(error)
+                self._janitor.release(plan.placeholders, was_killed=False)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
     def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
@@ -186,9 +209,8 @@ class Sandbox:
                 )
         return host.bwrap
 
-    def _with_bubblewrap(
-        self, bubblewrap: Bubblewrap, plan: Plan, mounted: Sequence[MountedFile], command: Command
-    ) -> Confined:
+    def _with_bubblewrap(self, bubblewrap: Bubblewrap, held: _HeldPlan, command: Command) -> Confined:
+        plan = held.plan
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
@@ -198,9 +220,10 @@ class Sandbox:
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
         def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first, pid, report, more, *program_file = numbers
+            arguments, filter_, first, pid, report, more, *others = numbers
             return [
-                f"/proc/self/fd/{program_file[0]}" if program_file else bubblewrap.path,
+                # The bundled one is the first of the others.
+                bubblewrap.path if bubblewrap.fd is None else f"/proc/self/fd/{others[0]}",
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
                 *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
@@ -212,7 +235,7 @@ class Sandbox:
             limits=plan.limits if command.argv else None,
             ruleset=ruleset,
             argv0=command.arg0,
-            mounted=mounted,
+            mounted=held.mounted,
             holds=not command.argv,
         )
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
@@ -230,7 +253,7 @@ class Sandbox:
             files.append(os.dup(bubblewrap.fd))
         return Confined(
             words,
-            files,
+            [*files, *held.locks],
             self.enforcement,
             plan=plan,
             janitor=self._janitor,

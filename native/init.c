@@ -425,6 +425,9 @@ static int start_clock(void) {
 int main(int argc, char **argv) {
     parse(argc, argv);
     prctl(PR_SET_NAME, "paddock-init");
+    /* Not earlier, as an option of bubblewrap: killed while its child waits for it, it would leave that behind. */
+    if (getpid() == 1 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        refuse("parent", "");
     confine();
     /* Where there is no pid namespace, orphans come here all the same. */
     if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -436,7 +439,7 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
-    /* bubblewrap dies with its parent, but misses a death that is earlier than its request to be told. */
+    /* The launcher, or bubblewrap and then the launcher has closed its end, may have died before all this. */
     struct pollfd launcher = {.fd = task.report};
     if (poll(&launcher, 1, 0) > 0)
         _exit(EXIT_ABANDONED);

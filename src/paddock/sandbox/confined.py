@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -84,8 +85,10 @@ class Confined:
         """
         if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
             self._is_pid_known = True
-            told = os.read(self._readers.pid, _READ_BYTES)
-            if told:
+            # It is told in several pieces, after which bubblewrap closes its end.
+            told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
+            # Nothing, or not all of it, from one that has given up or was killed.
+            with contextlib.suppress(msgspec.DecodeError):
                 self._first_pid = int(msgspec.json.decode(told)["child-pid"])
         return self._first_pid
 

@@ -251,6 +251,8 @@ class Sandbox:
         if bubblewrap.fd is not None:
             # Verified as this descriptor; by its name it could be another by now.
             files.append(os.dup(bubblewrap.fd))
+        # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+        files.append(os.dup(pid_reader))
         return Confined(
             words,
             [*files, *held.locks],

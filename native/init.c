@@ -10,6 +10,7 @@
  *
  *     as=BYTES cpu=SECONDS fsize=BYTES nofile=COUNT nproc=COUNT
  *                            limits of each process; nproc is for all together
+ *     cgroup=FD              a control group to enter, by its cgroup.procs, that limits the processes instead
  *     wall=SECONDS           after which everything is killed
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
@@ -103,10 +104,10 @@ static struct {
     struct landlock_ruleset landlock;
     char **words;
     int n_words;
-    int filter, report; /* descriptors, or -1 */
+    int filter, report, cgroup; /* descriptors, or -1 */
     char *program;
     char **argv;
-} task = {.filter = -1, .report = -1};
+} task = {.filter = -1, .report = -1, .cgroup = -1};
 
 /* ---- Telling what happened ---- */
 
@@ -170,6 +171,8 @@ static void parse_word(char *word) {
         task.filter = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "report"))) {
         task.report = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "cgroup"))) {
+        task.cgroup = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
     } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "hold")) {
@@ -310,7 +313,14 @@ static void load_filter(void) {
         refuse("seccomp", "");
 }
 
+/* Whoever opened the descriptor had the right to it, which is what the kernel looks at (Linux 5.16, or a fix). */
+static void enter_cgroup(void) {
+    if (task.cgroup >= 0 && write(task.cgroup, "0", 1) != 1)
+        refuse("control group", "");
+}
+
 static void confine(void) {
+    enter_cgroup();
     keep_descriptors();
     verify_mounts();
     drop_capabilities();
@@ -326,29 +336,32 @@ static void confine(void) {
 
 static bool leads_group(void) { return getpgrp() == getpid(); }
 
+static void set_limit(int i) {
+    int resource = limit_names[i].resource;
+    struct rlimit now, wanted = {task.limits[i], task.limits[i]};
+    if (!task.limits[i])
+        return;
+    /* The kernel counts this process too. */
+    if (resource == RLIMIT_NPROC)
+        wanted.rlim_cur = ++wanted.rlim_max;
+    /* SIGXCPU at the limit, which says why; SIGKILL a second later for those that catch it. */
+    if (resource == RLIMIT_CPU)
+        wanted.rlim_max++;
+    if (getrlimit(resource, &now) < 0)
+        refuse("limit ", limit_names[i].word);
+    /* A stricter one that is in force already stays, and can't be raised anyway. */
+    if (wanted.rlim_max > now.rlim_max)
+        wanted.rlim_max = now.rlim_max;
+    if (wanted.rlim_cur > wanted.rlim_max)
+        wanted.rlim_cur = wanted.rlim_max;
+    if (setrlimit(resource, &wanted) < 0)
+        refuse("limit ", limit_names[i].word);
+}
+
 /* Only for the command: a limit on this process might keep it from its work. */
 static void limit_self(void) {
-    for (int i = 0; i < LIMITS; i++) {
-        int resource = limit_names[i].resource;
-        struct rlimit now, wanted = {task.limits[i], task.limits[i]};
-        if (!task.limits[i])
-            continue;
-        /* The kernel counts this process too. */
-        if (resource == RLIMIT_NPROC)
-            wanted.rlim_cur = ++wanted.rlim_max;
-        /* SIGXCPU at the limit, which says why; SIGKILL a second later for those that catch it. */
-        if (resource == RLIMIT_CPU)
-            wanted.rlim_max++;
-        if (getrlimit(resource, &now) < 0)
-            refuse("limit ", limit_names[i].word);
-        /* A stricter one that is in force already stays, and can't be raised anyway. */
-        if (wanted.rlim_max > now.rlim_max)
-            wanted.rlim_max = now.rlim_max;
-        if (wanted.rlim_cur > wanted.rlim_max)
-            wanted.rlim_cur = wanted.rlim_max;
-        if (setrlimit(resource, &wanted) < 0)
-            refuse("limit ", limit_names[i].word);
-    }
+    for (int i = 0; i < LIMITS; i++)
+        set_limit(i);
 }
 
 static _Noreturn void run(void) {
@@ -381,6 +394,29 @@ static _Noreturn void finish(int status) {
     _exit(status);
 }
 
+/* Whether there are as many processes as may be. The kernel keeps no record of those it has refused. */
+static bool is_full(void) {
+    bool is_limited = task.cgroup >= 0;
+    for (int i = 0; i < LIMITS; i++) {
+        if (limit_names[i].resource == RLIMIT_NPROC && task.limits[i]) {
+            set_limit(i);
+            is_limited = true;
+        }
+    }
+    pid_t another = is_limited ? fork() : 0;
+    if (is_limited && another == 0)
+        _exit(0);
+    return another < 0 && errno == EAGAIN;
+}
+
+/* While the command that has failed is not waited for, it still counts. */
+static void report_process_limit(pid_t command) {
+    siginfo_t end = {0};
+    if (waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == command &&
+        (end.si_code != CLD_EXITED || end.si_status != 0) && is_full())
+        report(&(struct report){.kind = REPORT_PROCESS_LIMIT});
+}
+
 /* Reaps all that ended; returns when the command itself has not. */
 static void reap(pid_t command) {
     int status;
@@ -408,6 +444,7 @@ static void serve_signals(int signals, pid_t command) {
         if (arrived.ssi_signo != SIGCHLD && group > 0 && group != getpgrp())
             kill(-group, (int)arrived.ssi_signo);
     }
+    report_process_limit(command);
     reap(command);
 }
 

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """What ended a process, as far as that is certain."""
+    """What ended a process, as far as that is certain.
+
+    Memory is not among them: the kernel refuses what is too much, and tells nobody but the program.
+    """
 
     EXIT = "exit"
     """It ended by itself."""
@@ -19,6 +22,9 @@ class Cause(StrEnum):
 
     WALL = "wall"
     """The time that its profile gives it was over."""
+
+    PROCESSES = "processes"
+    """It failed, and at that moment had as many processes as its profile allows: none could be started."""
 
     TERMINATED = "terminated"
     """Somebody had it ended, or its session or the server ended."""

@@ -46,7 +46,9 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
     cause: Cause | UnsetType = UNSET
-    """What ended it: `exit`, `signal`, a limit of its profile (`cpu`, `wall`), or `terminated`."""
+    """What ended it: `exit`, `signal`, a limit of its profile (`cpu`, `wall`, `processes`), or `terminated`.
+
+    `processes` means that it failed while it had as many as it may have, and none could be started."""
     usage: Usage | UnsetType = UNSET
     """What it used."""
 

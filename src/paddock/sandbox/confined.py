@@ -16,6 +16,7 @@ import msgspec
 
 from paddock.model.host import Enforcement
 from paddock.model.restriction import Restriction
+from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.plan import Plan
@@ -24,7 +25,7 @@ Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
-"""Three reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+"""The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Confined:
         janitor: Janitor | None = None,
         readers: Readers | None = None,
         restriction: Restriction | None = None,
+        group: Group | None = None,
     ) -> None:
         self._words = words
         self.files = tuple(files)
@@ -63,6 +65,7 @@ class Confined:
         """What a process that enters the sandbox has to take on; None if it can't be entered."""
         self._janitor = janitor
         self._readers = readers
+        self._group = group
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
@@ -126,4 +129,7 @@ class Confined:
         if self._janitor is not None and self.plan is not None:
             self._janitor.release(self.plan.placeholders, was_killed=was_killed)
             self._janitor = None
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
         return reports

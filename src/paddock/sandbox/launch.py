@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard
 
+import msgspec
+
 from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
@@ -28,7 +30,7 @@ from paddock.model.profile import (
     UnrestrictedFileSystem,
 )
 from paddock.model.restriction import Restriction
-from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
+from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.facts import FileFacts, surroundings_of
@@ -227,12 +229,16 @@ class Sandbox:
                 *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
                 *("--seccomp", str(filter_), "--info-fd", str(pid)),
                 *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
-                *init.words(report_fd=report, more_fd=more),
+                *init.words(
+                    report_fd=report, cgroup_fd=numbers[group_index] if group else None, more_fd=more
+                ),
             ]
 
+        # A sandbox that is kept is not what the limits of a command are for.
+        limits = plan.limits if command.argv else Limits()
+        group = self._group(limits)
         said = init.words(
-            # A sandbox that is kept is not what the time limit of a command is for.
-            limits=plan.limits if command.argv else None,
+            limits=msgspec.structs.replace(limits, processes=None) if group else limits,
             ruleset=ruleset,
             argv0=command.arg0,
             mounted=held.mounted,
@@ -253,6 +259,9 @@ class Sandbox:
             files.append(os.dup(bubblewrap.fd))
         # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
         files.append(os.dup(pid_reader))
+        group_index = len(files)
+        if group is not None:
+            files.append(group.entrance)
         return Confined(
             words,
             [*files, *held.locks],
@@ -261,7 +270,14 @@ class Sandbox:
             janitor=self._janitor,
             readers=Readers(report_reader, pid_reader),
             restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
+            group=group,
         )
+
+    def _group(self, limits: Limits) -> cgroup.Group | None:
+        """What counts the processes, where a limit of each process does not."""
+        if limits.processes is None or self._host.pids_cgroup is None:
+            return None
+        return cgroup.make(self._host.pids_cgroup, limits.processes)
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
         """Without namespaces: nothing is hidden, only writing is restricted."""

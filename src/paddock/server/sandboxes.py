@@ -134,18 +134,22 @@ class Enclosure:
 
     async def cleared(self, report: ExitReport) -> Ending:
         """See `process.enclosure`."""
+        limit: Cause | None = None
         for told in await self._end(was_killed=report.death_signal is not None):
             if told.kind is ReportKind.WALL_LIMIT:
                 return Ending(report, Cause.WALL)
+            if told.kind is ReportKind.PROCESS_LIMIT:
+                limit = Cause.PROCESSES
             if told.kind is ReportKind.EXITED:
                 usage = told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
-                return Ending(itself := ExitReport(told.value, *usage), self._limit_of(itself))
+                itself = ExitReport(told.value, *usage)
+                return Ending(itself, Cause.CPU if self._is_out_of_time(itself) else limit)
         return Ending(report)
 
-    def _limit_of(self, report: ExitReport) -> Cause | None:
+    def _is_out_of_time(self, report: ExitReport) -> bool:
         plan = self._confined.plan
         is_limited = plan is not None and plan.limits.cpu_seconds is not None
-        return Cause.CPU if is_limited and report.death_signal == signal.SIGXCPU else None
+        return is_limited and report.death_signal == signal.SIGXCPU
 
     def is_denial(self, exit_code: int, output: OutputLog) -> bool:
         """See `process.enclosure`."""

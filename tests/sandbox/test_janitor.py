@@ -317,19 +317,6 @@ def test_launchers_that_do_not_know_each_other_agree(
     _wait_until(lambda: not (tmp_path / ".git").exists())
 
 
-def test_place_that_somebody_has_removed_is_made_again_for_the_next_command(
-    janitor: Janitor, tmp_path: Path
-) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    (tmp_path / ".git" / "PADDOCK").unlink()
-    (tmp_path / ".git").rmdir()
-    janitor.hold([place])
-    assert (tmp_path / ".git").exists()
-    janitor.release([place, place], was_killed=False)
-    assert not (tmp_path / ".git").exists()
-
-
 def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
     place = _directory(tmp_path / ".git")
     janitor.hold([place])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from paddock.errors import SandboxUnavailable
 from paddock.sandbox import cgroup
 from paddock.sandbox.probe import Probe
 from tests.unit.sandbox.fake_kernel import FakeKernel
@@ -63,3 +66,18 @@ def test_an_ordinary_user_needs_no_group() -> None:
     facts = Probe(kernel).host("")
     assert facts.can_limit_processes
     assert facts.pids_cgroup is None
+
+
+def test_groups_that_killed_launchers_have_left_are_removed_when_nothing_is_in_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cgroup, "ABANDONED_S", -1.0)
+    (tmp_path / "paddock-left").mkdir()
+    (tmp_path / "paddock-used" / "something").mkdir(parents=True)
+    (tmp_path / "another").mkdir()
+    # An ordinary directory gets no files of the controller, so nobody can enter it.
+    with pytest.raises(SandboxUnavailable, match="No such file or directory; leave the limit out"):
+        cgroup.make(str(tmp_path), 3)
+    assert not (tmp_path / "paddock-left").exists()
+    assert (tmp_path / "paddock-used").exists()
+    assert (tmp_path / "another").exists()

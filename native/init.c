@@ -10,6 +10,7 @@
  *
  *     as=BYTES cpu=SECONDS fsize=BYTES nofile=COUNT nproc=COUNT
  *                            limits of each process; nproc is for all together
+ *     cgroup=FD              a control group to enter, by its cgroup.procs, that limits the processes instead
  *     wall=SECONDS           after which everything is killed
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
@@ -106,10 +107,10 @@ static struct {
     struct landlock_ruleset landlock;
     char **words;
     int n_words;
-    int filter, trace, report; /* descriptors, or -1 */
+    int filter, trace, report, cgroup; /* descriptors, or -1 */
     char *program;
     char **argv;
-} task = {.filter = -1, .trace = -1, .report = -1};
+} task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1};
 
 /* ---- Telling what happened ---- */
 
@@ -175,6 +176,8 @@ static void parse_word(char *word) {
         task.trace = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "report"))) {
         task.report = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "cgroup"))) {
+        task.cgroup = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
     } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "hold")) {
@@ -315,7 +318,14 @@ static void load_filter(void) {
         refuse("seccomp", "");
 }
 
+/* Whoever opened the descriptor had the right to it, which is what the kernel looks at (Linux 5.16, or a fix). */
+static void enter_cgroup(void) {
+    if (task.cgroup >= 0 && write(task.cgroup, "0", 1) != 1)
+        refuse("control group", "");
+}
+
 static void confine(void) {
+    enter_cgroup();
     keep_descriptors();
     verify_mounts();
     drop_capabilities();
@@ -329,29 +339,32 @@ static void confine(void) {
 
 /* ---- The command ---- */
 
+static void set_limit(int i) {
+    int resource = limit_names[i].resource;
+    struct rlimit now, wanted = {task.limits[i], task.limits[i]};
+    if (!task.limits[i])
+        return;
+    /* The kernel counts this process too. */
+    if (resource == RLIMIT_NPROC)
+        wanted.rlim_cur = ++wanted.rlim_max;
+    /* SIGXCPU at the limit, which says why; SIGKILL a second later for those that catch it. */
+    if (resource == RLIMIT_CPU)
+        wanted.rlim_max++;
+    if (getrlimit(resource, &now) < 0)
+        refuse("limit ", limit_names[i].word);
+    /* A stricter one that is in force already stays, and can't be raised anyway. */
+    if (wanted.rlim_max > now.rlim_max)
+        wanted.rlim_max = now.rlim_max;
+    if (wanted.rlim_cur > wanted.rlim_max)
+        wanted.rlim_cur = wanted.rlim_max;
+    if (setrlimit(resource, &wanted) < 0)
+        refuse("limit ", limit_names[i].word);
+}
+
 /* Only for the command: a limit on this process might keep it from its work. */
 static void limit_self(void) {
-    for (int i = 0; i < LIMITS; i++) {
-        int resource = limit_names[i].resource;
-        struct rlimit now, wanted = {task.limits[i], task.limits[i]};
-        if (!task.limits[i])
-            continue;
-        /* The kernel counts this process too. */
-        if (resource == RLIMIT_NPROC)
-            wanted.rlim_cur = ++wanted.rlim_max;
-        /* SIGXCPU at the limit, which says why; SIGKILL a second later for those that catch it. */
-        if (resource == RLIMIT_CPU)
-            wanted.rlim_max++;
-        if (getrlimit(resource, &now) < 0)
-            refuse("limit ", limit_names[i].word);
-        /* A stricter one that is in force already stays, and can't be raised anyway. */
-        if (wanted.rlim_max > now.rlim_max)
-            wanted.rlim_max = now.rlim_max;
-        if (wanted.rlim_cur > wanted.rlim_max)
-            wanted.rlim_cur = wanted.rlim_max;
-        if (setrlimit(resource, &wanted) < 0)
-            refuse("limit ", limit_names[i].word);
-    }
+    for (int i = 0; i < LIMITS; i++)
+        set_limit(i);
 }
 
 /* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
@@ -424,6 +437,29 @@ static _Noreturn void finish(int status) {
     _exit(status);
 }
 
+/* Whether there are as many processes as may be. The kernel keeps no record of those it has refused. */
+static bool is_full(void) {
+    bool is_limited = task.cgroup >= 0;
+    for (int i = 0; i < LIMITS; i++) {
+        if (limit_names[i].resource == RLIMIT_NPROC && task.limits[i]) {
+            set_limit(i);
+            is_limited = true;
+        }
+    }
+    pid_t another = is_limited ? fork() : 0;
+    if (is_limited && another == 0)
+        _exit(0);
+    return another < 0 && errno == EAGAIN;
+}
+
+/* While the command that has failed is not waited for, it still counts. */
+static void report_process_limit(pid_t command) {
+    siginfo_t end = {0};
+    if (waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == command &&
+        (end.si_code != CLD_EXITED || end.si_status != 0) && is_full())
+        report(&(struct report){.kind = REPORT_PROCESS_LIMIT});
+}
+
 /* Reaps all that ended; returns when the command itself has not. */
 static void reap(pid_t command) {
     int status;
@@ -451,6 +487,7 @@ static void serve_signals(int signals, pid_t command) {
         if (arrived.ssi_signo != SIGCHLD && group > 0 && group != getpgrp())
             kill(-group, (int)arrived.ssi_signo);
     }
+    report_process_limit(command);
     reap(command);
 }
 
@@ -468,6 +505,9 @@ static int start_clock(void) {
 int main(int argc, char **argv) {
     parse(argc, argv);
     prctl(PR_SET_NAME, "paddock-init");
+    /* Not earlier, as an option of bubblewrap: killed while its child waits for it, it would leave that behind. */
+    if (getpid() == 1 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        refuse("parent", "");
     confine();
     /* Where there is no pid namespace, orphans come here all the same. */
     if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -479,7 +519,7 @@ int main(int argc, char **argv) {
     if (signals < 0)
         refuse("signalfd", "");
     int clock = start_clock();
-    /* bubblewrap dies with its parent, but misses a death that is earlier than its request to be told. */
+    /* The launcher, or bubblewrap and then the launcher has closed its end, may have died before all this. */
     struct pollfd launcher = {.fd = task.report};
     if (poll(&launcher, 1, 0) > 0)
         _exit(EXIT_ABANDONED);

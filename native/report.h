@@ -4,8 +4,8 @@
  * Packed and little-endian; the other side is src/paddock/sandbox/init.py. A
  * report is one write below PIPE_BUF, so a pipe carries it whole. The first is
  * NOT_CONFINED, or CONFINED, before anything of the command runs; EXITED, after
- * NOT_EXECUTED if need be, or WALL_LIMIT is the last. If that is missing, there
- * was no command, or the init was killed with everything below it.
+ * NOT_EXECUTED or PROCESS_LIMIT if need be, or WALL_LIMIT is the last. If that is
+ * missing, there was no command, or the init was killed with everything below it.
  */
 #ifndef PADDOCK_REPORT_H
 #define PADDOCK_REPORT_H
@@ -22,6 +22,7 @@ enum report_kind {
     REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran */
     REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and everything was killed */
     REPORT_CONFINED = 5,     /* value: 0; everything that was asked for is in force */
+    REPORT_PROCESS_LIMIT = 6, /* value: 0; the command failed, and at its end no further process was allowed */
 };
 
 struct __attribute__((packed)) report {

@@ -197,11 +197,14 @@ static int child_descriptors(const struct spawn *spawn) {
 static int child_main(void *argument) {
     struct spawn *spawn = argument;
     /* Should the spawner be killed, its direct children go too. It may have died before this took effect.
-     * A set-user-ID program loses it in execve (prctl(2)). */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        child_fail(spawn, STAGE_SETUP, errno);
-    if (getppid() != self)
-        _exit(127);
+     * A set-user-ID program loses it in execve (prctl(2)). A launcher of sandboxes must not be killed while its own
+     * child waits for it, which then would wait for ever; what it starts learns by itself that the server is gone. */
+    if (!(spawn->head.flags & SPAWN_SHIELDED)) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+            child_fail(spawn, STAGE_SETUP, errno);
+        if (getppid() != self)
+            _exit(127);
+    }
     if (setsid() < 0)
         child_fail(spawn, STAGE_SETUP, errno);
     bool terminal = spawn->head.flags & SPAWN_TERMINAL;

@@ -19,7 +19,7 @@
 /* Far above what execve(2) accepts: 6 MiB of arguments and environment (3/4 of the kernel's _STK_LIM). */
 #define PAYLOAD_LIMIT_BYTES (8u << 20)
 /* The most descriptors a request carries: stdin, stdout, stderr, and what a launcher of sandboxes inherits. */
-#define FDS_MAX 11
+#define FDS_MAX 131
 
 enum request_kind { REQUEST_SPAWN = 1, REQUEST_KILL = 2 };
 enum record_kind { RECORD_READY = 1, RECORD_SPAWNED = 2, RECORD_EXITED = 3 };

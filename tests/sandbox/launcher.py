@@ -92,15 +92,20 @@ class Launcher:
 
 def serve(user: int, directory: Path) -> None:
     """Answer requests until there are no more."""
-    use_copies(directory)
-    _import_all()
-    become_user(user, directory)
+    become_launcher(user, directory)
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), flush=True)
 
 
-def become_user(user: int, directory: Path) -> None:
-    """Give up root for good, and live in the directory."""
+def become_launcher(user: int, directory: Path) -> Path:
+    """Make this process one of the user's that runs command lines in forks. Returns his runtime directory."""
+    use_copies(directory)
+    _import_all()
+    return become_user(user, directory)
+
+
+def become_user(user: int, directory: Path) -> Path:
+    """Give up root for good, and live in the directory. Returns the user's runtime directory."""
     if os.geteuid() != user:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -110,6 +115,7 @@ def become_user(user: int, directory: Path) -> None:
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
     for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)
+    return runtime
 
 
 def _import_all() -> None:

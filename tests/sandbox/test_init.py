@@ -320,6 +320,28 @@ def test_the_number_of_processes_is_limited_for_an_ordinary_user() -> None:
     assert Start(user, limits=Limits(processes=10)).run(PYTHON, "-c", code).stdout == "9\n"
 
 
+@pytest.mark.parametrize(
+    ("script", "is_full"),
+    [
+        ("sleep 1000 & sleep 1000 & exit 3", True),
+        ("sleep 1000 & sleep 1000 & kill -9 $$", True),
+        ("sleep 1000 & sleep 1000 & exit 0", False),
+        ("sleep 1000 & exit 3", False),
+    ],
+)
+def test_a_command_that_fails_with_as_many_processes_as_it_may_have_is_reported(
+    script: str, is_full: bool
+) -> None:
+    user = os.geteuid() or 61234
+    outcome = Start(user, limits=Limits(processes=3)).run("sh", "-c", script)
+    kinds = [report.kind for report in outcome.reports]
+    assert kinds == [
+        ReportKind.CONFINED,
+        *([ReportKind.PROCESS_LIMIT] if is_full else []),
+        ReportKind.EXITED,
+    ]
+
+
 # --- Landlock ---------------------------------------------------------------
 
 

@@ -19,23 +19,29 @@ import pytest
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.facts import FileFacts
-from paddock.sandbox.janitor import Janitor, PlaceTaken
+from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken, lock
 from paddock.sandbox.look import Kind
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from tests.sandbox.storm import janitors
 
 DEADLINE_S = 20.0
 
 
 @pytest.fixture
-def janitor() -> Iterator[Janitor]:
-    janitor = Janitor()
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runtime")
+
+
+@pytest.fixture
+def janitor(runtime: Path) -> Iterator[Janitor]:
+    janitor = Janitor(runtime)
     yield janitor
     janitor.close()
 
 
 @pytest.fixture
-def other_janitor() -> Iterator[Janitor]:
-    janitor = Janitor()
+def other_janitor(runtime: Path) -> Iterator[Janitor]:
+    janitor = Janitor(runtime)
     yield janitor
     janitor.close()
 
@@ -46,6 +52,11 @@ def _directory(path: Path) -> Placeholder:
 
 def _file(path: Path) -> Placeholder:
     return Placeholder(str(path), PlaceholderKind.FILE)
+
+
+def _kill_janitors(runtime: Path) -> None:
+    for pid in janitors(runtime):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _wait_until(is_true: Callable[[], bool]) -> None:
@@ -200,16 +211,17 @@ def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tm
     _wait_until(lambda: not (tmp_path / ".git").exists())
 
 
-def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path) -> None:
+def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: Path) -> None:
     script = (
         "import sys, time\n"
+        "from pathlib import Path\n"
         "from paddock.sandbox.janitor import Janitor\n"
         "from paddock.sandbox.mount import Placeholder, PlaceholderKind\n"
-        "Janitor().hold([Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)])\n"
+        "Janitor(Path(sys.argv[2])).hold([Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)])\n"
         "print('held', flush=True)\n"
         "time.sleep(60)\n"
     )
-    argv = [sys.executable, "-c", script, str(tmp_path / ".git")]
+    argv = [sys.executable, "-c", script, str(tmp_path / ".git"), str(runtime)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as launcher:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == b"held\n"
@@ -224,7 +236,108 @@ def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path
     left_behind.chmod(0o1700)
     janitor.hold([_directory(left_behind)])
     janitor.release([_directory(left_behind)], was_killed=False)
-    assert not left_behind.exists()
+    _wait_until(lambda: not left_behind.exists())
+
+
+def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
+    janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    (file,) = lock([place])
+    _kill_janitors(runtime)
+    other_janitor.hold([place])
+    other_janitor.release([place], was_killed=False)
+    other_janitor.close()
+    _wait_until(lambda: not janitors(runtime))
+    assert (tmp_path / ".git").exists()
+    os.close(file)
+    janitor.release([place], was_killed=False)
+    _wait_until(lambda: not (tmp_path / ".git").exists())
+
+
+def test_place_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
+    with pytest.raises(PlaceTaken):
+        lock([_directory(tmp_path / ".git")])
+
+
+def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(
+    janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    first, second = _directory(tmp_path / ".git"), _directory(tmp_path / ".aws")
+    janitor.hold([first])
+    _kill_janitors(runtime)
+    janitor.hold([first, second])
+    janitor.release([first, second], was_killed=False)
+    assert (tmp_path / ".git").exists()
+    janitor.release([first], was_killed=False)
+    _wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def test_what_killed_janitors_left_is_cleared_away_by_the_next_wherever_it_works(
+    janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    janitor.hold([_directory(here / ".git"), _file(here / "secret")])
+    (here / ".git-paddock").mkdir()
+    (here / ".git-paddock").chmod(0o1700)
+    _kill_janitors(runtime)
+    other_janitor.hold([_directory(there / ".git")])
+    _wait_until(lambda: not list(here.iterdir()))
+    assert (there / ".git").exists()
+
+
+def test_what_its_owner_has_begun_to_use_is_not_cleared_away_by_the_next(
+    janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    _kill_janitors(runtime)
+    (tmp_path / ".git" / "HEAD").write_text("ref")
+    other_janitor.hold([_directory(tmp_path / ".aws")])
+    other_janitor.release([_directory(tmp_path / ".aws")], was_killed=False)
+    other_janitor.close()
+    _wait_until(lambda: not janitors(runtime))
+    assert (tmp_path / ".git" / "HEAD").read_text() == "ref"
+
+
+def test_launchers_that_do_not_know_each_other_agree(
+    janitor: Janitor, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    stranger = Janitor(tmp_path_factory.mktemp("another-runtime"))
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    stranger.hold([place])
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".git").exists()
+    stranger.release([place], was_killed=False)
+    stranger.close()
+    _wait_until(lambda: not (tmp_path / ".git").exists())
+
+
+def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    (journal,) = (runtime / JOURNALS).iterdir()
+    for _ in range(3):
+        janitor.hold([place])
+        assert journal.read_bytes() == b"d" + os.fsencode(place.path) + b"\0"
+    janitor.release([place] * 4, was_killed=False)
+    _wait_until(lambda: journal.read_bytes() == b"")
+    janitor.close()
+    _wait_until(lambda: not list((runtime / JOURNALS).iterdir()))
+
+
+def test_places_are_held_where_no_journal_can_be_written(tmp_path: Path) -> None:
+    janitor = Janitor(tmp_path / "missing")
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    assert (tmp_path / ".git").exists()
+    janitor.release([place], was_killed=False)
+    assert not (tmp_path / ".git").exists()
+    janitor.close()
 
 
 def test_more_places_than_fit_a_packet_are_held(janitor: Janitor, tmp_path: Path) -> None:

@@ -7,9 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+from paddock.transport import runtime_directory
+from tests.sandbox.storm import janitors
 
 TRY = "mkdir .git 2>/dev/null; touch .git/x 2>/dev/null && echo OPEN; exit 0"
 DEADLINE_S = 20.0
@@ -22,10 +26,19 @@ def project(ground: Path) -> Path:
     return directory
 
 
-def _start(project: Path, script: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def runtime(project: Path) -> Path:
+    directory = project.with_name(f"{project.name}-runtime")
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+def _start(project: Path, script: str, runtime: Path | None = None) -> subprocess.Popen[str]:
+    own = {runtime_directory.VARIABLE: str(runtime)} if runtime is not None else {}
     return subprocess.Popen(
         [sys.executable, "-m", "paddock", "sandbox", "--", "/bin/bash", "-c", script],
         cwd=project,
+        env=os.environ | own,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -33,9 +46,13 @@ def _start(project: Path, script: str) -> subprocess.Popen[str]:
 
 
 def _wait_until_empty(directory: Path) -> None:
+    _wait_until_none(lambda: list(directory.iterdir()))
+
+
+def _wait_until_none(left: Callable[[], Sequence[object]]) -> None:
     deadline = time.monotonic() + DEADLINE_S
-    while left := list(directory.iterdir()):
-        assert time.monotonic() < deadline, left
+    while left():
+        assert time.monotonic() < deadline, left()
         time.sleep(0.01)
 
 
@@ -47,6 +64,22 @@ def test_command_that_ends_does_not_open_the_mask_of_another(project: Path) -> N
             assert short.communicate()[0] == ""
         assert long.communicate("go\n")[0] == ""
     assert list(project.iterdir()) == []
+
+
+def test_mask_stays_though_its_janitor_is_killed_and_another_clears_away(
+    project: Path, runtime: Path
+) -> None:
+    with _start(project, f"echo ready; read; {TRY}", runtime) as long:
+        assert long.stdout is not None
+        assert long.stdout.readline() == "ready\n"
+        for janitor in janitors(runtime):
+            os.kill(janitor, signal.SIGKILL)
+        with _start(project, TRY, runtime) as short:
+            assert short.communicate()[0] == ""
+            # It tries for a while to clear away what the killed one has left.
+            _wait_until_none(lambda: janitors(runtime))
+        assert long.communicate("go\n")[0] == ""
+    _wait_until_empty(project)
 
 
 def test_killed_launcher_takes_its_command_along_and_leaves_nothing(project: Path) -> None:

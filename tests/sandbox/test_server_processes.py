@@ -510,6 +510,20 @@ async def test_the_exit_says_what_ended_the_process_and_what_it_used(
             assert exited["usage"]["wallMs"] >= 900
 
 
+async def test_a_failure_for_want_of_processes_is_told() -> None:
+    if not probe.host().can_limit_processes:
+        pytest.skip("this host can't limit the processes of this user")
+    limited = sandbox(entry(ROOT, "read"), limits={"processes": 3})
+    async with session() as client:
+        for name, script, cause in (
+            ("refused", "sleep 1000 & sleep 1000 & sleep 1000 & exit 0", "processes"),
+            ("full", "sleep 1000 & sleep 1000 & exit 3", "exit"),
+            ("not full", "sleep 1000 & exit 3", "exit"),
+        ):
+            await client.start(name, *shell(script), sandbox=limited)
+            assert (await client.event(name, "process/exited"))["cause"] == cause
+
+
 @pytest.mark.parametrize("is_confined", [False, True])
 async def test_a_process_that_somebody_has_ended_is_told_apart(is_confined: bool) -> None:
     wanted = {"sandbox": READ_ONLY} if is_confined else {}

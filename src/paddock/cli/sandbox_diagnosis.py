@@ -6,20 +6,28 @@ a warning: paddock runs without one, and refuses whatever asks for it.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from paddock.cli.finding import Finding, Level
+from paddock.errors import ListenError, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.sandbox import init, landlock, limit, probe
 from paddock.sandbox.complaint import NAMESPACES
+from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken
 from paddock.sandbox.kernel import Kernel
+from paddock.sandbox.leftover import leftovers
+from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.transport import runtime_directory
 
 
 def examine() -> list[Finding]:
     """Every finding about sandboxes; the last one is the sum of them."""
     # Nothing is recalled: whoever asks may have changed something just now.
-    return findings_of(probe.host(recalls=False), check_init(Kernel()))
+    return findings_of(probe.host(recalls=False), check_init(Kernel()), check_janitor(_runtime_directories()))
 
 
-def findings_of(facts: HostFacts, init_finding: Finding) -> list[Finding]:
+def findings_of(facts: HostFacts, init_finding: Finding, janitor_finding: Finding) -> list[Finding]:
     """The findings about given facts."""
     return [
         _bubblewrap(facts),
@@ -27,6 +35,7 @@ def findings_of(facts: HostFacts, init_finding: Finding) -> list[Finding]:
         _seccomp(facts),
         _landlock(facts),
         init_finding,
+        janitor_finding,
         _limits(facts),
         _sum(facts, has_init=init_finding.level is Level.OK),
     ]
@@ -40,6 +49,43 @@ def check_init(kernel: Kernel) -> Finding:
         return Finding("init", Level.OK, f"{init.PATH} runs")
     detail = f"{init.PATH}: {tried.stderr.strip() or f'status {tried.status}'}"
     return Finding("init", Level.WARN, detail, "build it: make native, or install paddock again")
+
+
+def check_janitor(places: list[Path]) -> Finding:
+    """Whether places in a tree can be held, by holding one in the first of the directories that can be used.
+
+    What killed janitors have left is told; this one has then begun to clear it away.
+    """
+    try:
+        directory = runtime_directory.provide(places, os.getuid())
+    except ListenError:
+        return Finding(
+            "janitor", Level.WARN, "can't be tried without a private directory", "see runtime directory"
+        )
+    left = leftovers(directory)
+    place = Placeholder(str(directory / f"trial-{os.getpid()}"), PlaceholderKind.DIRECTORY)
+    janitor = Janitor(directory)
+    try:
+        janitor.hold([place])
+        has_journal = any((directory / JOURNALS).iterdir())
+        janitor.release([place], was_killed=False)
+    except SandboxUnavailable as error:
+        return Finding("janitor", Level.WARN, error.problem, error.remedy)
+    except (PlaceTaken, OSError) as error:
+        return Finding("janitor", Level.WARN, f"{directory} can't be used: {error}", "remove what is in it")
+    finally:
+        janitor.close()
+    if not has_journal:
+        detail = f"no journal can be written in {directory}, so what a killed command leaves stays"
+        return Finding("janitor", Level.WARN, detail, "make room, or make it writable")
+    if left:
+        detail = f"left behind by killed commands, and being cleared away now: {', '.join(left)}"
+        return Finding("janitor", Level.WARN, detail, "run this again, and remove by hand what is still told")
+    return Finding("janitor", Level.OK, f"runs, with its journals in {directory}, and nothing is left behind")
+
+
+def _runtime_directories() -> list[Path]:
+    return runtime_directory.candidates(os.environ, os.getuid())
 
 
 def _bubblewrap(facts: HostFacts) -> Finding:

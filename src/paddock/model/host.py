@@ -79,7 +79,9 @@ class HostFacts:
     can_mount_proc: bool = True
     """Whether a new /proc can be mounted in there; many containers refuse it."""
     can_limit_processes: bool = True
-    """Whether the kernel counts the processes of a sandbox; it never does so for root."""
+    """Whether the kernel counts the processes of a sandbox."""
+    pids_cgroup: str | None = None
+    """Where control groups that count them can be made, if that is the only way; it is for root."""
     landlock_abi: int = 0
     """0 without Landlock."""
     is_wsl1: bool = False

@@ -23,7 +23,7 @@ _LIMIT: Final = struct.Struct("<IIQQ")  # resource, padding, soft, hard
 _PAYLOAD_LIMIT_BYTES: Final = 8 << 20
 
 FIRST_INHERITED: Final = 3
-INHERITED_LIMIT: Final = 8
+INHERITED_LIMIT: Final = 128
 """With the standard three it makes FDS_MAX of native/wire.h."""
 
 _UNSIGNED_64: Final = (1 << 64) - 1

@@ -48,7 +48,9 @@ def options(
 ) -> list[str]:
     """What bubblewrap has to do for the plan, except for what needs descriptors.
 
-    Without `has_own_session` the command stays in the session of its launcher, and keeps its terminal.
+    It is not told to die with its parent: killed while its own child waits for it to map the user, it would
+    leave that behind. Instead paddock-init dies with the launcher, and bubblewrap then ends. Without
+    `has_own_session` the command stays in the session of its launcher, and keeps its terminal.
     Raises ProfileRefused when there is more to do than bubblewrap takes.
     """
     view = [word for mount in plan.mounts for word in _words(mount, files)]
@@ -61,7 +63,6 @@ def options(
     return [
         *(["--as-pid-1"] if capabilities.as_pid_1 else []),
         *(["--new-session"] if has_own_session else []),
-        "--die-with-parent",
         # Explicitly: for root bubblewrap would make no user namespace.
         "--unshare-user",
         *(["--disable-userns"] if capabilities.disable_userns else []),

@@ -9,12 +9,14 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from paddock.model.host import Enforcement
 from paddock.model.restriction import Restriction
+from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.plan import Plan
@@ -27,7 +29,7 @@ Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
-"""Three reports of paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+"""The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Confined:
         janitor: Janitor | None = None,
         readers: Readers | None = None,
         tracer: Tracer | None = None,
+        group: Group | None = None,
         restriction: Restriction | None = None,
     ) -> None:
         self._words = words
@@ -71,6 +74,7 @@ class Confined:
         self.is_traced = tracer is not None
         self.trace = Trace()
         """What a traced command was refused; after `ended`."""
+        self._group = group
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
@@ -95,8 +99,10 @@ class Confined:
         """
         if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
             self._is_pid_known = True
-            told = os.read(self._readers.pid, _READ_BYTES)
-            if told:
+            # It is told in several pieces, after which bubblewrap closes its end.
+            told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
+            # Nothing, or not all of it, from one that has given up or was killed.
+            with contextlib.suppress(msgspec.DecodeError):
                 self._first_pid = int(msgspec.json.decode(told)["child-pid"])
         return self._first_pid
 
@@ -142,4 +148,7 @@ class Confined:
         if self._janitor is not None and self.plan is not None:
             self._janitor.release(self.plan.placeholders, was_killed=was_killed)
             self._janitor = None
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
         return reports

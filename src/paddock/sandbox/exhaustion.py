@@ -3,7 +3,8 @@
 The kernel tells of two limits: it ends a command that is out of processor time by a signal of its own, and
 the first process of a sandbox keeps the clock. Memory and processes are refused instead, by an
 error that the command may well get over; the kernel counts no such errors. So those are said only
-of a command that failed and said so itself, or crashed with nearly all its memory in use.
+of a command that failed and said so itself, or crashed with nearly all its memory in use. To have as many
+processes as may be is no failure: a command that may have one has one.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class End:
     exit_code: int
     death_signal: int | None
     peak_memory_bytes: int
+    is_full: bool = False
+    """Whether no further process was allowed at that moment."""
 
 
 def spent(limits: Limits, end: End) -> Cause | None:
@@ -65,10 +68,10 @@ def exhausted(limits: Limits, end: End, last_words: bytes) -> Cause | None:
         is_full = end.peak_memory_bytes >= BRINK * limits.memory_bytes
         if (is_crash and is_full) or _says(words, _OUT_OF_MEMORY):
             return Cause.MEMORY
-    if limits.processes is not None and (
-        _says(words, _NO_PROCESS) or (_says(words, _REFUSED) and _says(words, _PROCESS_WORDS))
-    ):
-        return Cause.PROCESSES
+    if limits.processes is not None:
+        is_about_processes = end.is_full or _says(words, _PROCESS_WORDS)
+        if _says(words, _NO_PROCESS) or (_says(words, _REFUSED) and is_about_processes):
+            return Cause.PROCESSES
     return None
 
 

@@ -15,7 +15,12 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.look import Kind, Link, PathFact
-from paddock.sandbox.mount import PLACEHOLDER_MODES, PLACEHOLDER_NOTE, PlaceholderKind
+from paddock.sandbox.mount import (
+    PLACEHOLDER_MODES,
+    PLACEHOLDER_NOTE,
+    PLACEHOLDER_SHARED_BITS,
+    PlaceholderKind,
+)
 from paddock.sandbox.path import ROOT, clean, join, parent
 
 MINIMAL: Final = (
@@ -112,7 +117,7 @@ class FileFacts:
 def is_placeholder(path: str, status: os.stat_result) -> bool:
     """Whether what is there was made to hold a place that is missing, as far as can be seen."""
     # A directory takes over the set-group-ID bit of its parent.
-    mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISGID
+    mode = stat.S_IMODE(status.st_mode) & ~(stat.S_ISGID | PLACEHOLDER_SHARED_BITS)
     if stat.S_ISDIR(status.st_mode):
         return mode == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY] and _holds_nothing(path)
     return (

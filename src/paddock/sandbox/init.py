@@ -40,6 +40,7 @@ class ReportKind(IntEnum):
     NOT_CONFINED = 3
     WALL_LIMIT = 4
     CONFINED = 5
+    PROCESS_LIMIT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,13 @@ def words(
     argv0: str | None = None,
     mounted: Iterable[MountedFile] = (),
     holds: bool = False,
+    cgroup_fd: int | None = None,
     more_fd: int | None = None,
 ) -> list[str]:
     """What to put between the init and `--`. The descriptors must be inherited under these numbers.
 
     One that `holds` its sandbox for others to enter has no command after `--`.
+    `cgroup_fd` is the entrance of a control group that it is to be in with all that it starts.
     `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself; `trace_fd` is a
     socket of a `Tracer`.
     With `more_fd` nothing may follow, and further words, `--` and the command are in that
@@ -85,6 +88,8 @@ def words(
         said.append(f"trace={trace_fd}")
     if report_fd is not None:
         said.append(f"report={report_fd}")
+    if cgroup_fd is not None:
+        said.append(f"cgroup={cgroup_fd}")
     if argv0 is not None:
         said.append(f"argv0={argv0}")
     said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]

@@ -2,17 +2,21 @@
 
 A launching process has one janitor, started when it is first needed. It removes what
 it made when the last sandbox that needs it has ended, and also when the launcher was
-killed (native/janitor.c). What the places are for is not known here.
+killed (native/janitor.c). Should it be killed itself, another is started when it is next
+needed, and meanwhile the locks that sandboxes have keep their places. What the places are
+for is not known here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +27,9 @@ PROGRAM: Final = Path(__file__).parent.parent / "native" / "paddock-janitor"
 PACKET_BYTES: Final = 64 << 10
 """As in native/janitor.c."""
 
+JOURNALS: Final = "places"
+"""In the launcher's directory: what janitors have made. One that is not locked was left by a killed one."""
+
 _KINDS: Final = {PlaceholderKind.DIRECTORY: "d", PlaceholderKind.FILE: "f"}
 _HOLD, _DROP, _LINGER = b"h", b"d", b"l"
 
@@ -31,12 +38,23 @@ class PlaceTaken(Exception):
     """Something has appeared where a placeholder was to be: what the plan was made of has changed."""
 
 
-class Janitor:
-    """The running helper. Its methods may be called from any thread and return within a few system calls."""
+class _Gone(Exception):
+    """The helper has ended."""
 
-    def __init__(self) -> None:
+
+class Janitor:
+    """The running helper. Its methods may be called from any thread and return within a few system calls.
+
+    `directory` is private to the user. What was left behind by those that were killed, and is named there,
+    is cleared away when the helper starts.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._journals = directory / JOURNALS
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
+        self._pid: int | None = None
+        self._held: Counter[Placeholder] = Counter()
 
     def hold(self, placeholders: Sequence[Placeholder]) -> None:
         """Make the places exist until each is given to `release`. All, or none.
@@ -45,13 +63,13 @@ class Janitor:
         """
         if not placeholders:
             return
-        items = [_KINDS[place.kind].encode() + os.fsencode(place.path) for place in placeholders]
         with self._lock:
-            answers = self._ask(_HOLD, items)
+            answers = self._ask(_HOLD, _to_hold(placeholders))
             held = [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
             if len(held) == len(placeholders):
+                self._held.update(held)
                 return
-            self._ask(_DROP, [os.fsencode(place.path) for place in held])
+            self._ask(_DROP, _paths(held))
         for place, problem in zip(placeholders, answers, strict=True):
             if problem == errno.EEXIST:
                 raise PlaceTaken(place.path)
@@ -63,15 +81,17 @@ class Janitor:
                 )
 
     def release(self, placeholders: Sequence[Placeholder], *, was_killed: bool) -> None:
-        """Let go of places. They are gone when this returns if nobody else needs them.
+        """Let go of places. They are gone when this returns if nobody else has needed them.
 
         With `was_killed` they stay a moment longer, for processes that were killed may
-        not be quite dead. Without a janitor they stay until the next one needs them.
+        not be quite dead. Without a janitor they stay until the next one is started.
         """
-        verb = _LINGER if was_killed else _DROP
-        if placeholders:
-            with self._lock, contextlib.suppress(SandboxUnavailable):
-                self._ask(verb, [os.fsencode(place.path) for place in placeholders])
+        if not placeholders:
+            return
+        with self._lock:
+            with contextlib.suppress(SandboxUnavailable):
+                self._ask(_LINGER if was_killed else _DROP, _paths(placeholders))
+            self._held -= Counter(placeholders)
 
     def close(self) -> None:
         """Let the helper clear away what is left, and end. It goes on for a moment by itself."""
@@ -81,24 +101,76 @@ class Janitor:
                 self._connection = None
 
     def _ask(self, verb: bytes, items: Sequence[bytes]) -> list[int]:
+        try:
+            return self._exchange(verb, items)
+        except _Gone:
+            self._bury()
+        try:
+            self._exchange(_HOLD, _to_hold(self._held.elements()))
+            return self._exchange(verb, items)
+        except _Gone:
+            self._bury()
+            raise SandboxUnavailable(
+                "the janitor of mount points ends as soon as it is started", "run `paddock doctor`"
+            ) from None
+
+    def _exchange(self, verb: bytes, items: Sequence[bytes]) -> list[int]:
         answers: list[int] = []
         for packet in _packets(verb, items):
+            if self._connection is None:
+                self._connection, self._pid = _start(self._journals)
             try:
-                connection = self._connected()
-                connection.send(packet)
-                answer = connection.recv(PACKET_BYTES)
+                self._connection.send(packet)
+                answer = self._connection.recv(PACKET_BYTES)
             except OSError:
                 answer = b""
             if not answer:
-                self._connection = None
-                raise SandboxUnavailable("the janitor of mount points is gone", "try again")
+                raise _Gone
             answers += answer
         return answers
 
-    def _connected(self) -> socket.socket:
-        if self._connection is None:
-            self._connection = _start()
-        return self._connection
+    def _bury(self) -> None:
+        assert self._connection is not None
+        assert self._pid is not None
+        self._connection.close()
+        self._connection = None
+        # It has only one way to close its end, so this does not wait.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+
+def lock(placeholders: Sequence[Placeholder]) -> list[int]:
+    """Descriptors that keep places which a janitor holds now, even if that is killed.
+
+    No janitor removes a place before the last copy of its descriptor is closed: the first process of a
+    sandbox inherits them. Raises PlaceTaken when one is not there any more.
+    """
+    with contextlib.ExitStack() as opened:
+        files = [_locked(place, opened) for place in placeholders]
+        opened.pop_all()
+    return files
+
+
+def _locked(place: Placeholder, opened: contextlib.ExitStack) -> int:
+    try:
+        file = os.open(place.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened.callback(os.close, file)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Before the lock was there, it could be removed.
+        is_there = os.path.samestat(os.fstat(file), os.lstat(place.path))
+    except OSError as error:
+        raise PlaceTaken(place.path) from error
+    if not is_there:
+        raise PlaceTaken(place.path)
+    return file
+
+
+def _to_hold(placeholders: Iterable[Placeholder]) -> list[bytes]:
+    return [_KINDS[place.kind].encode() + os.fsencode(place.path) for place in placeholders]
+
+
+def _paths(placeholders: Iterable[Placeholder]) -> list[bytes]:
+    return [os.fsencode(place.path) for place in placeholders]
 
 
 def _packets(verb: bytes, items: Sequence[bytes]) -> Iterator[bytes]:
@@ -112,12 +184,12 @@ def _packets(verb: bytes, items: Sequence[bytes]) -> Iterator[bytes]:
         yield packet
 
 
-def _start() -> socket.socket:
+def _start(journals: Path) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        os.posix_spawn(
+        pid = os.posix_spawn(
             PROGRAM,
-            [PROGRAM.name],
+            [PROGRAM.name, os.fspath(journals)],
             {},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
@@ -135,4 +207,4 @@ def _start() -> socket.socket:
         ) from error
     finally:
         theirs.close()
-    return ours
+    return ours, pid

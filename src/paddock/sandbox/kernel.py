@@ -61,6 +61,10 @@ class Kernel:
         """Whether there is something under a path."""
         return os.path.lexists(path)
 
+    def can_write(self, path: str) -> bool:
+        """Whether this user may write to a file, or make something in a directory."""
+        return os.access(path, os.W_OK)
+
     def landlock_abi(self) -> int:
         """The version of Landlock, 0 without it."""
         import ctypes

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+import msgspec
+
 from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
@@ -28,13 +30,13 @@ from paddock.model.profile import (
     UnrestrictedFileSystem,
 )
 from paddock.model.restriction import Restriction
-from paddock.sandbox import bwrap, init, landlock, limit, probe, seccomp
+from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
-from paddock.sandbox.janitor import Janitor, PlaceTaken
+from paddock.sandbox.janitor import Janitor, PlaceTaken, lock
 from paddock.sandbox.mount import MountedFile
 from paddock.sandbox.mounted_file import FileMoved, mounted_files
 from paddock.sandbox.path import ROOT, is_within
@@ -56,6 +58,9 @@ ATTEMPTS: Final = 5
 
 TRACING_KERNEL: Final = (5, 5)
 """Since then who is asked about a call can let it go on (seccomp_unotify(2))."""
+
+PLACES_LIMIT: Final = 100
+"""Places for one command. Each is a descriptor that its first process inherits; the spawner passes on 128."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
 
@@ -85,6 +90,16 @@ class Cap:
     environment: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _HeldPlan:
+    """A plan, and what keeps the files as they are in it."""
+
+    plan: Plan
+    mounted: Sequence[MountedFile]
+    locks: Sequence[int]
+    """Descriptors on the places that were made for it."""
+
+
 class Sandbox:
     """Prepares commands on one host. May be used from any thread; `close` it in the end.
 
@@ -112,7 +127,7 @@ class Sandbox:
         self._private = tuple(str(path) for path in (directory, *private))
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
-        self._janitor = Janitor()
+        self._janitor = Janitor(directory)
         self._scanner = Scanner(directory / TREES_FILE)
 
     @property
@@ -128,7 +143,7 @@ class Sandbox:
         return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
 
     def close(self) -> None:
-        """Clear away what commands have left. Those that still run lose the protection of missing paths."""
+        """Clear away what commands have left. What those that still run need stays until they have ended."""
         self._janitor.close()
 
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
@@ -206,30 +221,40 @@ class Sandbox:
         if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
-        plan, mounted = self._held_plan(profile, command, has_proc)
+        held = self._held_plan(profile, command, has_proc)
         tracer = None
         try:
-            tracer = _tracer(plan, self._host.arch) if is_traced else None
-            return self._with_bubblewrap(bubblewrap, plan, mounted, command, tracer)
+            tracer = _tracer(held.plan, self._host.arch) if is_traced else None
+            return self._with_bubblewrap(bubblewrap, held, command, tracer)
         except BaseException:
-            self._janitor.release(plan.placeholders, was_killed=False)
+            for file in held.locks:
+                os.close(file)
+            self._janitor.release(held.plan.placeholders, was_killed=False)
             if tracer is not None:
                 tracer.discard()
             raise
 
-    def _held_plan(
-        self, profile: EnforcedProfile, command: Command, has_proc: bool
-    ) -> tuple[Plan, list[MountedFile]]:
+    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> _HeldPlan:
         changed = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
+            if len(plan.placeholders) > PLACES_LIMIT:
+                raise ProfileRefused(
+                    f"the profile with {len(plan.placeholders)} missing paths",
+                    f"has more than {PLACES_LIMIT} to be kept from being made",
+                    "deny the directories they would be in, or make them",
+                )
             try:
                 mounted = mounted_files(plan)
                 self._janitor.hold(plan.placeholders)
             except (PlaceTaken, FileMoved) as error:
                 changed = str(error)
                 continue
-            return plan, mounted
+            try:
+                return _HeldPlan(plan, mounted, lock(plan.placeholders))
+            except PlaceTaken as error:
+                changed = str(error)
+                self._janitor.release(plan.placeholders, was_killed=False)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
     def _untraceable(self) -> Problem | None:
@@ -263,13 +288,9 @@ class Sandbox:
         return host.bwrap
 
     def _with_bubblewrap(
-        self,
-        bubblewrap: Bubblewrap,
-        plan: Plan,
-        mounted: Sequence[MountedFile],
-        command: Command,
-        tracer: Tracer | None,
+        self, bubblewrap: Bubblewrap, held: _HeldPlan, command: Command, tracer: Tracer | None
     ) -> Confined:
+        plan = held.plan
         host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
         options = bwrap.options(
             plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
@@ -278,50 +299,56 @@ class Sandbox:
         writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
         ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
 
-        def words(numbers: Sequence[int]) -> list[str]:
-            arguments, filter_, first, pid, report, more, *rest = numbers
-            trace = rest.pop(0) if tracer is not None else None
-            return [
-                f"/proc/self/fd/{rest[0]}" if rest else bubblewrap.path,
-                *(["--args", str(arguments)] if bubblewrap.capabilities.args else options),
-                *("--seccomp", str(filter_), "--info-fd", str(pid)),
-                *("--", f"/proc/self/fd/{first}" if plan.has_proc else INIT),
-                *init.words(trace_fd=trace, report_fd=report, more_fd=more),
-            ]
-
+        # A sandbox that is kept is not what the limits of a command are for.
+        limits = plan.limits if command.argv else Limits()
+        group = self._group(limits)
         said = init.words(
-            # A sandbox that is kept is not what the time limit of a command is for.
-            limits=plan.limits if command.argv else None,
+            limits=msgspec.structs.replace(limits, processes=None) if group else limits,
             ruleset=ruleset,
             argv0=command.arg0,
-            mounted=mounted,
+            mounted=held.mounted,
             holds=not command.argv,
         )
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-        files = [
-            _file_in_memory("options", _strings(options)),
-            _file_in_memory("filter", program if tracer is None else seccomp.remainder(self._host.arch)),
-            os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
-            pid_writer,
-            report_writer,
-            _file_in_memory("command", _strings([*said, "--", *command.argv])),
-        ]
-        if tracer is not None:
-            files.append(tracer.file)
-        if bubblewrap.fd is not None:
+        files = {
+            "options": _file_in_memory("options", _strings(options)),
+            "filter": _file_in_memory(
+                "filter", program if tracer is None else seccomp.remainder(self._host.arch)
+            ),
+            "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
+            "pid": pid_writer,
+            "report": report_writer,
+            "more": _file_in_memory("command", _strings([*said, "--", *command.argv])),
+            # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+            "pid reader": os.dup(pid_reader),
             # Verified as this descriptor; by its name it could be another by now.
-            files.append(os.dup(bubblewrap.fd))
+            **({"bubblewrap": os.dup(bubblewrap.fd)} if bubblewrap.fd is not None else {}),
+            **({"trace": tracer.file} if tracer is not None else {}),
+            **({"group": group.entrance} if group is not None else {}),
+        }
+
+        def words(numbers: Sequence[int]) -> list[str]:
+            # The locks come behind those that have names, and nobody needs to know their numbers.
+            return _words(bubblewrap, options, plan, dict(zip(files, numbers, strict=False)))
+
         return Confined(
             words,
-            files,
+            [*files.values(), *held.locks],
             self.enforcement,
             plan=plan,
             janitor=self._janitor,
             readers=Readers(report_reader, pid_reader),
             tracer=tracer,
+            group=group,
             restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         )
+
+    def _group(self, limits: Limits) -> cgroup.Group | None:
+        """What counts the processes, where a limit of each process does not."""
+        if limits.processes is None or self._host.pids_cgroup is None:
+            return None
+        return cgroup.make(self._host.pids_cgroup, limits.processes)
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
         """Without namespaces: nothing is hidden, only writing is restricted."""
@@ -358,6 +385,19 @@ class Sandbox:
 
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
         return Confined(words, [filter_, report_writer], Enforcement.PARTIAL, readers=Readers(report_reader))
+
+
+def _words(bubblewrap: Bubblewrap, options: Sequence[str], plan: Plan, at: Mapping[str, int]) -> list[str]:
+    """What to say to bubblewrap; `at` has the numbers of the descriptors by their names."""
+    return [
+        f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
+        *(["--args", str(at["options"])] if bubblewrap.capabilities.args else options),
+        *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
+        *("--", f"/proc/self/fd/{at['init']}" if plan.has_proc else INIT),
+        *init.words(
+            trace_fd=at.get("trace"), report_fd=at["report"], cgroup_fd=at.get("group"), more_fd=at["more"]
+        ),
+    ]
 
 
 def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:

@@ -1,4 +1,8 @@
-"""Which limits a host can enforce, and why not the others. Pure."""
+"""Which limits a host can enforce, and why not the others. Pure.
+
+Each is a resource limit of the kernel, set by paddock-init; only where those do not bind does a control
+group take the place of one (`cgroup`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ COUNTING_KERNEL: Final = (5, 14)
 
 
 def can_count_processes(kernel: tuple[int, int], user: int) -> bool:
-    """Whether the processes of a sandbox can be limited. Those of root never are (fork in the kernel)."""
+    """Whether RLIMIT_NPROC can limit the processes of a sandbox. It never binds root (fork in the kernel)."""
     return user != 0 and kernel >= COUNTING_KERNEL
 
 
@@ -29,5 +33,9 @@ def processes_problem(facts: HostFacts) -> Problem:
         version = ".".join(map(str, COUNTING_KERNEL))
         detail = "the number of processes can't be limited: this kernel counts all of the user's together"
         return Problem("limits", detail, f"use Linux {version} or newer, or leave the limit out")
-    detail = "the number of processes can't be limited: the kernel does not count those of root"
-    return Problem("limits", detail, "run paddock as an ordinary user, or leave the limit out")
+    detail = "the number of processes can't be limited: the kernel counts root's in control groups only"
+    return Problem(
+        "limits",
+        f"{detail}, and none can be made here",
+        "run paddock as an ordinary user or where it may make groups with `pids`, or leave the limit out",
+    )

@@ -87,6 +87,9 @@ class PlaceholderKind(StrEnum):
 PLACEHOLDER_MODES = {PlaceholderKind.DIRECTORY: 0o1700, PlaceholderKind.FILE: 0o1400}
 """By its mode a placeholder is known for what it is, also after a crash (native/janitor.c)."""
 
+PLACEHOLDER_SHARED_BITS = 0o011
+"""Added to the mode when several launchers need it."""
+
 PLACEHOLDER_NOTE = "PADDOCK"
 """The only thing that may be in a placeholder."""
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import Bubblewrap, BwrapCapabilities, Enforcement, HostFacts, Problem
-from paddock.sandbox import candidate, complaint, landlock, limit
+from paddock.sandbox import candidate, cgroup, complaint, landlock, limit
 from paddock.sandbox.candidate import Candidate
 from paddock.sandbox.kernel import Kernel, Trial
 from paddock.sandbox.memory import Answer, Key, Memory, directory_of
@@ -83,13 +83,16 @@ class Probe:
         # Namespaces do not exist there; nothing is even tried.
         search = _Search() if is_wsl1 else self._search(search_path, workspaces)
         answer = search.answer
+        counts = limit.can_count_processes(kernel, self.kernel.user())
+        pids_cgroup = None if counts else cgroup.directory(self.kernel)
         return HostFacts(
             arch=self.kernel.machine(),
             kernel=kernel,
             bwrap=search.bwrap,
             can_unshare=answer is not None,
             can_mount_proc=answer is not None and answer.can_mount_proc,
-            can_limit_processes=limit.can_count_processes(kernel, self.kernel.user()),
+            can_limit_processes=counts or pids_cgroup is not None,
+            pids_cgroup=pids_cgroup,
             landlock_abi=abi,
             is_wsl1=is_wsl1,
             problems=(*search.problems, *self._kernel_problems(abi, is_wsl1)),

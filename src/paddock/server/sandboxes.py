@@ -164,13 +164,18 @@ class Enclosure:
 
     async def cleared(self, report: ExitReport) -> Ending:
         """See `process.enclosure`."""
+        is_full = False
         for told in await self._end(was_killed=report.death_signal is not None):
             if told.kind is ReportKind.WALL_LIMIT:
                 return Ending(report, Cause.WALL)
+            if told.kind is ReportKind.PROCESS_LIMIT:
+                is_full = True
             if told.kind is ReportKind.EXITED:
                 usage = told.user_us / 1e6, told.system_us / 1e6, told.max_rss_kib * 1024
                 itself = ExitReport(told.value, *usage)
-                self._ended = End(itself.exit_code, itself.death_signal, itself.max_rss_bytes)
+                self._ended = End(
+                    itself.exit_code, itself.death_signal, itself.max_rss_bytes, is_full=is_full
+                )
                 return Ending(itself, spent(self._limits, self._ended))
         return Ending(report)
 

@@ -36,6 +36,7 @@ NAMES = [
     "seccomp",
     "landlock",
     "init",
+    "janitor",
     "limits",
     "sandbox",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from paddock.cli import sandbox_diagnosis
 from paddock.cli.finding import Finding, Level
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
-from paddock.sandbox import init
+from paddock.sandbox import init, janitor
 from paddock.sandbox.kernel import Kernel
 
 GOOD = HostFacts(
@@ -21,10 +22,12 @@ GOOD = HostFacts(
     landlock_abi=7,
 )
 INIT_RUNS = Finding("init", Level.OK, "runs")
+JANITOR_RUNS = Finding("janitor", Level.OK, "runs")
 
 
 def told(facts: HostFacts, init_finding: Finding = INIT_RUNS) -> dict[str, Finding]:
-    return {finding.name: finding for finding in sandbox_diagnosis.findings_of(facts, init_finding)}
+    findings = sandbox_diagnosis.findings_of(facts, init_finding, JANITOR_RUNS)
+    return {finding.name: finding for finding in findings}
 
 
 def test_a_good_host_enforces_everything() -> None:
@@ -88,6 +91,48 @@ def test_a_missing_init_is_told_with_the_way_to_build_it_and_refuses_sandboxes(
 
 def test_the_init_of_these_tests_runs() -> None:
     assert sandbox_diagnosis.check_init(Kernel()).level is Level.OK
+
+
+def test_the_janitor_of_these_tests_runs_and_leaves_nothing(tmp_path: Path) -> None:
+    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    assert finding.level is Level.OK, finding
+    assert [path.name for path in tmp_path.iterdir()] == [janitor.JOURNALS]
+
+
+def test_a_missing_janitor_is_told_with_the_way_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(janitor, "PROGRAM", tmp_path / "paddock-janitor")
+    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    assert finding.level is Level.WARN
+    assert "No such file or directory" in finding.detail
+    assert "make native" in (finding.remedy or "")
+
+
+def test_a_directory_that_others_can_write_is_told_with_the_way_out(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    assert finding.level is Level.WARN
+    assert finding.remedy == "see runtime directory"
+
+
+def test_places_that_killed_commands_have_left_are_told(tmp_path: Path) -> None:
+    left = tmp_path / ".git"
+    left.mkdir()
+    left.chmod(0o1700)
+    (tmp_path / janitor.JOURNALS).mkdir()
+    (tmp_path / janitor.JOURNALS / "left").write_bytes(b"d" + os.fsencode(left) + b"\0d/missing\0d/unfin")
+    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    assert finding.level is Level.WARN
+    assert finding.detail.endswith(f": {left}")
+    assert finding.remedy is not None
+
+
+def test_journals_that_can_not_be_written_are_told(tmp_path: Path) -> None:
+    (tmp_path / janitor.JOURNALS).touch()
+    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    assert finding.level is Level.WARN
+    assert finding.remedy is not None
 
 
 def test_every_warning_has_a_way_out() -> None:

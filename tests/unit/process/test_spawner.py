@@ -233,7 +233,7 @@ async def test_wrong_number_of_descriptors_is_invalid_and_leaks_none(spawner: Sp
     for count, is_terminal in ((0, False), (1, False), (2, False), (3, True), (0, True)):
         request = request_for("/bin/true", fds=(null,) * count, is_terminal=is_terminal)
         assert await failure_of(spawner, request) == (SpawnStage.REQUEST, errno.EINVAL)
-    request = request_for("/bin/true", fds=(null,) * 12)
+    request = request_for("/bin/true", fds=(null,) * (INHERITED_LIMIT + 4))
     assert await failure_of(spawner, request) == (SpawnStage.REQUEST, errno.EMFILE)
     assert open_fds(spawner.helper_pid) == before
 

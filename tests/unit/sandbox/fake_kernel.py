@@ -27,8 +27,10 @@ class FakeKernel(Kernel):
     """A kernel and its bubblewrap, as told."""
 
     files: dict[str, str] = field(default_factory=lambda: {"/proc/sys/kernel/random/boot_id": "one"})
+    writable: set[str] = field(default_factory=set)
     abi: int = 7
     is_x86: bool = True
+    uid: int = 1000
     help: str = HELP_WITH_PERMS
     complaint: str = ""
     """What bubblewrap says when it is to make namespaces; if empty, they work."""
@@ -42,13 +44,16 @@ class FakeKernel(Kernel):
         return "6.18.1-test"
 
     def user(self) -> int:
-        return 1000
+        return self.uid
 
     def text(self, path: str) -> str | None:
         return self.files.get(path)
 
     def exists(self, path: str) -> bool:
         return path in self.files
+
+    def can_write(self, path: str) -> bool:
+        return path in self.writable
 
     def landlock_abi(self) -> int:
         return self.abi

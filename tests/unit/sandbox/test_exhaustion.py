@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,12 @@ def test_a_command_that_says_so_has_run_out_of_processes(words: bytes) -> None:
     assert exhausted(PROCESSES, FAILED, words) is Cause.PROCESSES
 
 
+def test_a_refusal_is_of_a_process_if_there_were_as_many_as_may_be() -> None:
+    words = b"BlockingIOError: [Errno 11] Resource temporarily unavailable"
+    assert exhausted(PROCESSES, FAILED, words) is None
+    assert exhausted(PROCESSES, replace(FAILED, is_full=True), words) is Cause.PROCESSES
+
+
 @pytest.mark.parametrize(("share", "cause"), [(0.95, Cause.MEMORY), (0.5, None)])
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
 def test_a_crash_is_for_want_of_memory_if_nearly_all_was_in_use(
@@ -64,6 +71,7 @@ def test_a_crash_is_for_want_of_memory_if_nearly_all_was_in_use(
         (PROCESSES, FAILED, b"read: Resource temporarily unavailable"),
         (PROCESSES, FAILED, b"MemoryError"),
         (MEMORY, FAILED, b"Cannot fork"),
+        (Limits(processes=1), End(3, None, 0, is_full=True), b"3 tests failed"),
     ],
 )
 def test_no_limit_is_named_without_evidence(limits: Limits, end: End, words: bytes) -> None:

@@ -210,7 +210,7 @@ def test_bubblewrap_is_told_in_the_order_of_the_plan() -> None:
     plan = _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/a/s", Access.DENY))
     words = bwrap.options(plan, BwrapCapabilities(as_pid_1=True), bwrap.HostFiles("/init", "/void"))
     assert words[: words.index("--ro-bind")] == [
-        *("--as-pid-1", "--new-session", "--die-with-parent", "--unshare-user", "--unshare-pid"),
+        *("--as-pid-1", "--new-session", "--unshare-user", "--unshare-pid"),
         *("--unshare-ipc", "--unshare-net"),
     ]
     assert " ".join(words).count("--ro-bind /void /w/a/s") == 1

@@ -34,13 +34,16 @@ class Burst:
     `send` takes a message that leaves by itself, `write` the bytes of several frames.
     """
 
-    def __init__(self, send: Callable[[Message], None], write: Callable[[bytes], None]) -> None:
-        self.held_bytes = 0
-        """How much waits for the end of the parse."""
+    def __init__(self, send: Callable[[Message], None], write: Callable[[bytearray], None]) -> None:
         self._send = send
         self._write = write
         self._is_parsing = False
-        self._held: list[bytes] = []
+        self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        """How much waits for the end of the parse."""
+        return len(self._held)
 
     def begin(self) -> None:
         """A read is about to be parsed; `end` must follow."""
@@ -61,26 +64,18 @@ class Burst:
             self.flush()
             self._send(message)
         else:
-            # The caller may reuse a bytearray at once; of bytes this is no copy.
-            self._held.append(bytes(message))
-            self.held_bytes += length
-            if self.held_bytes >= HELD_LIMIT_BYTES:
+            held = self._held
+            held += _SHORT_HEADS[length] if length < _LENGTH_FOLLOWS else _long_head(length)
+            held += message
+            if len(held) >= HELD_LIMIT_BYTES:
                 self.flush()
 
     def flush(self) -> None:
         """Let go of what is held back, so that something else can follow it."""
-        held = self._held
-        if not held:
-            return
-        self._held = []
-        self.held_bytes = 0
-        if len(held) == 1:
-            self._send(held[0])
-        else:
-            self._write(b"".join(part for message in held for part in (_head(len(message)), message)))
+        if self._held:
+            held, self._held = self._held, bytearray()
+            self._write(held)
 
 
-def _head(length: int) -> bytes:
-    if length < _LENGTH_FOLLOWS:
-        return _SHORT_HEADS[length]
+def _long_head(length: int) -> bytes:
     return bytes((_TEXT_FRAME, _LENGTH_FOLLOWS)) + length.to_bytes(2, "big")

@@ -17,6 +17,7 @@ readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
+readonly modules=(src/paddock/fs/_status.abi3.so)
 readonly log=$venv/setup.log
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -38,11 +39,12 @@ is_ready() {
         [[ -z $(find requirements.lock pyproject.toml hatch_build.py scripts/setup.sh -newer "$stamp" -print -quit) ]]
 }
 
-# True when the executables are there and newer than every source of them.
+# True when the executables are there and newer than every source of them, and the modules too where they can be made.
 is_compiled() {
-    local program
-    for program in "${programs[@]}"; do
-        [[ -x $program && -z $(find hatch_build.py native/*.[ch] -newer "$program" -print -quit) ]] || return
+    local result
+    for result in "${programs[@]}" "${modules[@]}"; do
+        [[ -x $result || $result == *.so ]] || return
+        [[ ! -e $result || -z $(find hatch_build.py native/*.[ch] -newer "$result" -print -quit) ]] || return
     done
 }
 

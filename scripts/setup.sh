@@ -17,7 +17,7 @@ readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
-readonly modules=(src/paddock/fs/_status.abi3.so)
+readonly modules=(src/paddock/{fs/_status,protocol/_scanner}.abi3.so)
 readonly log=$venv/setup.log
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -33,7 +33,7 @@ class HostPath:
     # the codec's hook.
     __slots__ = ("is_foreign", "is_uri", "path", "text")
 
-    def __init__(self, path: str, *, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
+    def __init__(self, path: str, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
         self.path = path
         self.text = text
         self.is_uri = is_uri
@@ -85,9 +85,9 @@ def parse_path(text: str) -> HostPath:
     if text.startswith("/"):
         if "\0" in text:
             raise ValueError(f"path {text!r} contains a NUL byte")
-        return HostPath(text, text=text)
+        return HostPath(text, text)
     if _PLAIN_URI.fullmatch(text):
-        return HostPath(text[7:], text=text, is_uri=True)
+        return HostPath(text[7:], text, True)
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")

@@ -144,6 +144,10 @@ install_optional() {
     fi
 }
 
+has_python_headers() {
+    "$venv/bin/python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())'
+}
+
 has_libseccomp() {
     "$venv/bin/python" -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")' 2>/dev/null
 }
@@ -185,6 +189,7 @@ main() {
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+    has_python_headers || warn "Python's headers are missing, so the server will take longer for each request"
     command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
     command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from paddock.errors import InvalidRequest
 from paddock.fs import syscall
@@ -35,13 +35,13 @@ def get_metadata(operation: GetMetadata) -> Metadata:
     try:
         if operation.follow:
             status = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
-            is_link = _is_link(status)
+            is_link = S_ISLNK(status[0])
             return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link=is_link)
         with parent_of(path) as place:
             status = statx(place.directory, place.name, AT_SYMLINK_NOFOLLOW)
     except OSError as error:
         raise map_os_error(error, "look at", path) from error
-    if _is_link(status):
+    if S_ISLNK(status[0]):
         raise refuse_link(path)
     return _metadata(status, is_link=False)
 
@@ -60,7 +60,7 @@ def get_metadata_at_once(operation: GetMetadata) -> Metadata | None:
         if error.errno in _NOT_NOW:
             return None
         raise map_os_error(error, "look at", operation.path) from error
-    return None if _is_link(status) else _metadata(status, is_link=False)
+    return None if S_ISLNK(status[0]) else _metadata(status, is_link=False)
 
 
 def refuse_link(path: bytes) -> InvalidRequest:
@@ -68,15 +68,11 @@ def refuse_link(path: bytes) -> InvalidRequest:
     return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which is not to be followed")
 
 
-def _is_link(status: Status) -> bool:
-    return stat.S_ISLNK(status[0])
-
-
 def _metadata(status: Status, *, is_link: bool) -> Metadata:
     mode, size_bytes, born_at_ms, modified_at_ms = status
     return Metadata(
-        is_directory=stat.S_ISDIR(mode),
-        is_file=stat.S_ISREG(mode),
+        is_directory=S_ISDIR(mode),
+        is_file=S_ISREG(mode),
         is_link=is_link,
         size_bytes=size_bytes,
         created_at_ms=born_at_ms,

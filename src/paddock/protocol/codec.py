@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -61,7 +62,7 @@ def _read_strictly(message: bytes, limits: CodecLimits) -> Any:
         raise MalformedMessage(str(error)) from error
     is_within_limits = len(message) < MIN_BYTES_PER_VALUE * min(limits.max_depth, limits.max_values)
     # What comes out the same again had no key twice.
-    if is_within_limits and _encoder.encode(value) == message:
+    if is_within_limits and write_json(value) == message:
         return value
     tally = _Tally(limits.max_depth)
     strings = tally.count(value, 1)
@@ -200,9 +201,5 @@ def _to_wire(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no wire form")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_to_wire)
-
-
-def write_json(value: Any) -> bytes:
-    """The bytes of a message. Every string must be encodable as UTF-8."""
-    return _encoder.encode(value)
+write_json: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_wire).encode
+"""The bytes of a message. Every string must be encodable as UTF-8."""

@@ -18,7 +18,7 @@ _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
 _UNQUOTED = "/!$&'()*+,;=:@~"
 # Nothing to decode, to resolve or to refuse: no empty name, none of dots alone, no drive letter.
-_PLAIN_URI = re.compile(r"file://(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+_PLAIN_URI = re.compile(r"file://(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*+)++")
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
 
 

@@ -69,8 +69,12 @@ class Delivery:
         # Messages held from before a resume_reading go first.
         if self._is_paused or self._held:
             self._held.append(bytes(message))
-        else:
-            self._hand_over(message)
+            return
+        assert self._receiver is not None
+        try:
+            self._receiver.message_received(message)
+        except Exception as error:
+            self._blame_receiver(error)
 
     def pause(self) -> None:
         """Hold messages back from now on. The link stops its input itself."""
@@ -133,16 +137,13 @@ class Delivery:
             self._receiver = None
             self._ended()
 
-    def _hand_over(self, message: Received) -> None:
-        assert self._receiver is not None
-        try:
-            self._receiver.message_received(message)
-        except Exception as error:
-            self._blame_receiver(error)
-
     def _release(self) -> None:
         while self._held and self.is_open and not self._is_paused:
-            self._hand_over(self._held.popleft())
+            assert self._receiver is not None
+            try:
+                self._receiver.message_received(self._held.popleft())
+            except Exception as error:
+                self._blame_receiver(error)
         if self.is_open and not self._is_paused:
             self._reopen()
 

@@ -3,7 +3,7 @@
 TCP_NODELAY sends each message in a packet of its own, which is right for one and
 wasteful for many: the system call, the packet and the wake-up of the reader cost more
 than the answer did. While one read is being parsed its answers are held back; they
-leave in order, in one piece, when the parse ends or when they have become large. A
+leave in order, in one piece, when the parse ends or when they have become many. A
 message that is sent at any other time is none of a burst's business.
 
 Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
@@ -22,6 +22,10 @@ LARGEST_HELD_BYTES: Final = 8 * 1024
 HELD_LIMIT_BYTES: Final = 64 * 1024
 """What is held back at most, so that the link's own limits see answers that nobody reads."""
 
+HELD_MESSAGES: Final = 16
+"""How many are held back at most: half of the requests that run at once by default. A client that keeps as
+many in flight works on the first half of its answers while the second is being made."""
+
 _TEXT_FRAME: Final = 0x81
 _LENGTH_FOLLOWS: Final = 126
 
@@ -39,6 +43,7 @@ class Burst:
         self._write = write
         self._is_parsing = False
         self._held = bytearray()
+        self._held_messages = 0
 
     @property
     def held_bytes(self) -> int:
@@ -67,13 +72,14 @@ class Burst:
             held = self._held
             held += _SHORT_HEADS[length] if length < _LENGTH_FOLLOWS else _long_head(length)
             held += message
-            if len(held) >= HELD_LIMIT_BYTES:
+            self._held_messages += 1
+            if self._held_messages >= HELD_MESSAGES or len(held) >= HELD_LIMIT_BYTES:
                 self.flush()
 
     def flush(self) -> None:
         """Let go of what is held back, so that something else can follow it."""
         if self._held:
-            held, self._held = self._held, bytearray()
+            held, self._held, self._held_messages = self._held, bytearray(), 0
             self._write(held)
 
 

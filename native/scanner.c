@@ -1,10 +1,10 @@
 /* paddock.protocol._scanner: finds the parts of a request without making objects of them.
  *
- * An extension module, loaded into the server. It reads what any client sends, so it trusts nothing: it looks at
- * every byte once, from the first to the last, keeps no state and allocates nothing but its answer. It accepts
- * only a request in plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice - and
- * says None to everything else, which paddock/protocol/codec.py then reads or refuses. It has the privileges of the server
- * and adds none.
+ * An extension module, loaded into the server. It reads what any client sends, so it trusts nothing: it goes from
+ * the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request in
+ * plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice - and says None to
+ * everything else, which paddock/protocol/codec.py then reads or refuses. It has the privileges of the server and
+ * adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -20,9 +20,10 @@
 #define MAX_DEPTH 16
 #define MAX_KEYS 64
 
+/* How far from the end of the message a chunk ends, mostly. */
 #define TAIL_BYTES 256
 
-/* All of them fit into 64 bits. */
+/* Integers of so many digits fit into 64 bits. */
 #define MAX_DIGITS 18
 
 struct span {
@@ -345,7 +346,7 @@ answer(const struct scan *scan, const char *message)
 
 PyDoc_STRVAR(scan_doc, "scan(message, max_values, max_depth, /)\n--\n\n"
                        "Give id, method, parameters without their chunk, and where the chunk begins and ends\n"
-                       "(-1 if there is none); None if the message is not a plain request with an object of parameters.");
+                       "(-1 if there is none); None if the message is not a plain request.");
 
 static PyObject *
 scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)

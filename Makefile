@@ -51,5 +51,5 @@ lock: setup ## Renew requirements.lock from pyproject.toml
 
 clean: ## Remove everything that the other targets made
 	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	@rm -rf src/paddock/native
+	@rm -rf src/paddock/native src/paddock/*/*.abi3.so
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,10 @@
 """Build hook: compiles native/ into the package.
 
-The results are plain executables which the package runs as separate processes,
-so the wheel depends on the platform but on no Python ABI. The hook promises
-that each is there and newer than its sources, or that the build fails with
-one sentence saying why. It knows nothing about what the programs do.
+Most results are plain executables which the package runs as separate processes. The
+hook promises that each is there and newer than its sources, or that the build fails
+with one sentence saying why. Extension modules only make the package faster: they are
+there if Python's headers are, and of the stable ABI, so that the wheel serves every
+later version of Python. The hook knows nothing about what the C does.
 
 Run as a script it only compiles; `make native` does this.
 """
@@ -22,7 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 @dataclass(frozen=True)
 class Program:
-    """One executable: a source that includes the headers beside it, and flags of its own."""
+    """One executable or module: a source that includes the headers beside it, and flags of its own."""
 
     source: Path
     binary: Path
@@ -36,6 +37,17 @@ PROGRAMS = (
     # Static, because it starts faster.
     Program(Path("native/janitor.c"), Path("src/paddock/native/paddock-janitor"), ("-static",)),
 )
+
+_HEADERS = Path(sysconfig.get_path("include"))
+_MODULE_FLAGS = ("-fPIC", "-shared", "-fvisibility=hidden", f"-I{_HEADERS}")
+
+MODULES = (
+    Program(Path("native/scanner.c"), Path("src/paddock/protocol/_scanner.abi3.so"), _MODULE_FLAGS),
+    Program(Path("native/status.c"), Path("src/paddock/fs/_status.abi3.so"), _MODULE_FLAGS),
+)
+MODULES_FROM = "cp311"
+"""The version of Python whose stable ABI they are of: Py_LIMITED_API in their sources."""
+
 _COMPILE_FLAGS = (
     "-O2",
     "-std=gnu11",
@@ -57,12 +69,17 @@ _STATIC_HINT = (
 
 
 class NativeBuildError(Exception):
-    """The executable could not be made; an older one, if any, is still in place."""
+    """Something could not be made; an older one, if any, is still in place."""
 
 
-def compile_programs(root: Path) -> None:
-    """Make every executable under `root` that is not there or older than its sources and these flags."""
-    for program in PROGRAMS:
+def can_make_modules() -> bool:
+    """Whether Python's headers are installed."""
+    return (_HEADERS / "Python.h").is_file()
+
+
+def compile_native(root: Path) -> None:
+    """Make everything under `root` that is not there or older than its sources and these flags."""
+    for program in PROGRAMS + (MODULES if can_make_modules() else ()):
         _compile(root, program)
 
 
@@ -101,21 +118,23 @@ class NativeBuildHook(BuildHookInterface[Any]):
     """Compiles before a wheel or an editable install is made; a source distribution needs no compiler."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and tag the wheel with the platform but without a Python ABI."""
+        """Compile, and tag the wheel with the platform and the ABI of its modules, if it has some."""
         if self.target_name != "wheel":
             return
         try:
-            compile_programs(Path(self.root))
+            compile_native(Path(self.root))
         except NativeBuildError as error:
             # The frontend prints the traceback of any other exception.
             raise SystemExit(f"error: {error}") from None
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = (
+            f"{MODULES_FROM}-abi3-{platform}" if can_make_modules() else f"py3-none-{platform}"
+        )
 
 
 if __name__ == "__main__":
     try:
-        compile_programs(Path(__file__).resolve().parent)
+        compile_native(Path(__file__).resolve().parent)
     except NativeBuildError as error:
         sys.exit(f"error: {error}")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 if TYPE_CHECKING:
-    from paddock.transport.link import Link
+    from paddock.transport.link import Link, Received
 
 # 64 KiB of output in base64. Several copies, because how fast the kernel copies from a buffer depends
 # on where it happens to lie, and a real server does not send the same buffer again and again.
@@ -58,12 +58,12 @@ async def serve_paddock() -> None:
             self._is_paused = False
             self._chunks = cycle(CHUNKS)
 
-        def message_received(self, message: bytes) -> None:
-            if message.startswith(PUSH):
+        def message_received(self, message: Received) -> None:
+            if message[: len(PUSH)] == PUSH:
                 self._left += int(message[len(PUSH) :])
                 self._push()
             else:
-                self._link.send(message)
+                self._link.send(bytes(message))
 
         def _push(self) -> None:
             while self._left and not self._is_paused:
@@ -231,7 +231,7 @@ class Meter:
         self._in_flight = 0
         self._done = asyncio.Event()
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         self._count += 1
         if self._count == self._target:
             self._done.set()

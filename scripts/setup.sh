@@ -17,6 +17,7 @@ readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
+readonly modules=(src/paddock/{fs/_status,protocol/_scanner}.abi3.so)
 readonly log=$venv/setup.log
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -38,11 +39,12 @@ is_ready() {
         [[ -z $(find requirements.lock pyproject.toml hatch_build.py scripts/setup.sh -newer "$stamp" -print -quit) ]]
 }
 
-# True when the executables are there and newer than every source of them.
+# True when the executables are there and newer than every source of them, and the modules too where they can be made.
 is_compiled() {
-    local program
-    for program in "${programs[@]}"; do
-        [[ -x $program && -z $(find hatch_build.py native/*.[ch] -newer "$program" -print -quit) ]] || return
+    local result
+    for result in "${programs[@]}" "${modules[@]}"; do
+        [[ -x $result || $result == *.so ]] || return
+        [[ ! -e $result || -z $(find hatch_build.py native/*.[ch] -newer "$result" -print -quit) ]] || return
     done
 }
 
@@ -142,6 +144,10 @@ install_optional() {
     fi
 }
 
+has_python_headers() {
+    "$venv/bin/python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())'
+}
+
 has_libseccomp() {
     "$venv/bin/python" -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")' 2>/dev/null
 }
@@ -183,6 +189,7 @@ main() {
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+    has_python_headers || warn "Python's headers are missing, so the server will take longer for each request"
     command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
     command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"

@@ -13,7 +13,7 @@ from typing import Any
 from paddock.config import Settings
 from paddock.server.app import Server, serve
 from paddock.transport.limits import TransportLimits
-from paddock.transport.link import Link
+from paddock.transport.link import Link, Received
 from paddock.transport.memory import connect_memory
 
 Message = dict[str, Any]
@@ -45,8 +45,8 @@ class WireClient:
 
     # Receiver
 
-    def message_received(self, message: bytes) -> None:
-        self.unread.append(json.loads(message))
+    def message_received(self, message: Received) -> None:
+        self.unread.append(json.loads(bytes(message)))
         self._arrived.set()
 
     def writing_paused(self) -> None:

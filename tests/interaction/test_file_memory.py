@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.transport import websocket
-from paddock.transport.link import Link
+from paddock.transport.link import Link, Received
 from tests.serving import serving
 from tests.wire import encode
 
@@ -30,9 +30,10 @@ class Counter:
         self._answered: set[int] = set()
         self._arrived = asyncio.Event()
 
-    def message_received(self, message: bytes) -> None:
-        assert not message.startswith(b'{"error"'), message
-        self._answered.add(int(message[: message.index(b",")].removeprefix(b'{"id":')))
+    def message_received(self, message: Received) -> None:
+        beginning = bytes(message[:100])
+        assert not beginning.startswith(b'{"error"'), beginning
+        self._answered.add(int(beginning[: beginning.index(b",")].removeprefix(b'{"id":')))
         self._arrived.set()
 
     def writing_paused(self) -> None:

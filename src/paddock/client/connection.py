@@ -42,7 +42,7 @@ from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent
 from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
 from paddock.protocol.watch import ChangedEvent
-from paddock.transport.link import Link, Receiver
+from paddock.transport.link import Link, Received, Receiver
 
 R = TypeVar("R", bound=Result)
 
@@ -262,10 +262,10 @@ class Connection:
 
     # --- for the link -------------------------------------------------------
 
-    def receive(self, message: bytes) -> None:
+    def receive(self, message: Received) -> None:
         """One message of the server."""
         try:
-            told = self._requests.receive(message)
+            told = self._requests.receive(bytes(message))
         except ProtocolError as error:
             log.warning("dropping %s: %s", self.peer, error)
             self._fault = error

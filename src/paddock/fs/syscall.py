@@ -10,8 +10,6 @@ import errno
 import os
 import struct
 
-from msgspec import Struct
-
 AT_FDCWD = -100
 AT_SYMLINK_NOFOLLOW = 0x100
 AT_EMPTY_PATH = 0x1000
@@ -47,14 +45,9 @@ _syscall_at_once.restype = ctypes.c_long
 _statx_at_once = _libc_at_once["statx"]
 
 
-class Status(Struct, frozen=True):
-    """What statx tells of a file."""
-
-    mode: int
-    size_bytes: int
-    born_at_ms: int
-    """0 where the file system does not record it."""
-    modified_at_ms: int
+Status = tuple[int, int, int, int]
+"""What statx tells of a file: its mode, its size in bytes, when it was made (0 where the file system does not
+record it) and when it was modified, both in milliseconds."""
 
 
 def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
@@ -121,7 +114,7 @@ def call_libc(name: str, *arguments: object) -> int:
 def _status(buffer: ctypes.Array[ctypes.c_char]) -> Status:
     mask, mode, size_bytes, born_s, born_ns, modified_s, modified_ns = _STATX.unpack_from(buffer)
     born_at_ms = born_s * 1000 + born_ns // 1_000_000 if mask & _STATX_BIRTH else 0
-    return Status(mode, size_bytes, born_at_ms, modified_s * 1000 + modified_ns // 1_000_000)
+    return mode, size_bytes, born_at_ms, modified_s * 1000 + modified_ns // 1_000_000
 
 
 def _last_error() -> OSError:

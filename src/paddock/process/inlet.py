@@ -40,6 +40,8 @@ class Inlet:
         self._queued_bytes = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self.is_open = True
+        """Whether a write can still reach the process."""
         self._is_closed = False
         self._is_ending = False
         self._is_watching = False
@@ -47,11 +49,6 @@ class Inlet:
         self._is_wide = False
         self._is_at_line_start = True
         self._terminal_end: TerminalEnd | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a write can still reach the process."""
-        return not self._is_closed and not self._is_ending
 
     def write(self, data: bytes) -> None:
         """Queue input behind all that was queued before; nothing happens when it is closed.
@@ -80,7 +77,7 @@ class Inlet:
     @property
     def has_room(self) -> bool:
         """Whether less waits than the bound allows."""
-        return self._has_room.is_set()
+        return self._queued_bytes <= QUEUE_LIMIT_BYTES
 
     async def room(self) -> None:
         """Wait until the process has read enough, or the input is closed."""
@@ -95,6 +92,7 @@ class Inlet:
         """Let the process read what is queued and then the end of its input."""
         if not self.is_open:
             return
+        self.is_open = False
         self._is_ending = True
         if not self._queue:
             self._end_now()
@@ -111,6 +109,7 @@ class Inlet:
         """Close now; input that the process has not taken is gone, and nobody could read it."""
         if self._is_closed:
             return
+        self.is_open = False
         self._is_closed = True
         if self._terminal_end is not None:
             self._terminal_end.close()
@@ -137,6 +136,8 @@ class Inlet:
                 return
             self._queued_bytes -= written
             self._forget(written)
+            if self._queue:
+                self._widen()
         self._watch(bool(self._queue))
         if self._queued_bytes <= QUEUE_LIMIT_BYTES:
             self._has_room.set()
@@ -149,7 +150,6 @@ class Inlet:
             data = self._queue[0]
             if written < len(data):
                 self._queue[0] = memoryview(data)[written:]
-                self._widen()
                 return
             self._queue.popleft()
             written -= len(data)

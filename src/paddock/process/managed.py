@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.cause import Cause
@@ -48,6 +48,10 @@ class Status(Enum):
     EXITED = "exited"
     CLOSED = "closed"
     LOST = "lost"
+
+
+# Looked up once, not per write.
+_RUNNING: Final = Status.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,20 +322,21 @@ class ManagedProcess:
     @property
     def has_open_stdin(self) -> bool:
         """Whether a write can still reach the process."""
-        if self.status is Status.STARTING:
-            return self.description.has_stdin and not self._is_early_end
-        return self._inlet is not None and self._inlet.is_open and self.is_running
+        if self.status is _RUNNING:
+            return self._inlet is not None and self._inlet.is_open
+        return self.status is Status.STARTING and self.description.has_stdin and not self._is_early_end
 
     def write(self, data: bytes) -> None:
         """Queue input; wait for `stdin_room` before the next. Raises StdinClosed or StdinFull."""
         if not self.has_open_stdin:
             raise StdinClosed(self.description.process_id)
-        if self._inlet is None:
+        inlet = self._inlet
+        if inlet is None:
             self._early_input.append(data)
-        elif self._inlet.is_full:
+        elif inlet.is_full:
             raise StdinFull(self.description.process_id)
         else:
-            self._inlet.write(data)
+            inlet.write(data)
 
     @property
     def has_stdin_room(self) -> bool:

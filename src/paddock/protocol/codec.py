@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -61,7 +62,7 @@ def _read_strictly(message: bytes, limits: CodecLimits) -> Any:
         raise MalformedMessage(str(error)) from error
     is_within_limits = len(message) < MIN_BYTES_PER_VALUE * min(limits.max_depth, limits.max_values)
     # What comes out the same again had no key twice.
-    if is_within_limits and _encoder.encode(value) == message:
+    if is_within_limits and write_json(value) == message:
         return value
     tally = _Tally(limits.max_depth)
     strings = tally.count(value, 1)
@@ -119,6 +120,10 @@ def _refuse_duplicate_keys(message: bytes) -> None:
     json.loads(message, object_pairs_hook=check)
 
 
+NO_PARAMS = NoParams()
+"""The only value of its type."""
+
+
 def convert_params(value: Any, kind: type[P]) -> P:
     """Check `value`, as read from a message, against a parameter type.
 
@@ -126,28 +131,28 @@ def convert_params(value: Any, kind: type[P]) -> P:
     reference protocol, in order. Raises InvalidParams that says what is wrong.
     """
     if type(value) is not dict:
-        if value is None and issubclass(kind, NoParams):
-            value = {}
-        elif isinstance(value, list) and not issubclass(kind, NoParams):
+        if value is None and kind is NoParams:
+            return cast("P", NO_PARAMS)
+        if isinstance(value, list) and not issubclass(kind, NoParams):
             value = _named(value, kind)
     try:
-        params = msgspec.convert(value, kind, dec_hook=_from_wire)
+        params = msgspec.convert(value, kind, dec_hook=from_wire)
     except msgspec.ValidationError as error:
         raise InvalidParams(_readable(str(error))) from error
-    if binary := _binary_fields(kind):
+    if binary := binary_fields(kind):
         _refuse_loose_base64(value, binary)
     return params
 
 
 @cache
-def _binary_fields(kind: type[Params]) -> tuple[str, ...]:
-    """The wire names of the fields that hold base64."""
-    return tuple(
+def binary_fields(kind: type[Params]) -> frozenset[str]:
+    """The wire names of the fields that hold base64, which is checked with them."""
+    return frozenset(
         field.encode_name for field in msgspec.structs.fields(kind) if field.type in (bytes, bytes | None)
     )
 
 
-def _refuse_loose_base64(value: dict[str, Any], names: tuple[str, ...]) -> None:
+def _refuse_loose_base64(value: dict[str, Any], names: frozenset[str]) -> None:
     for name in names:
         text = value.get(name)
         if type(text) is str and not bulk.is_canonical(text.encode()):
@@ -177,7 +182,8 @@ def _named(values: list[Any], kind: type[Params]) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _from_wire(kind: type, value: Any) -> Any:
+def from_wire(kind: type, value: Any) -> Any:
+    """The value of a field whose type msgspec does not know. Raises ValueError or TypeError, as hooks do."""
     if kind is HostPath and type(value) is str:
         return parse_path(value)
     if kind is LateBase64 and isinstance(value, str | bytes):
@@ -195,9 +201,5 @@ def _to_wire(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no wire form")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_to_wire)
-
-
-def write_json(value: Any) -> bytes:
-    """The bytes of a message. Every string must be encodable as UTF-8."""
-    return _encoder.encode(value)
+write_json: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_wire).encode
+"""The bytes of a message. Every string must be encodable as UTF-8."""

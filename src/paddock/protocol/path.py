@@ -18,7 +18,7 @@ _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
 _UNQUOTED = "/!$&'()*+,;=:@~"
 # Nothing to decode, to resolve or to refuse: no empty name, none of dots alone, no drive letter.
-_PLAIN_URI = re.compile(r"file://(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+_is_plain_uri = re.compile(r"file://(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*+)++").fullmatch
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
 
 
@@ -33,7 +33,7 @@ class HostPath:
     # the codec's hook.
     __slots__ = ("is_foreign", "is_uri", "path", "text")
 
-    def __init__(self, path: str, *, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
+    def __init__(self, path: str, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
         self.path = path
         self.text = text
         self.is_uri = is_uri
@@ -82,12 +82,12 @@ def file_uri(path: str) -> str:
 
 def parse_path(text: str) -> HostPath:
     """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
+    if _is_plain_uri(text):
+        return HostPath(text[7:], text, True)
     if text.startswith("/"):
         if "\0" in text:
             raise ValueError(f"path {text!r} contains a NUL byte")
-        return HostPath(text, text=text)
-    if _PLAIN_URI.fullmatch(text):
-        return HostPath(text[7:], text=text, is_uri=True)
+        return HostPath(text, text)
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")

@@ -34,6 +34,7 @@ from paddock.protocol.envelope import (
     write_malformed,
 )
 from paddock.protocol.methods import INITIALIZE, INITIALIZED, METHODS, Method
+from paddock.protocol.plain_request import read_plain
 from paddock.protocol.structure import Params
 
 
@@ -103,10 +104,14 @@ class ServingConnection:
         """How far the handshake has come."""
         return self._state
 
-    def receive(self, data: bytes) -> Event:
-        """What one message means. Never raises for anything a client can send."""
+    def receive(self, data: bytes | memoryview) -> Event:
+        """What one message means. Never raises for anything a client can send. Keeps nothing of a view."""
+        if self._state is _READY:
+            plain = read_plain(data, self._limits)
+            if plain is not None and (self._is_operator or not plain[1].is_operators):
+                return Call(*plain, len(data))
         try:
-            message = read_message(data, self._limits)
+            message = read_message(bytes(data), self._limits)
         except MalformedMessage as problem:
             return _malformed(f"failed to parse a JSON-RPC message from {self._peer}: {problem}")
         match message:

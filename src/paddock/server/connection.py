@@ -45,7 +45,7 @@ from paddock.server.session import Session, SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
 from paddock.server.watches import ClientWatches
-from paddock.transport.link import Link
+from paddock.transport.link import Link, Received
 
 log = logging.getLogger(__name__)
 
@@ -207,15 +207,16 @@ class ClientConnection:
 
     # --- Receiver -----------------------------------------------------------
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         """One message of the client."""
         if self._is_next_timed:
             self._receive_timed(message)
             return
         match self._protocol.receive(message):
             case Call() as call:
-                self._dispatcher.submit(call)
-                if self._is_congested or self._dispatcher.waiting:
+                dispatcher = self._dispatcher
+                dispatcher.submit(call)
+                if self._is_congested or dispatcher.waiting:
                     self._read_if_there_is_room()
             case Refusal() as refusal:
                 self._link.send(refusal.reply)
@@ -368,7 +369,7 @@ class ClientConnection:
             reason=problem,
         )
 
-    def _receive_timed(self, message: bytes) -> None:
+    def _receive_timed(self, message: Received) -> None:
         self._is_next_timed = False
         self._arrived_at_s = perf_counter()
         self.message_received(message)

@@ -80,20 +80,11 @@ class Dispatcher:
         self._control = self._ordinary if concurrency == 1 else _Queue(concurrency)
         self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._waiting_bytes = 0
-        self._is_closed = False
-
-    @property
-    def waiting(self) -> int:
+        self.waiting = 0
         """How many calls have not begun."""
-        if self._control is self._ordinary:
-            return len(self._ordinary.waiting)
-        return len(self._ordinary.waiting) + len(self._control.waiting)
-
-    @property
-    def waiting_bytes(self) -> int:
+        self.waiting_bytes = 0
         """How large the messages of those calls were."""
-        return self._waiting_bytes
+        self._is_closed = False
 
     def submit(self, call: Call) -> None:
         """Run a call now, or when its turn comes."""
@@ -101,7 +92,8 @@ class Dispatcher:
         queue = self._control if is_control else self._ordinary
         if queue.running >= queue.limit or queue.waiting:
             queue.waiting.append((call, perf_counter()))
-            self._waiting_bytes += call.size_bytes
+            self.waiting += 1
+            self.waiting_bytes += call.size_bytes
         else:
             self._begin(call, queue, 0.0)
 
@@ -110,6 +102,7 @@ class Dispatcher:
         self._is_closed = True
         self._ordinary.waiting.clear()
         self._control.waiting.clear()
+        self.waiting = self.waiting_bytes = 0
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -164,5 +157,6 @@ class Dispatcher:
     def _advance(self, queue: _Queue) -> None:
         while queue.waiting and queue.running < queue.limit and not self._is_closed:
             call, since_s = queue.waiting.popleft()
-            self._waiting_bytes -= call.size_bytes
+            self.waiting -= 1
+            self.waiting_bytes -= call.size_bytes
             self._begin(call, queue, since_s)

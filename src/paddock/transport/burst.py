@@ -3,7 +3,7 @@
 TCP_NODELAY sends each message in a packet of its own, which is right for one and
 wasteful for many: the system call, the packet and the wake-up of the reader cost more
 than the answer did. While one read is being parsed its answers are held back; they
-leave in order, in one piece, when the parse ends or when they have become large. A
+leave in order, in one piece, when the parse ends or when they have become many. A
 message that is sent at any other time is none of a burst's business.
 
 Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
@@ -22,6 +22,10 @@ LARGEST_HELD_BYTES: Final = 8 * 1024
 HELD_LIMIT_BYTES: Final = 64 * 1024
 """What is held back at most, so that the link's own limits see answers that nobody reads."""
 
+HELD_MESSAGES: Final = 16
+"""How many are held back at most: half of the requests that run at once by default. A client that keeps as
+many in flight works on the first half of its answers while the second is being made."""
+
 _TEXT_FRAME: Final = 0x81
 _LENGTH_FOLLOWS: Final = 126
 
@@ -34,13 +38,17 @@ class Burst:
     `send` takes a message that leaves by itself, `write` the bytes of several frames.
     """
 
-    def __init__(self, send: Callable[[Message], None], write: Callable[[bytes], None]) -> None:
-        self.held_bytes = 0
-        """How much waits for the end of the parse."""
+    def __init__(self, send: Callable[[Message], None], write: Callable[[bytearray], None]) -> None:
         self._send = send
         self._write = write
         self._is_parsing = False
-        self._held: list[bytes] = []
+        self._held = bytearray()
+        self._held_messages = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """How much waits for the end of the parse."""
+        return len(self._held)
 
     def begin(self) -> None:
         """A read is about to be parsed; `end` must follow."""
@@ -61,26 +69,19 @@ class Burst:
             self.flush()
             self._send(message)
         else:
-            # The caller may reuse a bytearray at once; of bytes this is no copy.
-            self._held.append(bytes(message))
-            self.held_bytes += length
-            if self.held_bytes >= HELD_LIMIT_BYTES:
+            held = self._held
+            held += _SHORT_HEADS[length] if length < _LENGTH_FOLLOWS else _long_head(length)
+            held += message
+            self._held_messages += 1
+            if self._held_messages >= HELD_MESSAGES or len(held) >= HELD_LIMIT_BYTES:
                 self.flush()
 
     def flush(self) -> None:
         """Let go of what is held back, so that something else can follow it."""
-        held = self._held
-        if not held:
-            return
-        self._held = []
-        self.held_bytes = 0
-        if len(held) == 1:
-            self._send(held[0])
-        else:
-            self._write(b"".join(part for message in held for part in (_head(len(message)), message)))
+        if self._held:
+            held, self._held, self._held_messages = self._held, bytearray(), 0
+            self._write(held)
 
 
-def _head(length: int) -> bytes:
-    if length < _LENGTH_FOLLOWS:
-        return _SHORT_HEADS[length]
+def _long_head(length: int) -> bytes:
     return bytes((_TEXT_FRAME, _LENGTH_FOLLOWS)) + length.to_bytes(2, "big")

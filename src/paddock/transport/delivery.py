@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from paddock.journal import Journal
-from paddock.transport.link import Accept, Link
+from paddock.transport.link import Accept, Link, Received
 
 if TYPE_CHECKING:
     from paddock.transport.link import Receiver
@@ -62,15 +62,19 @@ class Delivery:
             _journal.error("connection has no receiver", error=error, peer=self._link.peer)
             self.fail(error)
 
-    def deliver(self, message: bytes) -> None:
+    def deliver(self, message: Received) -> None:
         """Pass one message on, now or when the pause is over; drop it if the link is closing."""
         if not self.is_open:
             return
         # Messages held from before a resume_reading go first.
         if self._is_paused or self._held:
-            self._held.append(message)
-        else:
-            self._hand_over(message)
+            self._held.append(bytes(message))
+            return
+        assert self._receiver is not None
+        try:
+            self._receiver.message_received(message)
+        except Exception as error:
+            self._blame_receiver(error)
 
     def pause(self) -> None:
         """Hold messages back from now on. The link stops its input itself."""
@@ -133,16 +137,13 @@ class Delivery:
             self._receiver = None
             self._ended()
 
-    def _hand_over(self, message: bytes) -> None:
-        assert self._receiver is not None
-        try:
-            self._receiver.message_received(message)
-        except Exception as error:
-            self._blame_receiver(error)
-
     def _release(self) -> None:
         while self._held and self.is_open and not self._is_paused:
-            self._hand_over(self._held.popleft())
+            assert self._receiver is not None
+            try:
+                self._receiver.message_received(self._held.popleft())
+            except Exception as error:
+                self._blame_receiver(error)
         if self.is_open and not self._is_paused:
             self._reopen()
 
@@ -180,7 +181,7 @@ class Introduction:
 class _Nobody:
     """A receiver that ignores everything."""
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         pass
 
     def writing_paused(self) -> None:

@@ -12,6 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
+Received = bytes | memoryview
+"""A message that has come. A large one may be a view of a buffer of the transport's, which is good during the
+call only: whoever keeps any of it makes a copy."""
+
 
 class Receiver(Protocol):
     """The owner of a link, as the link sees it.
@@ -19,7 +23,7 @@ class Receiver(Protocol):
     An exception that leaves a callback is logged and the link is aborted.
     """
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         """Take one whole message. Messages come in the order in which the peer sent them."""
 
     def writing_paused(self) -> None:

@@ -37,7 +37,7 @@ _READ_BYTES: Final = 128 * 1024
 """What one turn of the loop takes from one peer: the parser's own buffer grows to megabytes, and every
 message in it would be answered before anybody else's."""
 
-_BULK_READ_BYTES: Final = 4 * _READ_BYTES
+_BULK_READ_BYTES: Final = 8 * _READ_BYTES
 """The same from a peer whose last read held few and large messages: they are bulk data, whose bytes cost
 little, and the fewer the turns, the fewer the system calls."""
 
@@ -153,7 +153,11 @@ class WebSocketLink(WSListener, Link):
             and self._assembly is None
             and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
         ):
-            self._delivery.deliver(frame.get_payload_as_bytes())
+            if frame.payload_size < _BULK_MESSAGE_BYTES:
+                self._delivery.deliver(frame.get_payload_as_bytes())
+            else:
+                # picows' own buffer: to copy a large message costs as much as to decode it.
+                self._delivery.deliver(frame.get_payload_as_memoryview())
         else:
             self._take_unusual(kind, frame)
 
@@ -212,7 +216,7 @@ class WebSocketLink(WSListener, Link):
         if not self._stream.is_closing():
             self._ws.send(_TEXT, message)
 
-    def _send_frames(self, frames: bytes) -> None:
+    def _send_frames(self, frames: bytearray) -> None:
         # When picows finds a violation, it sends a close frame at once, and nothing may follow that.
         if not (self._stream.is_closing() or self._ws.is_close_frame_sent):
             self._stream.write(frames)

@@ -15,7 +15,7 @@ from paddock.client.connection import Connection
 from paddock.client.intake import IntakeLimits
 from paddock.client.reconnect import ReconnectPolicy
 from paddock.errors import ConnectError
-from paddock.transport.link import Accept, Link, Receiver
+from paddock.transport.link import Accept, Link, Received, Receiver
 from paddock.transport.memory import connect_memory
 
 Message = dict[str, Any]
@@ -68,8 +68,8 @@ class ScriptedServer:
 
     # Receiver
 
-    def message_received(self, message: bytes) -> None:
-        self.received.put_nowait(json.loads(message))
+    def message_received(self, message: Received) -> None:
+        self.received.put_nowait(json.loads(bytes(message)))
 
     def writing_paused(self) -> None:
         pass

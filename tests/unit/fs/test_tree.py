@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
-from paddock.fs import metadata
+from paddock.fs import metadata, syscall
 from paddock.fs.answer import Walked
 from paddock.fs.operation import (
     MIB,
@@ -87,6 +88,27 @@ async def test_metadata_told_at_once_is_the_same_as_that_of_a_thread(
         operation = GetMetadata(path=bytes(tmp_path / name))
         at_once = files.at_once(operation)
         assert at_once in (None, await files.perform(operation))
+
+
+def test_metadata_is_told_alike_with_and_without_the_compiled_module(tmp_path: Path) -> None:
+    status = pytest.importorskip("paddock.fs._status", reason="not compiled: no Python headers")
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")
+    os.utime(tmp_path / "file", ns=(0, -1_500_000))
+
+    def told(describe: Callable[[bytes], syscall.Status], path: Path) -> syscall.Status | int | None:
+        try:
+            return describe(bytes(path))
+        except OSError as error:
+            return error.errno
+
+    names = ("", "file", "link", "loop", "fifo", "missing", "file/x", "loop/x", "x" * 300)
+    for path in (*(tmp_path / name for name in names), Path("/"), Path("/proc/self/status")):
+        both = {told(status.describe_at_once, path), told(syscall.describe_at_once, path)}
+        # Any rename on the host may disturb either.
+        assert len(both - {errno.EAGAIN}) <= 1
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM])

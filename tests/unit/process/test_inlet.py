@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Iterator
 
@@ -107,6 +108,19 @@ async def test_writes_that_the_pipe_takes_only_in_part_arrive_whole(pipe: Pipe) 
 
     assert not had_room
     assert found == b"".join(blocks)
+
+
+async def test_a_pipe_that_does_not_take_everything_at_once_becomes_wide(pipe: Pipe) -> None:
+    inlet = inlet_of(pipe)
+    narrow_bytes = fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ)
+    # The first write fills it to the last byte: the kernel refuses nothing, and takes nothing in part.
+    inlet.write(b"x" * narrow_bytes)
+    inlet.write(b"y" * narrow_bytes)
+
+    inlet.flush()
+
+    assert fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ) > narrow_bytes
+    inlet.close()
 
 
 async def test_writer_that_waits_for_room_gets_it_when_the_process_reads(pipe: Pipe) -> None:

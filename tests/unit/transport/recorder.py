@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from paddock.transport.link import Link
+from paddock.transport.link import Link, Received
 
 # Generous: only a test that would fail anyway waits that long.
 PATIENCE_S = 20.0
@@ -24,13 +24,13 @@ class Recorder:
         self.on_message: Callable[[bytes], None] | None = None
         self._changed = asyncio.Event()
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         """Note the message, then let the test react to it."""
         assert not self.is_closed, "a message came after link_closed"
-        self.messages.append(message)
+        self.messages.append(bytes(message))
         self._changed.set()
         if self.on_message is not None:
-            self.on_message(message)
+            self.on_message(self.messages[-1])
 
     def writing_paused(self) -> None:
         """Note it."""

@@ -8,7 +8,7 @@ import sys
 import uvloop
 
 from paddock.errors import ListenError
-from paddock.transport.link import Link
+from paddock.transport.link import Link, Received
 from paddock.transport.stdio import serve_stdio
 
 
@@ -20,9 +20,9 @@ class Echo:
         self._link = link
         self.is_over = asyncio.Event()
 
-    def message_received(self, message: bytes) -> None:
+    def message_received(self, message: Received) -> None:
         """Echo or obey."""
-        match message:
+        match bytes(message):
             case b"print":
                 print("stray output", flush=True)
             case b"big":
@@ -30,8 +30,8 @@ class Echo:
             case b"close":
                 self._link.send(b"bye")
                 self._link.close()
-            case _:
-                self._link.send(message)
+            case other:
+                self._link.send(other)
 
     def writing_paused(self) -> None:
         """Go on regardless."""

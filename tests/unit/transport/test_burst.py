@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
-from paddock.transport.burst import HELD_LIMIT_BYTES, LARGEST_HELD_BYTES, Burst
+from paddock.transport.burst import HELD_LIMIT_BYTES, HELD_MESSAGES, LARGEST_HELD_BYTES, Burst
 
 
 class Wire:
@@ -23,10 +23,10 @@ class Wire:
         self.pieces += 1
         self.messages.append(bytes(message))
 
-    def _write(self, frames: bytes) -> None:
+    def _write(self, frames: bytearray) -> None:
         self.pieces += 1
         reader = StreamReader()
-        reader.feed_data(frames)
+        reader.feed_data(bytes(frames))
         while reader.buffer:
             # A parser that would wait for more raises nothing: then the last frame is cut off.
             with pytest.raises(StopIteration) as parsed:
@@ -54,7 +54,7 @@ def test_answers_of_one_read_leave_in_one_piece_when_it_ends(wire: Wire) -> None
     before = (wire.pieces, wire.burst.held_bytes)
     wire.burst.end()
 
-    assert before == (0, 6)
+    assert before == (0, 12)
     assert (wire.messages, wire.pieces, wire.burst.held_bytes) == ([b"a", b"bb", b"ccc"], 1, 0)
 
 
@@ -75,6 +75,19 @@ def test_large_message_leaves_at_once_and_behind_the_small_ones_before_it(wire: 
     wire.burst.send(large)
 
     assert wire.messages == [b"small", large]
+
+
+def test_the_first_of_many_answers_do_not_wait_for_the_last(wire: Wire) -> None:
+    wire.burst.begin()
+    for _ in range(HELD_MESSAGES):
+        wire.burst.send(b"first")
+    at_once = len(wire.messages)
+    wire.burst.send(b"next")
+    before_the_end = len(wire.messages)
+    wire.burst.end()
+
+    assert (at_once, before_the_end, len(wire.messages)) == (HELD_MESSAGES, HELD_MESSAGES, HELD_MESSAGES + 1)
+    assert wire.pieces == 2
 
 
 def test_answers_do_not_pile_up_beyond_the_limit(wire: Wire) -> None:

@@ -50,6 +50,16 @@ async def test_what_was_held_back_goes_before_what_comes_after_the_pause() -> No
     assert await link.recorder.received(2) == [b"one", b"two"]
 
 
+async def test_what_is_held_back_outlives_the_buffer_it_came_in() -> None:
+    link = StillLink()
+    buffer = bytearray(b"one")
+    link.delivery.pause()
+    link.delivery.deliver(memoryview(buffer))
+    buffer[:] = b"xxx"
+    link.delivery.resume()
+    assert await link.recorder.received(1) == [b"one"]
+
+
 async def test_input_is_reopened_only_when_nothing_is_held_back() -> None:
     link = StillLink()
     link.delivery.pause()

@@ -1,0 +1,3 @@
+def scan(
+    message: bytes | memoryview, max_values: int, max_depth: int, /
+) -> tuple[int | str, str, bytes | None, int, int] | None: ...

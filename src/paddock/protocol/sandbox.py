@@ -93,8 +93,8 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     profile: str | None = None
     """The name of a profile of the server's settings, or of a built-in one."""
     trace: bool = False
-    """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only what
-    it says of that. It runs slower. For files it means nothing."""
+    """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only
+    what it says of that. It runs slower. For files it means nothing."""
 
     def __post_init__(self) -> None:
         if self.policy is not None and self.profile is not None:

@@ -196,6 +196,7 @@ class _Ground:
         denials = tuple(self._told(denial, where) for denial in answer.get("denials", ()))
         is_shown = await self._is_shown(client, case) if is_compared and case.is_shown_outside else None
         self._clients.put_nowait(client)
+        self._remove(where)
         return Result(exit_code, denials, answer["sandboxDenied"], is_shown)
 
     def _told(self, denial: Json, where: Path) -> Told:
@@ -203,7 +204,9 @@ class _Ground:
         return Told(denial["kind"], target, rule, denial["certain"])
 
     async def _is_shown(self, client: WireClient, case: Case) -> bool:
-        exit_code, _ = await self._finish(client, case, self._place())
+        where = self._place()
+        exit_code, _ = await self._finish(client, case, where)
+        self._remove(where)
         return (exit_code == 0) == (case.kind is not None)
 
     async def _finish(self, client: WireClient, case: Case, where: Path, **params: Any) -> tuple[int, Json]:
@@ -220,6 +223,10 @@ class _Ground:
         where.mkdir()
         _prepare(where, self._repository)
         return where
+
+    def _remove(self, where: Path) -> None:
+        (where / "w/sealed").chmod(0o755)
+        shutil.rmtree(where)
 
 
 async def _answer(asked: Asked, writer: asyncio.StreamWriter) -> None:

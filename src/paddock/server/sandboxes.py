@@ -56,8 +56,8 @@ THREADS = 4
 EXPLAINING_THREADS = 2
 """Failures that are explained at once: apart from the above, for an exit must not wait for a tree."""
 
-EXPLANATION_TIMEOUT_S = 0.5
-"""For a look at files that takes a millisecond, unless their file system is dead."""
+EXPLANATION_TIMEOUT_S = 3.0
+"""For a look at files that takes a millisecond, unless the host is overloaded or their file system dead."""
 
 NOT_ENTERABLE = "it has no namespaces that could be entered"
 
@@ -192,7 +192,7 @@ class Enclosure:
             async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
                 return Judgement(is_denied, await self._lanes.explaining.submit(explaining), limit)
         except TimeoutError:
-            return Judgement(is_denied, limit=limit)
+            return Judgement(is_denied, self._confined.trace.denials, limit)
 
     def _exhausted(self, streams: Mapping[Stream, bytes]) -> Cause | None:
         if self._ended is None:

@@ -29,14 +29,16 @@ _DEEDS: Final = {
 
 
 def explanations(ending: Ending) -> Iterator[str]:
-    """One line for each thing that the sandbox did to a command that failed, with the way out."""
-    if ending.exit_code == 0:
-        return
+    """One line for each thing that the sandbox did to a command, with the way out.
+
+    Of one that ended well a server tells denials only if it was asked to trace it.
+    """
     if ending.cause in _LIMITS:
         yield f"the limit {_LIMITS[ending.cause]} of its profile ended it; raise it if that is too low"
     for denial in ending.denials:
         yield f"{_what(denial)}; {_way_out(denial)}"
-    if ending.sandbox_denied and not ending.denials:
+    # A server that tells causes has held the failure against the profile, and found that it allows it.
+    if ending.sandbox_denied and not ending.denials and ending.cause is None:
         yield "the sandbox probably made it fail; what it wrote says where, a wider --profile is the way out"
 
 

@@ -55,7 +55,14 @@ def test_a_denial_of_which_nothing_is_known_is_said_to_be_likely() -> None:
     assert line.startswith("the sandbox probably made it fail")
 
 
-def test_nothing_is_said_of_a_command_that_ended_well_or_was_denied_nothing() -> None:
+def test_what_a_trace_saw_is_told_of_a_command_that_ended_well_too() -> None:
     denial = Denial(DenialKind.READ, "/x", None, is_certain=True)
-    assert list(explanations(Ending(0, denials=(denial,)))) == []
+    (line,) = explanations(Ending(0, cause=Cause.EXIT, denials=(denial,)))
+    assert line.startswith("the sandbox denied reading /x")
+
+
+def test_nothing_is_said_of_a_command_that_was_denied_nothing() -> None:
+    assert list(explanations(Ending(0, cause=Cause.EXIT))) == []
     assert list(explanations(Ending(1, cause=Cause.EXIT))) == []
+    # The words of a denial were there, and the profile allows what failed.
+    assert list(explanations(Ending(1, cause=Cause.EXIT, sandbox_denied=True))) == []

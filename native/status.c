@@ -22,10 +22,15 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
+/* 0 for a time that 64 bits cannot hold: some file systems keep whatever seconds a user sets. */
 static long long
 milliseconds(struct statx_timestamp time)
 {
-    return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
+    long long result;
+    if (__builtin_mul_overflow((long long)time.tv_sec, 1000, &result) ||
+        __builtin_add_overflow(result, (long long)(time.tv_nsec / 1000000), &result))
+        return 0;
+    return result;
 }
 
 static int

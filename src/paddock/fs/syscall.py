@@ -47,7 +47,9 @@ _statx_at_once = _libc_at_once["statx"]
 
 Status = tuple[int, int, int, int]
 """What statx tells of a file: its mode, its size in bytes, when it was made (0 where the file system does not
-record it) and when it was modified, both in milliseconds."""
+record it) and when it was modified, both in milliseconds; 0 for a time that 64 bits cannot hold."""
+
+_MIN_TIME_MS, _MAX_TIME_MS = -(2**63), 2**63 - 1
 
 
 def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
@@ -113,8 +115,14 @@ def call_libc(name: str, *arguments: object) -> int:
 
 def _status(buffer: ctypes.Array[ctypes.c_char]) -> Status:
     mask, mode, size_bytes, born_s, born_ns, modified_s, modified_ns = _STATX.unpack_from(buffer)
-    born_at_ms = born_s * 1000 + born_ns // 1_000_000 if mask & _STATX_BIRTH else 0
-    return mode, size_bytes, born_at_ms, modified_s * 1000 + modified_ns // 1_000_000
+    born_at_ms = _milliseconds(born_s, born_ns) if mask & _STATX_BIRTH else 0
+    return mode, size_bytes, born_at_ms, _milliseconds(modified_s, modified_ns)
+
+
+def _milliseconds(seconds: int, nanoseconds: int) -> int:
+    # Some file systems keep whatever seconds a user sets.
+    time_ms = seconds * 1000 + nanoseconds // 1_000_000
+    return time_ms if _MIN_TIME_MS <= time_ms <= _MAX_TIME_MS else 0
 
 
 def _last_error() -> OSError:

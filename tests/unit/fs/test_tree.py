@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.fs import metadata, syscall
-from paddock.fs.answer import Walked
+from paddock.fs.answer import Metadata, Walked
 from paddock.fs.operation import (
     MIB,
     Canonicalize,
@@ -109,6 +110,25 @@ def test_metadata_is_told_alike_with_and_without_the_compiled_module(tmp_path: P
         both = {told(status.describe_at_once, path), told(syscall.describe_at_once, path)}
         # Any rename on the host may disturb either.
         assert len(both - {errno.EAGAIN}) <= 1
+
+
+@pytest.mark.parametrize("seconds", [2**60, -(2**63)])
+async def test_a_time_of_modification_beyond_64_bits_of_milliseconds_is_told_as_0(
+    files: Operations, seconds: int
+) -> None:
+    # tmpfs keeps any time; most other file systems keep the nearest that they can.
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        os.utime(file.name, (seconds, seconds))
+        if os.stat(file.name).st_mtime != seconds:
+            pytest.skip("/dev/shm does not keep such times")
+        operation = GetMetadata(path=os.fsencode(file.name))
+
+        threaded = await files.perform(operation)
+        at_once = files.at_once(operation)
+
+        assert isinstance(threaded, Metadata)
+        assert threaded.modified_at_ms == 0
+        assert at_once in (None, threaded)
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM])

@@ -15,10 +15,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* How deep, and with how many keys in one object, a request is still plain: any real one is below these. Keys are
- * compared with each other, so their number bounds the work. */
+/* How deep, with how many keys in one object, and with keys of how many bytes a request is still plain: any real one
+ * is below these. Keys are compared with each other, so their number and length bound the work. */
 #define MAX_DEPTH 16
 #define MAX_KEYS 64
+#define MAX_KEY_BYTES 256
 
 /* How far from the end of the message a chunk ends, mostly. */
 #define TAIL_BYTES 256
@@ -210,6 +211,8 @@ take_key(struct scan *scan, struct span *keys, int count)
     if (count == MAX_KEYS || !take_string(scan, &keys[count]) || !take(scan, ':'))
         return false;
     size_t length = (size_t)(keys[count].end - keys[count].begin);
+    if (length > MAX_KEY_BYTES)
+        return false;
     for (int other = 0; other < count; other++)
         if ((size_t)(keys[other].end - keys[other].begin) == length &&
             memcmp(keys[other].begin, keys[count].begin, length) == 0)

@@ -114,6 +114,7 @@ REQUESTS = st.builds(
 @example(b'{"id":1,"method":"environment/status","params":{},"params":{}}')
 @example(b'{"id":1,"method":"fs/getMetadata","params":{"path":"/x","path":"/y"}}')
 @example(b'{"id":1,"method":"fs/getMetadata","params":{"path":"/x","more":{"a":1,"a":2}}}')
+@example(message("environment/status", {"k" * 300: 1}))
 @example(b'{"id":01,"method":"environment/status"}')
 @example(b'{"id":-0,"method":"environment/status"}')
 @example(b'{"id":1e2,"method":"environment/status"}')

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import cast
 
 from paddock.errors import OperationFailed, RequestError
-from paddock.fs.answer import Answer, AnyAnswer
+from paddock.fs.answer import AnyAnswer
 from paddock.fs.failure import to_failure
 from paddock.fs.framing import HEADER, MAX_IN_FLIGHT, Reply, Request, read_length, read_request, write_frame
 from paddock.fs.handle import HandleTable
@@ -64,16 +64,21 @@ class Worker:
             self._room.release()
 
     def _answer(self, request: Request) -> None:
-        try:
-            answer: Answer = perform(request.operation, self._handles)
-        except RequestError as error:
-            answer = to_failure(error)
-        except Exception as error:
-            answer = to_failure(OperationFailed(f"the file worker failed: {error!r}"))
-        frame = memoryview(write_frame(Reply(request.number, cast(AnyAnswer, answer))))
+        frame = memoryview(self._reply(request))
         with self._writing:
             while frame:
                 frame = frame[os.write(ANSWERS, frame) :]
+
+    def _reply(self, request: Request) -> bytearray:
+        try:
+            answer = perform(request.operation, self._handles)
+            return write_frame(Reply(request.number, cast(AnyAnswer, answer)))
+        except RequestError as error:
+            failure = to_failure(error)
+        except Exception as error:
+            # Also of an answer that cannot be written: the thread must live, and somebody waits.
+            failure = to_failure(OperationFailed(f"the file worker failed: {error!r}"))
+        return write_frame(Reply(request.number, failure))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 Most results are plain executables which the package runs as separate processes. The
 hook promises that each is there and newer than its sources, or that the build fails
-with one sentence saying why. Extension modules only make the package faster: they are
-there if Python's headers are, and of the stable ABI, so that the wheel serves every
-later version of Python. The hook knows nothing about what the C does.
+with one sentence saying why. Extension modules only make the package faster: where
+they cannot be made, a warning says why, and none of older sources stays behind. They are
+of the stable ABI, so that a wheel with them serves every later version of Python. The
+hook knows nothing about what the C does.
 
 Run as a script it only compiles; `make native` does this.
 """
@@ -39,7 +40,8 @@ PROGRAMS = (
 )
 
 _HEADERS = Path(sysconfig.get_path("include"))
-_MODULE_FLAGS = ("-fPIC", "-shared", "-fvisibility=hidden", f"-I{_HEADERS}")
+# As headers of the system: a warning in them is not ours, and would be an error.
+_MODULE_FLAGS = ("-fPIC", "-shared", "-fvisibility=hidden", "-isystem", str(_HEADERS))
 
 MODULES = (
     Program(Path("native/scanner.c"), Path("src/paddock/protocol/_scanner.abi3.so"), _MODULE_FLAGS),
@@ -72,15 +74,32 @@ class NativeBuildError(Exception):
     """Something could not be made; an older one, if any, is still in place."""
 
 
-def can_make_modules() -> bool:
-    """Whether Python's headers are installed."""
-    return (_HEADERS / "Python.h").is_file()
+def compile_native(root: Path) -> bool:
+    """Make everything under `root` that is not there or older than its sources and these flags.
 
-
-def compile_native(root: Path) -> None:
-    """Make everything under `root` that is not there or older than its sources and these flags."""
-    for program in PROGRAMS + (MODULES if can_make_modules() else ()):
+    Tells whether the modules are there. Raises NativeBuildError for a program.
+    """
+    for program in PROGRAMS:
         _compile(root, program)
+    try:
+        _compile_modules(root)
+    except NativeBuildError as problem:
+        sys.stderr.write(f"warning: {problem}. The server will take longer for each request\n")
+        for module in MODULES:
+            # One of older sources need not fit the Python that calls it.
+            (root / module.binary).unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _compile_modules(root: Path) -> None:
+    if not (_HEADERS / "Python.h").is_file():
+        raise NativeBuildError(
+            f"Python's headers are not in {_HEADERS}; "
+            "install python3-dev (Debian) or python3-devel (Fedora), of the version that is used"
+        )
+    for module in MODULES:
+        _compile(root, module)
 
 
 def _compile(root: Path, program: Program) -> None:
@@ -122,15 +141,13 @@ class NativeBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         try:
-            compile_native(Path(self.root))
+            has_modules = compile_native(Path(self.root))
         except NativeBuildError as error:
             # The frontend prints the traceback of any other exception.
             raise SystemExit(f"error: {error}") from None
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = (
-            f"{MODULES_FROM}-abi3-{platform}" if can_make_modules() else f"py3-none-{platform}"
-        )
+        build_data["tag"] = f"{MODULES_FROM}-abi3-{platform}" if has_modules else f"py3-none-{platform}"
 
 
 if __name__ == "__main__":

@@ -39,12 +39,15 @@ is_ready() {
         [[ -z $(find requirements.lock pyproject.toml hatch_build.py scripts/setup.sh -newer "$stamp" -print -quit) ]]
 }
 
-# True when the executables are there and newer than every source of them, and the modules too where they can be made.
+# True when all are there and newer than every source of them; the modules may be missing where they cannot be made.
 is_compiled() {
     local result
     for result in "${programs[@]}" "${modules[@]}"; do
-        [[ -x $result || $result == *.so ]] || return
-        [[ ! -e $result || -z $(find hatch_build.py native/*.[ch] -newer "$result" -print -quit) ]] || return
+        if [[ ! -x $result ]]; then
+            [[ $result == *.so ]] && ! has_python_headers || return
+        elif [[ -n $(find hatch_build.py native/*.[ch] -newer "$result" -print -quit) ]]; then
+            return 1
+        fi
     done
 }
 
@@ -158,6 +161,7 @@ compile_native() {
     read -ra compiler <<<"${CC:-cc}"
     command -v "${compiler[0]}" >/dev/null || die "no C compiler was found; run: apt-get install gcc libc6-dev, or set CC"
     run "compiling native/" "$venv/bin/python" hatch_build.py
+    [[ -f ${modules[0]} ]] || warn "$(sed -n 's/^warning: //p' "$log")"
 }
 
 main() {
@@ -189,7 +193,6 @@ main() {
     compile_native
     run "installing paddock" \
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
-    has_python_headers || warn "Python's headers are missing, so the server will take longer for each request"
     command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
     command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"

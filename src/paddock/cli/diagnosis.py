@@ -16,7 +16,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,8 @@ DESCRIPTORS_PER_PROCESS: Final = 4
 COMFORTABLE_DESCRIPTORS: Final = 4096
 """A thousand processes at once, with four descriptors each."""
 
+COMPILED_MODULES: Final = ("paddock.protocol._scanner", "paddock.fs._status")
+
 PR_GET_CHILD_SUBREAPER: Final = 37
 """prctl(2), Linux 3.4."""
 
@@ -52,6 +54,7 @@ def examine() -> list[Finding]:
         check_group_signals,
         check_subreaper,
         check_spawner,
+        check_modules,
         check_uvloop,
         check_rules,
         check_descriptors,
@@ -153,6 +156,21 @@ async def _start_spawner() -> None:
     async with asyncio.timeout(PROBE_TIMEOUT_S):
         spawner = await Spawner.start(lambda: None)
     await spawner.aclose()
+
+
+def check_modules() -> Finding:
+    """Whether the modules are there that only make the server faster."""
+    for name in COMPILED_MODULES:
+        try:
+            import_module(name)
+        except ImportError as error:
+            return Finding(
+                "modules",
+                Level.WARN,
+                f"{error}, so the server takes longer for each request",
+                "install Python's headers (python3-dev), then: make native, or install paddock again",
+            )
+    return Finding("modules", Level.OK, "the compiled ones are there")
 
 
 def check_uvloop() -> Finding:

@@ -26,6 +26,7 @@ NAMES = [
     "group signals",
     "subreaper",
     "spawner",
+    "modules",
     "uvloop",
     "rules",
     "descriptors",
@@ -78,6 +79,16 @@ def test_a_missing_spawner_is_told_with_the_way_to_build_it(
     assert found.level is Level.FAIL
     assert "is missing" in found.detail
     assert "make native" in (found.remedy or "")
+
+
+def test_a_server_without_compiled_modules_is_told_with_the_way_to_make_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diagnosis, "COMPILED_MODULES", ("paddock.protocol._missing",))
+    found = diagnosis.check_modules()
+    assert found.level is Level.WARN
+    assert "paddock.protocol._missing" in found.detail
+    assert "python3-dev" in (found.remedy or "")
 
 
 def test_missing_libraries_for_rules_are_told_with_the_way_to_install_them(

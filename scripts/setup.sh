@@ -161,7 +161,8 @@ compile_native() {
     read -ra compiler <<<"${CC:-cc}"
     command -v "${compiler[0]}" >/dev/null || die "no C compiler was found; run: apt-get install gcc libc6-dev, or set CC"
     run "compiling native/" "$venv/bin/python" hatch_build.py
-    [[ -f ${modules[0]} ]] || warn "$(sed -n 's/^warning: //p' "$log")"
+    # The warning says why there are none, below what the compiler says.
+    [[ -f ${modules[0]} ]] || cat "$log" >&2
 }
 
 main() {

@@ -17,6 +17,7 @@ from paddock.protocol.methods import METHODS
 from paddock.protocol.plain_request import read_plain
 from paddock.rpc import serving
 from paddock.rpc.serving import Call, Event, ServingConnection
+from scripts.reference.examples import CONVERSATION, Example
 
 pytest.importorskip("paddock.protocol._scanner", reason="the scanner is not compiled: no Python headers")
 
@@ -126,6 +127,25 @@ REQUESTS = st.builds(
 @example(b"")
 def test_a_request_is_read_alike_both_ways(data: bytes) -> None:
     short, ordinary = both_ways(data)
+
+    assert short == ordinary
+
+
+def changed(params: Any, draw: st.DataObject) -> Any:
+    """The same with one of its values, however deep, replaced or left out."""
+    if not isinstance(params, dict) or not params:
+        return draw.draw(VALUES | PATHS | CHUNKS)
+    key = draw.draw(st.sampled_from(sorted(params)))
+    if draw.draw(st.booleans()):
+        return params | {key: changed(params[key], draw)}
+    return {name: value for name, value in params.items() if name != key}
+
+
+@given(st.sampled_from(CONVERSATION), st.data())
+def test_an_example_of_the_reference_with_one_change_is_read_alike_both_ways(
+    case: Example, draw: st.DataObject
+) -> None:
+    short, ordinary = both_ways(message(case.method, changed(case.params, draw)))
 
     assert short == ordinary
 

@@ -488,9 +488,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configuration.write_text("[req]\ndistinguished_name = name\n[name]\n")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test"
     public = path.with_suffix(".crt")
-    options = ["-config", configuration, "-addext", "subjectAltName=IP:127.0.0.1"]
+    options = ["-config", str(configuration), "-addext", "subjectAltName=IP:127.0.0.1"]
     made = subprocess.run(
-        [*command.split(), *options, "-keyout", path, "-out", public],
+        [*command.split(), *options, "-keyout", str(path), "-out", str(public)],
         capture_output=True,
         check=False,
         text=True,

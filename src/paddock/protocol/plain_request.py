@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Callable
 
 from msgspec import DecodeError, Struct, json
-from msgspec.structs import force_setattr
+from msgspec.structs import fields, force_setattr
 from pybase64 import b64decode
 
 from paddock.protocol.codec import NO_PARAMS, CodecLimits, binary_fields, from_wire
@@ -80,8 +80,9 @@ def _make_reader(name: str) -> _Reader | None:
     # Other base64 would have to be checked like a chunk.
     if not binary_fields(method.params) <= {"chunk"}:
         return None
-    fields = method.params.__struct_fields__
-    chunk = next((field for field in ("chunk", _LATE_CHUNK) if field in fields), None)
+    # The scanner finds a chunk by either name and does not tell which it was: a required one is missed then.
+    required = {field.name for field in fields(method.params) if field.required}
+    chunk = next((name for name in ("chunk", _LATE_CHUNK) if name in required), None)
     reader = _Reader(method, json.Decoder(method.params, dec_hook=from_wire).decode, chunk)
     _readers[name] = reader
     return reader

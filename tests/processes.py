@@ -16,19 +16,21 @@ def open_descriptors(pid: int | str = "self") -> int:
 
 def children_of(pid: int) -> list[int]:
     """The direct children of a process; none when it has ended."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [child for task in tasks for child in _children_of_thread(task)]
+    # Not from /proc/PID/task/TID/children, which misses some while others end (proc(5)).
+    return [child for child in _all_processes() if _parent_of(child) == pid]
 
 
-def _children_of_thread(task: Path) -> list[int]:
+def _all_processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _parent_of(pid: int) -> int | None:
     try:
-        return [int(child) for child in (task / "children").read_text().split()]
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        # The thread ended after it was listed: its children, if any, are listed under another one.
-        return []
+        return None
+    # The name before it may hold anything, brackets too.
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def descendants_of(pid: int) -> list[int]:

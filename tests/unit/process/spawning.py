@@ -7,7 +7,6 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -137,16 +136,3 @@ async def failure_of(spawner: Spawner, request: SpawnRequest) -> tuple[str, int]
 
 def open_fds(pid: int | str = "self") -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def children_of(pid: int) -> list[int]:
-    children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(stat.rpartition(")")[2].split()[1]) == pid:
-                children.append(int(entry.name))
-    return children

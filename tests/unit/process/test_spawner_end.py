@@ -20,10 +20,10 @@ from paddock.errors import SpawnerLost
 from paddock.process import spawner as spawner_module
 from paddock.process.spawn_request import SpawnStage
 from paddock.process.spawner import Spawner
+from tests.processes import children_of
 from tests.unit.process.spawning import (
     PYTHON,
     SLEEP_FOREVER,
-    children_of,
     failure_of,
     ignore_exit,
     open_fds,

@@ -212,7 +212,9 @@ static bool clear_away(struct place *place) {
         /* Ours is lost by this, so others are not in our way, nor we in theirs. */
         place->is_locked = false;
         place->attempts++;
-        if (is_leaving ? place->attempts <= FAREWELLS : place->is_orphaned)
+        /* Who needs it names it. Anybody else gives it up without a word: a process that has inherited a lock and is
+         * not yet the program that it will be, or one that has locked what it found. */
+        if (is_leaving ? place->attempts <= FAREWELLS : place->is_orphaned || !is_named_elsewhere(place->path))
             return false;
         /* Those who need it name it themselves, unless all that is left of them is a sandbox. */
         has_left_some = has_left_some || is_leaving;

@@ -203,6 +203,21 @@ def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor,
         os.close(file)
 
 
+def test_place_that_nobody_needs_but_somebody_has_locked_is_cleared_away_later(
+    janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    (file,) = lock([place])
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".git").exists()
+    assert [path.read_bytes() for path in (runtime / JOURNALS).iterdir()] == [
+        b"d" + os.fsencode(place.path) + b"\0"
+    ]
+    os.close(file)
+    _wait_until(lambda: not (tmp_path / ".git").exists())
+
+
 def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:
     place = _directory(tmp_path / ".git")
     janitor.hold([place])

@@ -24,11 +24,16 @@ DIRECTORY_LIMIT: Final = 200_000
 class Directory(msgspec.Struct, frozen=True, array_like=True):
     """What a directory held when it was read last."""
 
+    inode: int
     changed_ns: int
     is_settled: bool
     """Whether its change time was old enough then to tell a later change."""
     directories: tuple[str, ...]
     hits: tuple[str, ...]
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Whether it is the same directory, as it was then."""
+        return self.changed_ns == status.st_ctime_ns and self.inode == status.st_ino
 
 
 Tree = dict[str, Directory]

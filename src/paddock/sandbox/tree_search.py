@@ -92,12 +92,13 @@ class TreeSearch:
         path = join(self._bounds.top, relative) if relative else self._bounds.top
         known = self._known.get(relative)
         try:
-            changed_ns = os.stat(path, follow_symlinks=False).st_ctime_ns
-            if known is not None and known.is_settled and known.changed_ns == changed_ns:
+            now = os.stat(path, follow_symlinks=False)
+            # By the time alone, one that was moved here with its parent could be taken for another of the same age.
+            if known is not None and known.is_settled and known.is_of(now):
                 return known
             if self._listing is None:
                 self._ask_for_help()
-            return self._read(path, relative, changed_ns)
+            return self._read(path, relative, now)
         except OSError:
             return None
 
@@ -107,7 +108,7 @@ class TreeSearch:
             self._listed_since_ns = time.time_ns()
             self._listing = self._list_files()
 
-    def _read(self, path: str, relative: str, changed_ns: int) -> Directory:
+    def _read(self, path: str, relative: str, now: os.stat_result) -> Directory:
         is_helped = self._listing is not None
         directories, hits = [], []
         prefix = f"{relative}/" if relative else ""
@@ -123,7 +124,8 @@ class TreeSearch:
             self._helped.add(relative)
         # The listing may have read it at any time since its start.
         read_ns = self._listed_since_ns if is_helped else time.time_ns()
-        return Directory(changed_ns, read_ns - changed_ns > SETTLED_NS, tuple(directories), tuple(hits))
+        is_settled = read_ns - now.st_ctime_ns > SETTLED_NS
+        return Directory(now.st_ino, now.st_ctime_ns, is_settled, tuple(directories), tuple(hits))
 
     def _children(self, relative: str, directory: Directory) -> list[str]:
         closed, passages = self._bounds.closed, self._bounds.passages

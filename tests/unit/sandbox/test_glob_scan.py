@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
@@ -14,6 +16,7 @@ from paddock.sandbox import hard_link, ripgrep, tree_search
 from paddock.sandbox.access import Grants, Rule
 from paddock.sandbox.glob import Pattern
 from paddock.sandbox.glob_scan import MATCH_LIMIT, Scanner
+from paddock.sandbox.tree_memory import Tree
 
 
 def _make(root: Path, *paths: str) -> None:
@@ -155,6 +158,22 @@ def test_next_process_reads_only_what_has_changed(tmp_path: Path, monkeypatch: p
     read = _recorded_reads(monkeypatch)
     assert _matches(Scanner(memory), tree, "**/*.env") == {"d/a.env", "e/c.env"}
     assert read == [str(tree / "e")]
+
+
+def test_directory_that_took_the_place_of_another_is_read_though_its_change_time_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_search, "SETTLED_NS", -1)
+    tree, memory = tmp_path / "tree", tmp_path / "memory"
+    _make(tree, "a/d/plain", "b/d/x.env")
+    assert _matches(Scanner(memory), tree, "**/*.env") == {"b/d/x.env"}
+    (tree / "a").rename(tree / "c")
+    (tree / "b").rename(tree / "a")
+    # Clocks of file systems tick in steps: directories that were made together often have the same time.
+    (known,) = (trees := msgspec.msgpack.decode(memory.read_bytes(), type=dict[str, Tree])).values()
+    known["a/d"] = replace(known["a/d"], changed_ns=(tree / "a/d").stat().st_ctime_ns)
+    memory.write_bytes(msgspec.msgpack.encode(trees))
+    assert _matches(Scanner(memory), tree, "**/*.env") == {"a/d/x.env"}
 
 
 def test_memory_that_can_not_be_read_is_as_none(tmp_path: Path) -> None:

@@ -119,3 +119,25 @@ def test_own_project_that_is_read_only_for_now_is_not_left_unprotected(
     done = _run(launcher, project, ":workspace", "chmod u+w .; mkdir .git; touch .git/HEAD")
     assert done.status != 0
     assert not (project / ".git").exists()
+
+
+@pytest.mark.parametrize("mode", ["000", "444", "111", "333"])
+def test_mode_of_a_directory_keeps_no_secret_from_being_denied(
+    launcher: Launcher, project: Path, mode: str
+) -> None:
+    (project / "own.env").write_text("top secret\n")
+    for name in ("of-patterns", "of-names"):
+        _owned(project / name, launcher)
+    (project / "of-patterns" / "x.env").write_text("top secret\n")
+    (project / "of-names" / "other").hardlink_to(project / "own.env")
+    profile = _profile(_pattern(f"{project}/**/*.env"))
+    assert _run(launcher, project, profile, f"chmod {mode} of-patterns of-names").status == 0
+    done = _run(
+        launcher, project, profile, "chmod 700 of-*; cat of-patterns/x.env of-names/other; echo $? > status"
+    )
+    assert done.stdout == ""
+    assert (project / "status").read_text() == "1\n"
+    # Without the profile it works.
+    for name in ("of-patterns", "of-names"):
+        (project / name).chmod(0o755)
+    assert (project / "of-names" / "other").read_text() == "top secret\n"

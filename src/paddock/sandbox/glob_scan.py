@@ -3,7 +3,8 @@
 A pattern denies the files that it matches, and directories as a whole; of a symbolic link
 it is what the link points to. Links to directories are not followed. A file that is denied, by
 a pattern, by its path or with its directory, is denied under its other names, too: those
-in the project roots and where the patterns search.
+in the project roots and where the patterns search. A directory there that can't be searched
+is denied as a whole where the command could get into it all the same, if only by changing its mode.
 
 The result is a snapshot: files that are made later are not in it. Trees are remembered, also for
 the next process, and directories read again only when their change time differs. A change
@@ -33,7 +34,7 @@ from paddock.sandbox import ripgrep
 from paddock.sandbox.access import Grants
 from paddock.sandbox.glob import deepest_match, regular_expression
 from paddock.sandbox.hard_link import FileId, file_id, files_with_several_names
-from paddock.sandbox.path import ancestors, is_within
+from paddock.sandbox.path import ancestors, is_within, join
 from paddock.sandbox.tree_memory import TreeMemory
 from paddock.sandbox.tree_search import Bounds, TreeSearch
 
@@ -82,7 +83,7 @@ class Scanner:
             if files:
                 closed = (denied | found) - passages
                 for root in roots:
-                    found.update(self._names_of(files, Bounds(root, None, closed, passages)))
+                    found |= self._names_of(files, Bounds(root, None, closed, passages))
             self._memory.save()
         _refuse_too_many(found)
         return tuple(sorted(found))
@@ -97,13 +98,14 @@ class Scanner:
             partial(self._list_files, rests, bounds, workspaces),
         )
         places = {_target(path, bounds.top) for path in self._hits(key, search, bounds.top)}
-        return {place for place in places if os.path.lexists(place)}
+        return {place for place in places if os.path.lexists(place)}.union(_unseen(search, bounds.top))
 
-    def _names_of(self, files: frozenset[FileId], bounds: Bounds) -> Iterator[str]:
+    def _names_of(self, files: frozenset[FileId], bounds: Bounds) -> set[str]:
         inodes = {inode for _, inode in files}
         key = f"{bounds.top} {hashlib.sha256(repr(sorted(files)).encode()).hexdigest()}"
         search = TreeSearch(bounds, lambda _, entry: entry.inode() in inodes, self._memory.recall(key))
-        return (path for path in self._hits(key, search, bounds.top) if file_id(path) in files)
+        names = {path for path in self._hits(key, search, bounds.top) if file_id(path) in files}
+        return names.union(_unseen(search, bounds.top))
 
     def _hits(self, key: str, search: TreeSearch, top: str) -> Iterator[str]:
         tree = search.run()
@@ -141,6 +143,10 @@ def _depth(rests: Iterable[str], max_depth: int | None) -> int | None:
     bounded = [depth for depth in depths if depth is not None]
     deepest = max(bounded) if len(bounded) == len(depths) else None
     return min((depth for depth in (deepest, max_depth) if depth is not None), default=None)
+
+
+def _unseen(search: TreeSearch, top: str) -> Iterator[str]:
+    return (join(top, relative) if relative else top for relative in search.unseen)
 
 
 def _target(path: str, top: str) -> str:

@@ -61,9 +61,11 @@ class TreeSearch:
         self._listing: FileListing | None = None
         self._listed_since_ns = 0
         self._helped: set[str] = set()
+        self.unseen: list[str] = []
+        """After `run`: directories that could not be searched, though a command may get into them."""
 
     def run(self) -> Tree:
-        """What is there now, without directories that this user can't read: its commands can't either."""
+        """What is there now, without directories that can't be searched."""
         try:
             self._walk()
             if self._listing is None:
@@ -73,7 +75,9 @@ class TreeSearch:
             if self._listing is not None:
                 self._listing.close()
         if files is None:
-            return TreeSearch(self._bounds, self._is_hit, self._known).run()
+            alone = TreeSearch(self._bounds, self._is_hit, self._known)
+            self.unseen = alone.unseen
+            return alone.run()
         self._add(files)
         return self._tree
 
@@ -93,9 +97,14 @@ class TreeSearch:
         known = self._known.get(relative)
         try:
             now = os.stat(path, follow_symlinks=False)
-            # By the time alone, one that was moved here with its parent could be taken for another of the same age.
+            # By the time alone, one that came with its parent could be taken for another of the same age.
             if known is not None and known.is_settled and known.is_of(now):
                 return known
+            if not _may(path, os.R_OK | os.X_OK):
+                # Its owner can open it to himself, and who may pass through it needs only know a name.
+                if now.st_uid == os.geteuid() or _may(path, os.X_OK):
+                    self.unseen.append(relative)
+                return None
             if self._listing is None:
                 self._ask_for_help()
             return self._read(path, relative, now)
@@ -144,3 +153,7 @@ class TreeSearch:
         for relative, names in hits.items():
             directory = self._tree[relative]
             self._tree[relative] = replace(directory, hits=(*directory.hits, *names))
+
+
+def _may(path: str, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
 import shutil
 import tempfile
@@ -114,29 +115,42 @@ def _is_named(names: list[str], parts: list[str]) -> bool:
 def _model(top: str, rests: list[str], max_depth: int | None) -> set[str]:
     """What must be denied, as plainly as it can be said."""
     hits = set()
+    patterns = [rest.split("/") for rest in rests]
+    deepest = math.inf if any("**" in parts for parts in patterns) else max(map(len, patterns))
+    reach = min(deepest, max_depth or math.inf)
     for path in _below(top, set()):
         names = os.path.relpath(path, top).split("/")
-        is_in_reach = max_depth is None or len(names) <= max_depth
-        if is_in_reach and any(_is_named(names, rest.split("/")) for rest in rests):
+        is_named = any(_is_named(names, parts) for parts in patterns)
+        # Of a directory that can't be searched nobody knows what is in it.
+        if (len(names) <= reach and is_named) or (len(names) < reach and _is_closed(path)):
             hits.add(path)
     # What is below a directory that is denied needs no denial of its own.
     hits = {path for path in hits if not any(path.startswith(f"{hit}/") for hit in hits)}
     denied = {target for target in map(os.path.realpath, hits) if os.path.lexists(target)}
-    files = {_identity(place) for path in denied for place in (path, *_below(path, set())) if _is_file(place)}
-    return denied | {path for path in _below(top, denied) if _is_file(path) and _identity(path) in files}
+    places = {place for path in denied for place in (path, *_below(path, set())) if _is_file(place)}
+    files = {_identity(place) for place in places if os.lstat(place).st_nlink > 1}
+    others = {
+        path
+        for path in _below(top, denied)
+        if (_is_closed(path) and files) or (_is_file(path) and _identity(path) in files)
+    }
+    return denied | others
 
 
 def _below(top: str, closed: set[str]) -> Iterator[str]:
-    if (
-        os.path.islink(top)
-        or not os.path.isdir(top)
-        or top in closed
-        or not os.access(top, os.R_OK | os.X_OK, effective_ids=True)
-    ):
+    if not _is_directory(top) or top in closed or _is_closed(top):
         return
     for name in os.listdir(top):
         yield f"{top}/{name}"
         yield from _below(f"{top}/{name}", closed)
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _is_closed(path: str) -> bool:
+    return _is_directory(path) and not os.access(path, os.R_OK | os.X_OK, effective_ids=True)
 
 
 def _is_file(path: str) -> bool:

@@ -141,3 +141,20 @@ def test_mode_of_a_directory_keeps_no_secret_from_being_denied(
     for name in ("of-patterns", "of-names"):
         (project / name).chmod(0o755)
     assert (project / "of-names" / "other").read_text() == "top secret\n"
+
+
+@pytest.mark.parametrize("more", [{}, {"missing_path_behavior": "skip"}], ids=["plain", "skipped"])
+@pytest.mark.parametrize("access", ["read", "deny"])
+def test_mode_of_a_directory_opens_no_path_in_it(
+    launcher: Launcher, project: Path, access: str, more: dict[str, str]
+) -> None:
+    file = _owned(project / "closed", launcher) / "file"
+    file.write_text("top secret\n")
+    os.chown(file, launcher.user, launcher.user)
+    profile = _profile({**_exact(file, access), **more})
+    assert _run(launcher, project, profile, "chmod 000 closed").status == 0
+    done = _run(launcher, project, profile, "chmod 700 closed; echo x > closed/file && cat closed/file")
+    assert (done.status != 0, done.stdout) == (True, "")
+    if launcher.user != 0:
+        assert f"may be in {file.parent}, which can't be searched" in done.stderr
+    assert file.read_text() == "top secret\n"

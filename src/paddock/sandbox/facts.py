@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from paddock.errors import ProfileRefused
@@ -51,7 +52,7 @@ class FileFacts:
         self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
 
     def at(self, path: str) -> PathFact:
-        """What is there. What this user can't reach counts as missing: its commands can't reach it either."""
+        """What is there. What this user can't reach counts as missing, and is hidden."""
         known = self._known.get(path)
         if known is None:
             known = self._child(self.at(parent(path)), path.rsplit("/", 1)[1], 0)
@@ -88,12 +89,13 @@ class FileFacts:
         """What is at a name in a place that is known."""
         path = join(directory.real, name)
         if directory.first_missing is not None:
-            return PathFact(Kind.MISSING, path, directory.links, directory.first_missing)
+            return replace(directory, real=path)
         try:
             status = os.lstat(path)
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
-        except OSError:
-            return PathFact(Kind.MISSING, path, directory.links, path)
+        except OSError as error:
+            is_hidden = error.errno == errno.EACCES
+            return PathFact(Kind.MISSING, path, directory.links, path, is_hidden=is_hidden)
         if is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             return PathFact(Kind.MISSING, path, directory.links, path)
@@ -111,7 +113,7 @@ class FileFacts:
                 place = self.at(parent(place.real))
             elif name not in ("", "."):
                 place = self._child(place, name, followed)
-        return PathFact(place.kind, place.real, (*directory.links, link, *place.links), place.first_missing)
+        return replace(place, links=(*directory.links, link, *place.links))
 
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:

@@ -37,6 +37,8 @@ class PathFact:
     """The links that lead there, in the order in which they are followed."""
     first_missing: str | None = None
     """The first of its directories, or itself, that does not exist."""
+    is_hidden: bool = False
+    """Whether that may exist all the same, in a directory that can't be searched."""
 
 
 class Look(Protocol):

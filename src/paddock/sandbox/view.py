@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.access import AccessTable, Rule
 from paddock.sandbox.look import Kind, Link, Look, PathFact
@@ -121,13 +122,21 @@ class View:
         self._mounted.add(rule.path)
 
     def _occupy(self, rule: Rule, fact: PathFact) -> None:
-        """Keep a protected path that does not exist from being made."""
+        """Keep a protected path that does not exist from being made. Raises if that can't be seen."""
         place = fact.first_missing
         assert place is not None
         if any(is_within(place, taken.path) for taken in self.placeholders):
             return
-        if (rule.skips_missing and not rule.is_metadata) or not self._look.can_grow(parent(place)):
+        is_skipped = rule.skips_missing and not rule.is_metadata and not fact.is_hidden
+        if is_skipped or not self._look.can_grow(parent(place)):
             return
+        if fact.is_hidden:
+            # An earlier command may have closed the directory, and this one could open it again.
+            raise ProfileRefused(
+                rule.path,
+                f"may be in {parent(place)}, which can't be searched, but the command could change that",
+                "make the directory accessible",
+            )
         self._pin_ancestors(place)
         reason = f"nothing can be made here: {rule.origin}"
         if rule.is_metadata:

@@ -131,8 +131,8 @@ static int acquire(const char *path, bool is_directory, bool makes) {
         }
         if (!is_made)
             set_bits(fd, is_directory, bits_of(fd) | JOINED_BIT | (is_named_elsewhere(path) ? 0 : STRANGER_BIT));
-        if (!is_made && has_note(path) && symlinkat(note, fd, NOTE) != 0) {
-            /* It is there already, or there is no room: then nobody is told. */
+        if (has_note(path) && symlinkat(note, fd, NOTE) != 0) {
+            /* It is there already, as a rule, or there is no room: then nobody is told. */
         }
         return fd;
     }

@@ -93,30 +93,50 @@ static bool move(const char *from, const char *to) {
     return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
 }
 
-/* Makes a directory with the note in it. With EAGAIN another janitor is at it. */
+/* Opens the directory beside a path, made if need be, with an exclusive lock. Returns -1 with EAGAIN if another
+ * janitor is at it, with EEXIST if something else has the name: any command may have made that, and what is in it
+ * must not come to the place. */
+static int open_beside(const char *beside) {
+    if (mkdir(beside, DIRECTORY_MODE) != 0 && errno != EEXIST)
+        return -1;
+    int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        errno = errno == ENOENT ? EAGAIN : EEXIST;
+        return -1;
+    }
+    if (!is_place(fd, true))
+        errno = EEXIST;
+    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside))
+        errno = EAGAIN;
+    else if (!is_unused(fd))
+        errno = EEXIST;
+    else
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Makes a directory with the note in it, or in the worst case without. With EAGAIN another janitor is at it. */
 static bool make_with_note(const char *path) {
     char beside[PATH_MAX];
-    if (!name_beside(path, beside) || (mkdir(beside, DIRECTORY_MODE) != 0 && errno != EEXIST))
+    int fd = name_beside(path, beside) ? open_beside(beside) : -1;
+    if (fd < 0 && errno == EAGAIN)
         return false;
-    int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside) || !is_place(fd, true)) {
-        if (fd >= 0)
-            close(fd);
-        errno = EAGAIN;
-        return false;
-    }
-    bool is_made = (symlinkat(note, fd, NOTE) == 0 || errno == EEXIST) && move(beside, path);
-    int error = errno;
-    if (!is_made) {
+    bool is_made = fd >= 0 && (symlinkat(note, fd, NOTE) == 0 || errno == EEXIST) && move(beside, path);
+    bool is_taken = !is_made && fd >= 0 && errno == EEXIST;
+    if (fd >= 0 && !is_made) {
         unlinkat(fd, NOTE, 0);
         rmdir(beside);
     }
-    close(fd);
-    /* A file system that can't move without replacing, or is full: then it is made in its place, where
-     * somebody might see it empty for an instant. */
-    if (!is_made && (error == EINVAL || error == ENOSPC))
+    if (fd >= 0)
+        close(fd);
+    /* Somebody else's file has the name, the file system can't move without replacing, or is full: then it is made in
+     * its place, where somebody might see it empty for an instant. */
+    if (!is_made && !is_taken)
         return mkdir(path, DIRECTORY_MODE) == 0;
-    errno = error;
+    errno = EEXIST;
     return is_made;
 }
 

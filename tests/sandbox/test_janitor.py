@@ -191,6 +191,14 @@ def test_what_a_killed_janitor_left_half_made_is_used_by_the_next(janitor: Janit
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
 
 
+def test_note_is_there_though_there_was_no_room_beside_the_place(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / ".git-paddock").mkdir()
+    janitor.hold([_directory(tmp_path / ".git")])
+    assert [path.name for path in (tmp_path / ".git").iterdir()] == ["PADDOCK"]
+    janitor.release([_directory(tmp_path / ".git")], was_killed=False)
+    assert [path.name for path in tmp_path.iterdir()] == [".git-paddock"]
+
+
 def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor, tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws").chmod(0o1700)

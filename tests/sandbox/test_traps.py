@@ -80,6 +80,25 @@ def test_metadata_of_another_kind_keeps_no_command_from_running(
     assert _run(launcher, project, profile, "echo ran").stdout == "ran\n"
 
 
+@pytest.mark.parametrize(
+    "trap",
+    [
+        "mkdir -m 1700 .git-paddock; echo '[core]' > .git-paddock/config",
+        "mkdir -m 1700 .git-paddock",
+        "mkdir .git-paddock",
+        "ln -s /etc .git-paddock",
+        "mkfifo .git-paddock",
+    ],
+)
+def test_what_a_command_puts_beside_a_missing_repository_does_not_become_one(
+    launcher: Launcher, project: Path, trap: str
+) -> None:
+    assert _run(launcher, project, ":workspace", trap).status == 0
+    done = _run(launcher, project, ":workspace", "echo ran; mkdir .git || mv .git-paddock .git")
+    assert (done.stdout, done.status) == ("ran\n", 1)
+    assert not (project / ".git").exists()
+
+
 def test_bubblewrap_in_the_project_is_never_run(launcher: Launcher, project: Path) -> None:
     make = "mkdir below bin; printf '#!/bin/sh\\ntouch %s\\n' $PWD/ran > bin/bwrap; chmod 755 bin/bwrap"
     assert _run(launcher, project, _profile(), make).status == 0

@@ -43,6 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -104,8 +105,21 @@ static struct place *find(const char *path) {
     return place;
 }
 
+/* Whether a place can be opened after it was made: making needs a descriptor, too. */
+static bool has_room(void) {
+    int first = dup(launcher), second = dup(launcher);
+    bool has_both = first >= 0 && second >= 0;
+    if (first >= 0)
+        close(first);
+    if (second >= 0)
+        close(second);
+    return has_both;
+}
+
 /* Opens a place with a shared lock; if nothing is there, makes it or fails with ENOENT. Returns -1 with errno. */
 static int acquire(const char *path, bool is_directory, bool makes) {
+    if (!has_room())
+        return -1;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         bool is_made = makes && make(path, is_directory);
         if (makes && !is_made && errno != EEXIST && errno != EAGAIN)
@@ -388,6 +402,15 @@ static void leave(void) {
     close_journal();
 }
 
+/* One is open for each place, of all commands of the launcher. The lower limit is for programs that use select(2). */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int main(int argc, char **argv) {
     static char packet[PACKET_BYTES + 1];
     bool has_swept = false;
@@ -397,6 +420,7 @@ int main(int argc, char **argv) {
     close_range(3, ~0U, 0);
     if (chdir("/") != 0)
         return 1;
+    raise_descriptor_limit();
     if (argc > 1)
         journal_directory = argv[1];
     for (;;) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -361,6 +362,17 @@ def test_places_are_held_where_no_journal_can_be_written(tmp_path: Path) -> None
     janitor.release([place], was_killed=False)
     assert not (tmp_path / ".git").exists()
     janitor.close()
+
+
+def test_more_places_than_can_be_open_are_refused_and_none_is_left(
+    janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    janitor.hold([_file(tmp_path / "first")])
+    (pid,) = janitors(runtime)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (20, 20))
+    with pytest.raises(SandboxUnavailable, match="Too many open files"):
+        janitor.hold([_directory(tmp_path / str(number)) for number in range(20)])
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
 
 
 def test_more_places_than_fit_a_packet_are_held(janitor: Janitor, tmp_path: Path) -> None:

@@ -140,7 +140,11 @@ static int acquire(const char *path, bool is_directory, bool makes) {
         }
         if (!is_place(fd, is_directory) || (is_directory && !is_unused(fd))) {
             close(fd);
-            errno = EEXIST;
+            /* What was made just now is none only where modes or owners are not kept: nobody would know it later. */
+            if (is_made && (is_directory ? rmdir(path) : unlink(path)) == 0)
+                errno = EOPNOTSUPP;
+            else
+                errno = EEXIST;
             return -1;
         }
         if (!is_made)

@@ -97,16 +97,20 @@ static bool move(const char *from, const char *to) {
  * janitor is at it, with EEXIST if something else has the name: any command may have made that, and what is in it
  * must not come to the place. */
 static int open_beside(const char *beside) {
-    if (mkdir(beside, DIRECTORY_MODE) != 0 && errno != EEXIST)
+    bool is_new = mkdir(beside, DIRECTORY_MODE) == 0;
+    if (!is_new && errno != EEXIST)
         return -1;
     int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         errno = errno == ENOENT ? EAGAIN : EEXIST;
         return -1;
     }
-    if (!is_place(fd, true))
+    if (!is_place(fd, true)) {
+        /* A file system that does not keep modes. */
+        if (is_new)
+            rmdir(beside);
         errno = EEXIST;
-    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside))
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside))
         errno = EAGAIN;
     else if (!is_unused(fd))
         errno = EEXIST;

@@ -20,7 +20,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from paddock.transport import runtime_directory
@@ -71,7 +73,7 @@ class Result:
     denials: tuple[Told, ...]
     is_suspected: bool
     """What the keywords alone would have said."""
-    is_shown: bool | None
+    is_shown: bool | None = None
     """Whether the same command without a sandbox shows that the case is what it claims; None if not tried."""
 
 
@@ -180,53 +182,86 @@ class _Ground:
 
     def __init__(self, directory: Path, clients: Sequence[WireClient], port: int) -> None:
         self._directory = directory
-        self._clients = asyncio.Queue[WireClient]()
-        for client in clients:
-            self._clients.put_nowait(client)
         self._port = port
         self._repository = _repository(directory / "repository") if shutil.which("git") else None
-        self._count = 0
+        self._numbers = count(1)
+        self._clients = asyncio.Queue[tuple[WireClient, Path]]()
+        for client in clients:
+            self._clients.put_nowait((client, self._made()))
 
-    async def run(self, case: Case, *, is_traced: bool, is_compared: bool) -> Result:
-        """Run it; `is_compared`, without a sandbox, too."""
-        client = await self._clients.get()
-        where = self._place()
+    async def run(self, case: Case, *, is_traced: bool) -> Result:
+        """Run it in a sandbox."""
+        client, where = await self._clients.get()
+        before = await asyncio.to_thread(_content, where)
         wanted = _profile(case, where) | {"trace": is_traced}
         exit_code, answer = await self._finish(client, case, where, sandbox=wanted)
         denials = tuple(self._told(denial, where) for denial in answer.get("denials", ()))
-        is_shown = await self._is_shown(client, case) if is_compared and case.is_shown_outside else None
-        self._clients.put_nowait(client)
-        self._remove(where)
-        return Result(exit_code, denials, answer["sandboxDenied"], is_shown)
+        # What is denied changes nothing, so that the next case can have the place.
+        if await asyncio.to_thread(_content, where) != before:
+            await asyncio.to_thread(_remove, where)
+            where = await asyncio.to_thread(self._made)
+        self._clients.put_nowait((client, where))
+        return Result(exit_code, denials, answer["sandboxDenied"])
+
+    async def is_shown(self, case: Case) -> bool:
+        """Whether the same command without a sandbox shows that the case is what it claims."""
+        client, kept = await self._clients.get()
+        where = await asyncio.to_thread(self._made)
+        exit_code, _ = await self._finish(client, case, where)
+        await asyncio.to_thread(_remove, where)
+        self._clients.put_nowait((client, kept))
+        return (exit_code == 0) == (case.kind is not None)
+
+    async def group(self, cases: Sequence[Case], *, is_compared: bool) -> list[tuple[Result, Result]]:
+        """Run cases without a trace and with one; `is_compared`, without a sandbox, too."""
+        plain, traced, shown = await asyncio.gather(
+            asyncio.gather(*(self.run(case, is_traced=False) for case in cases)),
+            asyncio.gather(*(self.run(case, is_traced=True) for case in cases)),
+            asyncio.gather(
+                *(self.is_shown(case) for case in cases if is_compared and case.is_shown_outside)
+            ),
+        )
+        answers = iter(shown)
+        return [
+            (replace(one, is_shown=next(answers) if is_compared and case.is_shown_outside else None), other)
+            for case, one, other in zip(cases, plain, traced, strict=True)
+        ]
 
     def _told(self, denial: Json, where: Path) -> Told:
         target, rule = (_named(denial[name], where, self._port) for name in ("target", "rule"))
         return Told(denial["kind"], target, rule, denial["certain"])
 
-    async def _is_shown(self, client: WireClient, case: Case) -> bool:
-        where = self._place()
-        exit_code, _ = await self._finish(client, case, where)
-        self._remove(where)
-        return (exit_code == 0) == (case.kind is not None)
-
     async def _finish(self, client: WireClient, case: Case, where: Path, **params: Any) -> tuple[int, Json]:
+        process_id = str(next(self._numbers))
         script = _placed(case.script, where).replace("PORT", str(self._port))
         cwd = str(where / "w")
-        await client.start(where.name, "/bin/bash", "-c", script, cwd=cwd, env=ENVIRONMENT, **params)
-        finished = await client.finish(where.name)
+        await client.start(process_id, "/bin/bash", "-c", script, cwd=cwd, env=ENVIRONMENT, **params)
+        finished = await client.finish(process_id)
         assert finished.exit_code is not None
-        return finished.exit_code, await client.call("process/wait", {"processId": where.name})
+        return finished.exit_code, await client.call("process/wait", {"processId": process_id})
 
-    def _place(self) -> Path:
-        self._count += 1
-        where = self._directory / str(self._count)
+    def _made(self) -> Path:
+        where = self._directory / str(next(self._numbers))
         where.mkdir()
         _prepare(where, self._repository)
         return where
 
-    def _remove(self, where: Path) -> None:
-        (where / "w/sealed").chmod(0o755)
-        shutil.rmtree(where)
+
+def _content(where: Path) -> set[tuple[str, int, int, int]]:
+    """What is in a place; of directories, which sandboxes hold places in for a while, only that they are."""
+    found = set()
+    for parent, directories, files in os.walk(where):
+        for name in (*directories, *files):
+            status = os.lstat(os.path.join(parent, name))
+            is_file = S_ISREG(status.st_mode)
+            changed = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
+            found.add((os.path.join(parent, name), status.st_mode, *changed))
+    return found
+
+
+def _remove(where: Path) -> None:
+    (where / "w/sealed").chmod(0o755)
+    shutil.rmtree(where)
 
 
 async def _answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -241,15 +276,6 @@ async def _opened(directory: Path) -> AsyncIterator[_Ground]:
         for client in clients:
             await client.initialize(capabilities={"extensions": True})
         yield _Ground(directory, clients, int(web.url.rpartition(":")[2]))
-
-
-async def _run_all(
-    cases: Sequence[Case], directory: Path, *, is_traced: bool = False, is_compared: bool = False
-) -> list[Result]:
-    async with _opened(directory) as ground:
-        return await asyncio.gather(
-            *(ground.run(case, is_traced=is_traced, is_compared=is_compared) for case in cases)
-        )
 
 
 # --- as another user --------------------------------------------------------
@@ -302,21 +328,27 @@ def _result(value: Json) -> Result:
     return Result(**value | {"denials": tuple(Told(**told) for told in value["denials"])})
 
 
+async def _rehearse(directory: Path) -> None:
+    async with _opened(_new(directory / "rehearsed")) as ground:
+        await ground.run(GROUPS["bash"][0], is_traced=True)
+
+
+async def _serve(directory: Path) -> None:
+    # Root may do outside what it may not inside, whatever the profile says.
+    is_compared = os.geteuid() != 0
+    async with _opened(_new(directory / "ground")) as ground:
+        while group := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            results = await ground.group(_installed(group), is_compared=is_compared)
+            print(json.dumps([(asdict(plain), asdict(traced)) for plain, traced in results]), flush=True)
+
+
 def _main(user: int, directory: Path) -> None:
     use_copies(directory)
     os.environ[runtime_directory.VARIABLE] = str(directory / "rehearsal")
     # Whatever is imported on demand must be here before the interpreter is out of reach.
-    asyncio.run(_run_all(GROUPS["bash"][:1], _new(directory / "rehearsed"), is_traced=True))
+    asyncio.run(_rehearse(directory))
     become_user(user, directory)
-    for line in sys.stdin:
-        group = line.strip()
-        cases = _installed(group)
-        # Root may do outside what it may not inside, whatever the profile says.
-        is_compared = os.geteuid() != 0
-        plain = asyncio.run(_run_all(cases, _new(directory / f"{group}-plain"), is_compared=is_compared))
-        traced = asyncio.run(_run_all(cases, _new(directory / f"{group}-traced"), is_traced=True))
-        print(json.dumps([(asdict(one), asdict(other)) for one, other in zip(plain, traced, strict=True)]))
-        sys.stdout.flush()
+    asyncio.run(_serve(directory))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,11 @@ class Lane:
         self._all_ended = asyncio.Event()
         self._all_ended.set()
 
+    @property
+    def finished(self) -> int:
+        """Jobs that have come to an end so far; a lane in which this stands still is stuck."""
+        return self._finished
+
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Have a job done. It is done even if the future is cancelled, unless it has not begun then."""
         future: asyncio.Future[T] = self._loop.create_future()

@@ -229,6 +229,10 @@ class ManagedProcess:
                 async with asyncio.timeout(DENIAL_GRACE_S):
                     while not self._is_silent:
                         await self.changed()
+            if not self._is_paused:
+                # On a busy host the time may be over before anybody has looked into the pipes.
+                for outlet in self._outlets:
+                    outlet.take()
         self.judgement = await enclosure.judged(report.exit_code, self.log)
         if self.cause is None and not self._is_ending:
             self.cause = self.judgement.limit

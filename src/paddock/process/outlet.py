@@ -87,14 +87,18 @@ class Outlet:
         if not self._is_held:
             self.begin()
 
-    def close(self) -> None:
-        """Take what is there now without waiting, then end.
+    def take(self) -> None:
+        """Read what is there now without waiting.
 
         No more than a pipe can hold: whoever still writes must not keep us here.
         """
         for _ in range(BULK_PIPE_BYTES // self._chunk_bytes + 1):
             if self._is_ended or not self._read_once():
                 break
+
+    def close(self) -> None:
+        """Take what is there now, then end."""
+        self.take()
         self._end()
 
     def _read(self) -> None:

@@ -7,6 +7,7 @@ error, and nothing was started then. What this host can do is found out once.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from paddock.errors import (
 from paddock.fs.lane import Lane
 from paddock.fs.sight import Sight
 from paddock.host_text import utf8_environment
+from paddock.journal import Journal
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
 from paddock.model.host import Enforcement
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+journal = Journal(logging.getLogger(__name__))
+
 ATTEMPTS = 3
 """Sandboxes for one command, should what they are made of vanish meanwhile."""
 
@@ -56,8 +60,9 @@ THREADS = 4
 EXPLAINING_THREADS = 2
 """Failures that are explained at once: apart from the above, for an exit must not wait for a tree."""
 
-EXPLANATION_TIMEOUT_S = 3.0
-"""For a look at files that takes a millisecond, unless the host is overloaded or their file system dead."""
+EXPLANATION_TIMEOUT_S = 5.0
+"""How long no explanation may come to an end, though each takes milliseconds, before the next is given up: some
+file system is dead then. Many that wait for each other on a busy host are all waited for."""
 
 NOT_ENTERABLE = "it has no namespaces that could be entered"
 
@@ -189,10 +194,14 @@ class Enclosure:
         limit = self._exhausted(streams)
         explaining = partial(self._explain, exit_code, streams, is_denied)
         try:
-            async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
-                return Judgement(is_denied, await self._lanes.explaining.submit(explaining), limit)
+            denials = await _while_getting_on(self._lanes.explaining, explaining)
         except TimeoutError:
-            return Judgement(is_denied, self._confined.trace.denials, limit)
+            denials = self._confined.trace.denials
+        except Exception as error:
+            # Whatever a command has written, its exit must be told.
+            journal.error("what a command was denied could not be explained", error=error)
+            denials = self._confined.trace.denials
+        return Judgement(is_denied, denials, limit)
 
     def _exhausted(self, streams: Mapping[Stream, bytes]) -> Cause | None:
         if self._ended is None:
@@ -305,6 +314,19 @@ class Sandboxes:
             raise SandboxUnenforceable(f"{error.problem}; {error.remedy}") from error
         except (ListenError, OSError) as error:
             raise SandboxUnenforceable(str(error)) from error
+
+
+async def _while_getting_on(lane: Lane, work: Callable[[], T]) -> T:
+    """What comes of the work. Raises TimeoutError when the lane is stuck."""
+    future = lane.submit(work)
+    finished = -1
+    while not future.done():
+        if lane.finished == finished:
+            future.cancel()
+            raise TimeoutError
+        finished = lane.finished
+        await asyncio.wait([future], timeout=EXPLANATION_TIMEOUT_S)
+    return future.result()
 
 
 def _view(sandbox: Sandbox, wanted: Confinement) -> View:

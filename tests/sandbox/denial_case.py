@@ -186,6 +186,8 @@ ORDINARY = (
     Case("bash", "cat missing"),
     Case("bash", "mkdir plain"),
     Case("bash", "cat build.log; exit 1"),
+    Case("bash", "cat build.log >&2; exit 1"),
+    Case("bash", "echo 'cat: W/token: Permission denied' >&2; exit 1"),
     Case("bash", "grep 'Permission denied' build.log; false"),
     Case("bash", "tail -1 build.log; exit 2"),
     Case("bash", "echo 'git@host: Permission denied (publickey).' >&2; exit 128"),

@@ -4,9 +4,10 @@ A denial is certain when the profile refuses an access, and the command says tha
 in the way in which this sandbox refuses it. What the profile allows has failed for another reason and is no
 denial, whatever words were used. In between are guesses, marked as such.
 
-A command is believed what it says on stderr. What stands on stdout or on a terminal may be the content of
-a file, so there what failed must be among the command's own arguments, too; and so must a relative path,
-because programs change their directory. Pure: where a path leads is told by `resolve`.
+What a command says is not believed for that alone, for it may repeat an old log or wish to be let out: what
+failed must be among its arguments, which are its caller's, and these must not hold the words of the error
+themselves. What stands on stdout or on a terminal may be the content of a file, so there the very path must be
+among them, on stderr a directory above it will do. Pure: where a path leads is told by `resolve`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from paddock.model.denial import Denial, DenialKind
 from paddock.model.profile import Access
 from paddock.sandbox.invocation import Invocation
 from paddock.sandbox.keyword import SIGSYS_STATUS, is_denial
-from paddock.sandbox.named_failure import NamedFailure, Trouble, failures
+from paddock.sandbox.named_failure import ERROR_WORDS, NamedFailure, Trouble, failures
 from paddock.sandbox.path import clean
 from paddock.sandbox.policy import CALL_WORDS, Policy, Ruling
 
@@ -103,6 +104,7 @@ class _Judge:
     def __init__(self, ended: Ended, policy: Policy | None, resolve: Resolve) -> None:
         self._ended = ended
         self._invocation = ended.invocation
+        self._is_quoting = ended.invocation.has_any(ERROR_WORDS)
         self._policy = policy
         self._resolve = resolve
         self._found: dict[str | DenialKind, tuple[Denial, bool]] = {}
@@ -158,7 +160,7 @@ class _Judge:
     def _verdict(self, failure: NamedFailure, said: Said) -> Denial | Unclear:
         match failure.kind:
             case DenialKind.NETWORK:
-                return self._network_verdict(failure, said)
+                return self._network_verdict(failure)
             case DenialKind.SYSCALL:
                 return self._call_verdict(failure, said)
         verdicts = [self._file_verdict(failure, name, said) for name in failure.names]
@@ -169,7 +171,7 @@ class _Judge:
             return Unclear.ORDINARY
         return self._guess(failure)
 
-    def _network_verdict(self, failure: NamedFailure, said: Said) -> Denial | Unclear:
+    def _network_verdict(self, failure: NamedFailure) -> Denial | Unclear:
         target = next(iter(failure.names), None)
         host = None if target is None else target.rpartition(":")[0] or target
         if self._policy is None:
@@ -181,16 +183,18 @@ class _Judge:
         if is_refused is False:
             return Unclear.ORDINARY
         words = self._policy.network_words if self._policy is not None and is_refused else None
-        is_believed = said.is_stderr or (host is not None and self._invocation.names_host(host))
-        return Denial(
-            DenialKind.NETWORK, target or self._invocation.host, words, is_certain=bool(words) and is_believed
+        target = target or self._invocation.host
+        is_believed = not self._is_quoting and (
+            target is not None if host is None else self._invocation.names_host(host)
         )
+        return Denial(DenialKind.NETWORK, target, words, is_certain=bool(words) and is_believed)
 
     def _call_verdict(self, failure: NamedFailure, said: Said) -> Denial:
         (call,) = failure.names
         is_refused = self._policy is not None and self._policy.refuses_call(call)
         words = CALL_WORDS if is_refused else None
-        return Denial(DenialKind.SYSCALL, call, words, is_certain=is_refused and said.is_stderr)
+        is_believed = said.is_stderr and not self._is_quoting and self._invocation.runs(failure.speaker)
+        return Denial(DenialKind.SYSCALL, call, words, is_certain=is_refused and is_believed)
 
     def _file_verdict(self, failure: NamedFailure, name: str, said: Said) -> Denial | Unclear:
         path = self._invocation.absolute(name)
@@ -200,7 +204,7 @@ class _Judge:
         refused = _refused_by(self._policy, failure, places)
         if refused is not None:
             kind, ruling = refused
-            is_believed = said.is_stderr or self._invocation.names(name)
+            is_believed = not self._is_quoting and self._invocation.names(name, is_exact=not said.is_stderr)
             # Whether anything is hidden at a path is not for the command to know, and not told here.
             is_certain = is_believed and failure.trouble is not Trouble.MISSING
             return Denial(kind, _shown(path), ruling.words, is_certain=is_certain)
@@ -257,9 +261,14 @@ def _shown(path: str) -> str:
 
 
 def _informative(denials: Sequence[Denial]) -> Iterator[Denial]:
-    """Without those that only repeat another less exactly."""
-    exact = {denial.kind for denial in denials if denial.target is not None}
-    return (denial for denial in denials if denial.target is not None or denial.kind not in exact)
+    """Without those that only repeat another less exactly, and are not more certain."""
+    exact = [denial for denial in denials if denial.target is not None]
+    return (
+        denial
+        for denial in denials
+        if denial.target is not None
+        or not any(other.kind is denial.kind and other.is_certain >= denial.is_certain for other in exact)
+    )
 
 
 def _bounded(denials: Iterable[Denial]) -> tuple[Denial, ...]:

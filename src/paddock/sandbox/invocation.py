@@ -6,16 +6,19 @@ A shell's script is an argument like others, so words are looked for in all of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from paddock.sandbox.path import ROOT, join
+from paddock.sandbox.path import ROOT, is_within, join
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
 """Characters of all arguments that are looked at; a script that is longer stands in a file."""
 
 DIRECTORIES_LIMIT: Final = 32
 """Directories above a path that are looked for; deep trees have about half as many."""
+
+REPOSITORY: Final = ".git"
+"""What git works on without being told, below its working directory."""
 
 _PATH_WORD: Final = re.compile(r"[\w./+~@%-]+")
 _HOST_WORD: Final = re.compile(r"[\w.-]+")
@@ -31,14 +34,35 @@ class Invocation:
 
     def __init__(self, argv: Sequence[str], cwd: str) -> None:
         text = "\n".join(argv)[:ARGUMENTS_LIMIT]
+        self._lowered = text.lower()
         self._path_words = frozenset(_PATH_WORD.findall(text))
+        self._program_words = frozenset(word.rpartition("/")[2] for word in self._path_words)
         self._host_words = frozenset(_HOST_WORD.findall(text))
         self._hosts = frozenset(_HOST.findall(text))
         self._cwd = _directory_of(argv, cwd)
 
-    def names(self, path: str) -> bool:
-        """Whether a path, or a directory that it is in, is among the arguments as it is written."""
-        return any(prefix in self._path_words for prefix in _prefixes(path))
+    def names(self, path: str, *, is_exact: bool = False) -> bool:
+        """Whether a path is among the arguments, or, unless it `is_exact`, a directory that it is in.
+
+        The root is above everything, and names nothing. Who runs git names its repository.
+        """
+        written = [path]
+        if self._cwd is not None and path.startswith(below := self._cwd.rstrip("/") + "/"):
+            relative = path.removeprefix(below)
+            written += [relative, f"./{relative}"]
+        if is_exact:
+            return any(name in self._path_words for name in written)
+        return any(prefix in self._path_words for name in written for prefix in _prefixes(name)) or any(
+            is_within(name, REPOSITORY) and self.runs("git") for name in written
+        )
+
+    def runs(self, program: str) -> bool:
+        """Whether a program is among the arguments, by its name."""
+        return program in self._program_words
+
+    def has_any(self, phrases: Iterable[str]) -> bool:
+        """Whether one of these, in small letters, stands somewhere in the arguments."""
+        return any(phrase in self._lowered for phrase in phrases)
 
     def names_host(self, host: str) -> bool:
         """Whether a host is among the arguments, by the name or address that is given."""
@@ -69,11 +93,10 @@ def _directory_of(argv: Sequence[str], cwd: str) -> str | None:
 
 
 def _prefixes(path: str) -> Iterator[str]:
-    """The path and the directories above it, as they are written; the longest first."""
+    """The path and the directories above it but the root, as they are written; the longest first."""
     for _ in range(DIRECTORIES_LIMIT):
         yield path
         yield path + "/"
-        head, slash, _ = path.rstrip("/").rpartition("/")
-        path = head or (slash if path.rstrip("/") else "")
+        path = path.rstrip("/").rpartition("/")[0]
         if not path:
             return

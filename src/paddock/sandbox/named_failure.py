@@ -61,6 +61,8 @@ class NamedFailure:
     """The paths, the host or the system call that it is about, as they are written there."""
     kind: DenialKind | None = None
     """What the program wanted, if that can be told."""
+    speaker: str = ""
+    """How the line begins, which is usually the name of the program."""
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
@@ -84,10 +86,16 @@ def _failure(line: str, frame: str) -> NamedFailure | None:
     return _network_failure(line, frame) or _spawn_failure(line) or _file_failure(line, frame)
 
 
-_SIGNS: Final = (
+ERROR_WORDS: Final = (
     *_TEXTS,
     *("could not resolve", "unable to resolve", "getaddrinfo", "name resolution", "name or service"),
-    *("failed to connect", "eperm", "enetunreach", "errno=", "spawn"),
+    *("failed to connect", "eperm", "eacces", "erofs", "enetunreach", "errno="),
+)
+"""What errors are told with, in small letters. Who writes these words himself need not have met with one."""
+
+_SIGNS: Final = (
+    *ERROR_WORDS,
+    "spawn",
     *(keyword.decode() for keyword in KEYWORDS),
 )
 """What must stand in a line that is worth a closer look: most have nothing of it, and there may be many."""
@@ -209,7 +217,8 @@ def _file_failure(line: str, frame: str) -> NamedFailure | None:
         before, after = line[:at], line[at + len(text) :]
         if trouble is Trouble.NOT_PERMITTED and (call := _call(before)):
             kind = DenialKind.NETWORK if call in SOCKET_CALLS else DenialKind.SYSCALL
-            return NamedFailure(trouble, () if kind is DenialKind.NETWORK else (call,), kind)
+            names = () if kind is DenialKind.NETWORK else (call,)
+            return NamedFailure(trouble, names, kind, line.partition(":")[0])
         return NamedFailure(trouble, _quoted(after) or _paths(_head(before)), _kind(line, frame))
     return None
 

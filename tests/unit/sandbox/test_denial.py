@@ -43,8 +43,26 @@ def _short(denial: Denial) -> str:
     return f"{denial.kind} {denial.target} ({denial.rule})" + ("" if denial.is_certain else "?")
 
 
-def test_a_failure_that_the_profile_explains_is_certain() -> None:
-    assert explained("touch: cannot touch '/etc/x': Read-only file system") == ["write /etc/x (root = read)"]
+TOUCHED = "touch: cannot touch '/etc/x': Read-only file system"
+
+
+@pytest.mark.parametrize("script", ["touch /etc/x", "cp -r w /etc", "cd /etc && touch x"])
+def test_a_failure_that_the_profile_explains_is_certain_if_the_command_names_it(script: str) -> None:
+    assert explained(TOUCHED, script=script) == ["write /etc/x (root = read)"]
+
+
+@pytest.mark.parametrize(
+    "script", ["make", "cat log >&2; exit 1", "find / -name x", f'echo "{TOUCHED}" >&2', "cat /etc/x.log >&2"]
+)
+def test_what_is_only_said_is_a_guess(script: str) -> None:
+    assert explained(TOUCHED, script=script) == ["write /etc/x (root = read)?"]
+
+
+def test_who_runs_git_names_its_repository() -> None:
+    line = "fatal: Unable to create '/w/ro/.git/index.lock': Read-only file system"
+    assert explained(line, script="cd ro && git add x") == ["write /w/ro/.git/index.lock (/w/ro = read)"]
+    assert explained(line, script="git add x") == ["write /w/ro/.git/index.lock (/w/ro = read)?"]
+    assert explained(line, script="cd ro && make") == ["write /w/ro/.git/index.lock (/w/ro = read)?"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +98,8 @@ def test_a_relative_path_is_believed_if_the_command_names_it_and_stays() -> None
 
 def test_a_path_counts_as_what_it_leads_to_and_is_told_as_it_was_named() -> None:
     line = "touch: cannot touch '/w/link/x': Read-only file system"
-    assert explained(line, links={"/w/link/x": "/etc/x"}) == ["write /w/link/x (root = read)"]
+    told = explained(line, script="touch link/x", links={"/w/link/x": "/etc/x"})
+    assert told == ["write /w/link/x (root = read)"]
 
 
 def test_a_hidden_path_is_a_guess_whether_it_exists_or_not() -> None:
@@ -91,18 +110,20 @@ def test_a_hidden_path_is_a_guess_whether_it_exists_or_not() -> None:
 def test_the_last_failure_of_a_shell_that_could_not_run_something_is_about_running() -> None:
     lines = "sh: line 1: /w/sub/secret/a: Permission denied\nsh: line 2: /w/sub/secret/b: Permission denied\n"
     rule = "(project_roots/sub/secret = deny)"
-    assert explained(lines, exit_code=126) == [f"read /w/sub/secret/a {rule}", f"exec /w/sub/secret/b {rule}"]
+    told = explained(lines, script="sub/secret/a || sub/secret/b", exit_code=126)
+    assert told == [f"read /w/sub/secret/a {rule}", f"exec /w/sub/secret/b {rule}"]
 
 
 def test_a_path_that_is_named_twice_is_told_once_as_what_is_said_more_clearly() -> None:
     path = "/w/sub/secret/a"
     lines = f"sh: {path}: Permission denied\nsh: exec: {path}: cannot execute: Permission denied\n"
-    assert explained(lines) == ["exec /w/sub/secret/a (project_roots/sub/secret = deny)"]
+    told = explained(lines, script=path)
+    assert told == ["exec /w/sub/secret/a (project_roots/sub/secret = deny)"]
 
 
 def test_what_is_certain_comes_first() -> None:
     lines = "x: 'a/b': Permission denied\ntouch: cannot touch '/etc/x': Read-only file system\n"
-    assert explained(lines) == ["write /etc/x (root = read)", "read a/b (None)?"]
+    assert explained(lines, script="touch /etc/x") == ["write /etc/x (root = read)", "read a/b (None)?"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +142,14 @@ def test_words_alone_are_a_guess_without_a_target(text: str, exit_code: int, gue
 
 def test_a_host_is_told_once_and_by_name() -> None:
     lines = "sh: socket: Operation not permitted\nsh: line 1: /dev/tcp/10.0.0.1/80: Operation not permitted\n"
-    assert explained(lines) == ["network 10.0.0.1:80 (network = restricted)"]
+    told = explained(lines, script="echo > /dev/tcp/10.0.0.1/80")
+    assert told == ["network 10.0.0.1:80 (network = restricted)"]
+
+
+def test_a_host_that_the_command_does_not_name_is_a_guess() -> None:
+    line = "curl: (6) Could not resolve host: a.b"
+    assert explained(line, script="curl http://a.b/") == ["network a.b (network = restricted)"]
+    assert explained(line, script="cat log >&2") == ["network a.b (network = restricted)?"]
 
 
 def test_a_host_that_is_not_said_is_the_one_of_the_arguments() -> None:
@@ -130,15 +158,17 @@ def test_a_host_that_is_not_said_is_the_one_of_the_arguments() -> None:
 
 
 def test_a_system_call_that_is_always_refused_is_certain() -> None:
-    assert explained("strace: ptrace(X): Operation not permitted") == [
-        "syscall ptrace (system calls = restricted)"
-    ]
+    line = "strace: ptrace(X): Operation not permitted"
+    assert explained(line, script="/usr/bin/strace ls") == ["syscall ptrace (system calls = restricted)"]
+    assert explained(line, script="make") == ["syscall ptrace (system calls = restricted)?"]
     assert explained("unshare: unshare failed: Operation not permitted") == ["syscall unshare (None)?"]
 
 
 def test_one_rule_does_not_displace_another() -> None:
     lines = "".join(f"rm: cannot remove '/etc/{n}': Read-only file system\n" for n in range(40))
-    told = explained(lines + "touch: cannot touch '/w/ro/x': Read-only file system")
+    told = explained(
+        lines + "touch: cannot touch '/w/ro/x': Read-only file system", script="rm -r /etc; touch ro/x"
+    )
     assert told[:DENIALS_PER_RULE] == [f"write /etc/{n} (root = read)" for n in range(DENIALS_PER_RULE)]
     assert told[DENIALS_PER_RULE:] == ["write /w/ro/x (/w/ro = read)"]
 
@@ -172,6 +202,12 @@ def test_a_host_is_known_from_what_was_said_where_only_a_socket_was_seen() -> No
     seen = Denial(DenialKind.NETWORK, None, "network = restricted", is_certain=True)
     said = Denial(DenialKind.NETWORK, "a.b", "network = restricted", is_certain=True)
     assert merge([said], [seen]) == (said,)
+
+
+def test_what_was_seen_is_told_beside_a_host_that_was_only_said() -> None:
+    seen = Denial(DenialKind.NETWORK, None, "network = restricted", is_certain=True)
+    said = Denial(DenialKind.NETWORK, "a.b", "network = restricted", is_certain=False)
+    assert merge([said], [seen]) == (seen, said)
 
 
 def test_words_alone_add_nothing_to_what_was_seen() -> None:

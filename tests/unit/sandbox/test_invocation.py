@@ -18,8 +18,10 @@ def script(text: str) -> Invocation:
         ("open('ro/x')", "ro/x"),
         ("rm -rf .git", ".git/config"),
         ("find . -name y", "./secret"),
-        ("find / -name y", "/a/b"),
         ("ls /a/", "/a/b"),
+        ("./tool", "/w/tool"),
+        ("cd v && make x", "/w/v/x"),
+        ("/usr/bin/git add x", ".git/index"),
     ],
 )
 def test_a_path_is_named_by_itself_or_by_a_directory_above_it(text: str, path: str) -> None:
@@ -34,6 +36,8 @@ def test_a_path_is_named_by_itself_or_by_a_directory_above_it(text: str, path: s
         ("cat a/x", "x"),
         ("ls /var/log", "/var/run/x"),
         ("", "x"),
+        ("find / -name y", "/a/b"),
+        ("git add x", "v/.git/index"),
     ],
 )
 def test_a_part_of_a_word_names_nothing(text: str, path: str) -> None:

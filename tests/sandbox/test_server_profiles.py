@@ -79,6 +79,7 @@ async def test_built_in_profiles_have_names_on_every_server(
             {"profile": "nobody"},
             "profile nobody: .*; there are dev, :read-only, :workspace, :danger-full-access",
         ),
+        ({"profile": ""}, "it is empty"),
         ({"profile": "dev"} | DISABLED, "one or the other"),
         ({"profile": "dev", "policy": {"type": "read-only"}}, "give one of them"),
     ],
@@ -237,6 +238,21 @@ async def test_prepared_starts_and_the_servers_own_requests_are_capped_too(works
         online = tables(workspace, network="enabled")
         async with session(permissions=online, max_profile="dev") as client:
             assert (await client.call("http/request", fetch))["status"] == 200
+
+
+async def test_settings_of_codex_are_read_within_the_cap(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "config.toml").write_text('model = "hunter2"\n')
+    monkeypatch.setenv("CODEX_HOME", str(workspace))
+    asked = {"cwd": workspace.as_uri(), "configPaths": [["model"]], "requirementsPaths": []}
+    readable = {"filesystem": {":root": "read"}}
+    denied = {"filesystem": {":root": "read", f"{workspace}/config.toml": "deny"}}
+    async with session(permissions={"p": readable}, max_profile="p") as client:
+        assert "hunter2" in str(await client.call("environmentConfig/read", asked))
+    async with session(permissions={"p": denied}, max_profile="p") as client:
+        refused = await refusal(client, "environmentConfig/read", asked)
+        assert (refused.code, "Permission denied" in refused.message) == (-32603, True)
 
 
 async def test_a_cap_that_grants_everything_caps_nothing(workspace: Path) -> None:

@@ -101,6 +101,9 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
             target = None if address is None else _shown(str(address))
             return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
         case FileAttempt(kind=kind, target=target, real=real):
+            if policy.is_private(real):
+                # Whoever goes through /tmp comes across it, and its client need not hear of it.
+                return None
             ruling = policy.at(real)
             if attempt.is_moved and ruling is not None and not ruling.refuses(kind):
                 ruling = policy.fixed(real)

@@ -12,7 +12,7 @@ among them, on stderr a directory above it will do. Pure: where a path leads is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -92,10 +92,15 @@ def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, 
     rest = []
     for denial in told:
         is_seen = denial.kind is DenialKind.NETWORK and denial.kind in kinds
-        is_known = denial.target in targets or (denial.rule is None and denial.kind in kinds)
+        is_known = _is_among(denial.target, targets) or (denial.rule is None and denial.kind in kinds)
         if not is_known:
             rest.append(replace(denial, is_certain=denial.is_certain and is_seen))
     return _bounded(_informative([*attempted, *rest]))
+
+
+def _is_among(target: str | None, targets: Set[str | None]) -> bool:
+    """Whether a target was seen, perhaps by another name: a tracer knows what `..` leads back from."""
+    return target in targets or (target is not None and target.startswith("/") and clean(target) in targets)
 
 
 class _Judge:
@@ -201,6 +206,8 @@ class _Judge:
         if self._policy is None or path is None or not _is_path(path):
             return Unclear.UNKNOWN
         places = self._resolve(path)
+        if any(self._policy.is_private(place) for place in places):
+            return Unclear.ORDINARY
         refused = _refused_by(self._policy, failure, places)
         if refused is not None:
             kind, ruling = refused

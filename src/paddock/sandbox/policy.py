@@ -74,6 +74,11 @@ class Policy:
             return Ruling(Access.READ, KERNEL_WORDS)
         return Ruling(rule.access, self.words(rule))
 
+    def is_private(self, path: str) -> bool:
+        """Whether a real path is the sandbox's own, which nobody is told of."""
+        rule = self._table.rule_of(path)
+        return rule is not None and rule.origin == PRIVATE
+
     def fixed(self, path: str) -> Ruling | None:
         """Why a real path can't be moved away or removed; None if it can.
 

@@ -35,6 +35,8 @@ class Profiles:
 
     def named(self, name: str) -> WrittenProfile:
         """A profile of the settings, or a built-in one. Raises InvalidParams."""
+        if not name:
+            raise InvalidParams("params.sandbox.profile: it is empty; name a profile")
         try:
             return self._find(name)
         except InvalidProfile as error:

@@ -83,6 +83,11 @@ def test_a_read_only_place_that_the_profile_lets_write_is_a_guess() -> None:
     assert explained("touch: cannot touch '/w/x': Read-only file system") == ["write /w/x (None)?"]
 
 
+def test_places_of_the_sandbox_itself_are_not_talked_about() -> None:
+    line = "ls: cannot open directory '/run/paddock': Permission denied"
+    assert explained(line, script="ls /run/paddock") == []
+
+
 def test_what_stands_on_stdout_is_believed_if_the_command_names_it() -> None:
     line = "touch: cannot touch '/etc/x': Read-only file system"
     assert explained(stdout=line, script="cat log") == ["write /etc/x (root = read)?"]
@@ -194,8 +199,10 @@ def test_what_was_said_and_not_seen_is_a_guess() -> None:
     ]
 
 
-def test_what_was_said_and_seen_is_told_once() -> None:
-    assert merge([SEEN], [SEEN]) == (SEEN,)
+@pytest.mark.parametrize("target", ["/etc/x", "/etc/../etc/x"])
+def test_what_was_said_and_seen_is_told_once(target: str) -> None:
+    said = Denial(DenialKind.WRITE, target, "root = read", is_certain=True)
+    assert merge([said], [SEEN]) == (SEEN,)
 
 
 def test_a_host_is_known_from_what_was_said_where_only_a_socket_was_seen() -> None:

@@ -14,7 +14,7 @@ from paddock.protocol import discovery as wire
 from paddock.protocol.path import HostPath, file_uri
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.environment import user_home
-from paddock.server.handlers.place import local_path, operations_for
+from paddock.server.handlers.place import local_path, operations_for, own_operations
 
 if TYPE_CHECKING:
     from paddock.discovery.files import Reader, TextFile, Tree
@@ -97,7 +97,7 @@ async def read_config(
     if params.cwd.is_foreign:
         raise InvalidParams(f"params.cwd: {params.cwd.text!r} does not name a directory of this Linux host")
     home = _home()
-    files = _Files(connection.operations)
+    files = _Files(own_operations(connection))
     config, requirements = await read_settings(home, params.config_paths, params.requirements_paths, files)
     return wire.EnvironmentConfigResult(
         user_home_dir=_uri(home.user_home),

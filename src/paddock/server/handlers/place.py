@@ -6,7 +6,7 @@ from paddock.errors import InvalidRequest
 from paddock.fs.operation import GetMetadata
 from paddock.fs.operations import Operations
 from paddock.fs.sight import Sight
-from paddock.model.profile import ManagedProfile, RestrictedFileSystem
+from paddock.model.profile import ManagedProfile, Profile, RestrictedFileSystem
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.server.confined_operations import ConfinedOperations
@@ -23,6 +23,15 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
     wanted = _confinement(connection, sandbox)
     if wanted is None:
         return connection.operations
+    return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
+
+
+def own_operations(connection: ClientConnection) -> Operations:
+    """Where the server reads files of its own choice for a client: within the cap, if there is one."""
+    cap = connection.services.profiles.cap
+    if cap is None or not _is_about_files(cap.profile):
+        return connection.operations
+    wanted = Confinement(cap.profile, cap.project_roots, cap.name)
     return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
 
 
@@ -47,11 +56,14 @@ def _confinement(connection: ClientConnection, sandbox: SandboxContext | None) -
     profiles = connection.services.profiles
     if sandbox is not None:
         wanted = confinement_of(sandbox, profiles)
-        match wanted.profile:
-            case ManagedProfile(file_system=RestrictedFileSystem()):
-                return wanted
+        if _is_about_files(wanted.profile):
+            return wanted
     profiles.refuse_unconfined("files outside of a sandbox")
     return None
+
+
+def _is_about_files(profile: Profile) -> bool:
+    return isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem)
 
 
 def local_path(path: HostPath) -> bytes:

@@ -217,9 +217,7 @@ class _Ground:
         plain, traced, shown = await asyncio.gather(
             asyncio.gather(*(self.run(case, is_traced=False) for case in cases)),
             asyncio.gather(*(self.run(case, is_traced=True) for case in cases)),
-            asyncio.gather(
-                *(self.is_shown(case) for case in cases if is_compared and case.is_shown_outside)
-            ),
+            asyncio.gather(*(self.is_shown(case) for case in cases if is_compared and case.is_shown_outside)),
         )
         answers = iter(shown)
         return [

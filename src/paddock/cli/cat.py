@@ -8,6 +8,7 @@ import sys
 from paddock.cli.connecting import add_connection_options, connecting
 from paddock.cli.location import Location, parse_location
 from paddock.cli.options import Verbs, add_verb
+from paddock.cli.profile_choice import add_profile_option, chosen_files
 from paddock.errors import PaddockError
 
 DESCRIPTION = """\
@@ -38,6 +39,7 @@ def add_parser(verbs: Verbs) -> None:
         nargs="+",
         help="the files, by their absolute paths",
     )
+    add_profile_option(parser, "see no more than it grants")
     add_connection_options(parser)
 
 
@@ -53,13 +55,13 @@ async def _cat(arguments: argparse.Namespace, locations: list[Location]) -> int:
 
     status = 0
     async with AsyncExitStack() as boxes:
-        known = {
-            url: await boxes.enter_async_context(connecting(arguments, url, CLIENT_NAME))
-            for url in dict.fromkeys(location.url for location in locations)
-        }
+        known = {}
+        for url in dict.fromkeys(location.url for location in locations):
+            box = await boxes.enter_async_context(connecting(arguments, url, CLIENT_NAME))
+            known[url] = chosen_files(arguments, box)
         for location in locations:
             try:
-                async with known[location.url].fs.reader(location.absolute_path) as file:
+                async with known[location.url].reader(location.absolute_path) as file:
                     async for piece in file:
                         sys.stdout.buffer.write(piece)
             except PaddockError as error:

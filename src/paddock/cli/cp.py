@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paddock.cli.connecting import add_connection_options, connecting
 from paddock.cli.location import Location, parse_location
 from paddock.cli.options import Verbs, add_verb
+from paddock.cli.profile_choice import add_profile_option, chosen_files
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def add_parser(verbs: Verbs) -> None:
         "-r", "--recursive", action="store_true", help="copy a directory and all that is in it"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress on a terminal")
+    add_profile_option(parser, "reach no more of the servers than it grants")
     add_connection_options(parser)
 
 
@@ -85,7 +87,7 @@ class _Copy:
             for url in dict.fromkeys((self._source.url, self._destination.url)):
                 if url is not None:
                     box = await boxes.enter_async_context(connecting(self._arguments, url, CLIENT_NAME))
-                    sides[url] = box.fs
+                    sides[url] = chosen_files(self._arguments, box)
             is_wanted = not self._arguments.quiet
             with ProgressBar(sys.stderr, _name(self._source), is_wanted=is_wanted) as bar:
                 await self._copy(sides, bar.update)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from paddock.cli.connecting import add_connection_options, connecting
 from paddock.cli.location import Location, parse_location
 from paddock.cli.options import Verbs, add_verb
+from paddock.cli.profile_choice import add_profile_option, chosen_files
 from paddock.errors import NotFound
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def add_parser(verbs: Verbs) -> None:
     form.add_argument("-l", "--long", action="store_true", help="kind, size and time of modification too")
     form.add_argument("--json", action="store_true", help="everything, as JSON")
     parser.add_argument("-a", "--all", action="store_true", help="also names that begin with a dot")
+    add_profile_option(parser, "see no more than it grants")
     add_connection_options(parser)
 
 
@@ -75,12 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _look(arguments: argparse.Namespace, url: str | None, path: str) -> list[Entry]:
     async with connecting(arguments, url, CLIENT_NAME) as box:
-        found = await box.fs.metadata(path)
+        files = chosen_files(arguments, box)
+        found = await files.metadata(path)
         if not found.is_directory:
             return [Entry(path, found)]
-        names = sorted(entry.file_name for entry in await box.fs.read_directory(path))
+        names = sorted(entry.file_name for entry in await files.read_directory(path))
         shown = [name for name in names if arguments.all or not name.startswith(".")]
-        return await _describe(box.fs, path, shown)
+        return await _describe(files, path, shown)
 
 
 async def _describe(files: Files, directory: str, names: list[str]) -> list[Entry]:

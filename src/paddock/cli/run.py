@@ -13,7 +13,8 @@ from errno import EACCES, ENOENT, ENOEXEC, EPERM
 from typing import TYPE_CHECKING
 
 from paddock.cli.options import seconds
-from paddock.errors import InvalidProfile, OperationFailed, PaddockError, SpawnError
+from paddock.cli.profile_choice import add_profile_option, sandbox_of
+from paddock.errors import OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from paddock.client.connect import Connecting
     from paddock.client.process import Process
     from paddock.model.terminal import TerminalSize
-    from paddock.sandbox.profile_table import WrittenProfile
 
 DESCRIPTION = """\
 Run a command on a server as if it ran here: its output comes out unchanged, its
@@ -56,9 +56,6 @@ exit status:
 CLIENT_NAME = "paddock-run"
 RECONNECT_S = 25.0
 """Within the 30 s that servers keep a session by default."""
-
-PROFILE_ENDINGS = (".toml", ".json")
-"""What a file with a profile ends in, if there is no slash in its name; other words are names."""
 
 DETACHED_ID_BYTES = 6
 """Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
@@ -105,13 +102,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--cwd", metavar="DIR", help="where to run it (default: here; with --url, the server's directory)"
     )
-    parser.add_argument(
-        "--profile",
-        metavar="PROFILE",
-        type=_profile,
-        help="confine it: the name of a profile that the server knows, such as :workspace; a file "
-        "(FILE.toml, FILE.json, or with a slash) or JSON, as of `paddock sandbox`",
-    )
+    add_profile_option(parser, "confine it")
     parser.add_argument(
         "--trace",
         action="store_true",
@@ -158,34 +149,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(str(error))
 
 
-def _profile(text: str) -> str | WrittenProfile:
-    """The name of a profile of the server, or one that is written here, in JSON or in a file."""
-    path, _, _ = text.partition("#")
-    if not text.lstrip().startswith("{") and "/" not in path and not path.endswith(PROFILE_ENDINGS):
-        return text
-    from paddock.sandbox.profile_source import read_profile
-
-    try:
-        return read_profile(text)
-    except InvalidProfile as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:
     """What to confine the command to. Its workspace is where it runs, and what the profile adds."""
-    profile: str | WrittenProfile | None = arguments.profile
-    if profile is None:
+    if arguments.profile is None:
         return None
-    from paddock.client.confinement import Sandbox
-
-    if isinstance(profile, str):
-        return Sandbox(profile, trace=arguments.trace)
-    import json
-
-    from paddock.sandbox.profile import encode_profile
-
-    roots = (cwd or box.environment.cwd, *profile.workspace_roots)
-    return Sandbox(json.loads(encode_profile(profile.profile)), roots, trace=arguments.trace)
+    return sandbox_of(arguments.profile, box, cwd, is_traced=arguments.trace)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:

@@ -6,8 +6,8 @@ denial, whatever words were used. In between are guesses, marked as such.
 
 What a command says is not believed for that alone, for it may repeat an old log or wish to be let out: what
 failed must be among its arguments, which are its caller's, and these must not hold the words of the error
-themselves. What stands on stdout or on a terminal may be the content of a file, so there the very path must be
-among them, on stderr a directory above it will do. Pure: where a path leads is told by `resolve`.
+themselves. What stands on stdout or on a terminal may be the content of a file, so there the very path must
+be among them, on stderr a directory above it will do. Pure: where a path leads is told by `resolve`.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ EXPLAINING_THREADS = 2
 """Failures that are explained at once: apart from the above, for an exit must not wait for a tree."""
 
 EXPLANATION_TIMEOUT_S = 5.0
-"""How long no explanation may come to an end, though each takes milliseconds, before the next is given up: some
-file system is dead then. Many that wait for each other on a busy host are all waited for."""
+"""How long no explanation may come to an end, though each takes milliseconds, before the next is given up:
+some file system is dead then. Many that wait for each other on a busy host are all waited for."""
 
 NOT_ENTERABLE = "it has no namespaces that could be entered"
 

@@ -111,8 +111,18 @@ def test_paths_are_told_as_the_command_saw_them(tracing: Tracing) -> None:
 def test_attempts_that_fail_anyway_are_no_denials(tracing: Tracing) -> None:
     script = """\
         rm -f /usr/no-such-file; mkdir -p /usr; echo x > /usr/no-such-directory/x; rmdir /no-such-directory
-        mv /no-such-file x; echo x > /usr; echo x > in; mkdir in; cat /no-such-file; true"""
+        mv /no-such-file x; echo x > /usr; echo x > in; mkdir in; cat /no-such-file; ln no-such-file /usr/x
+        mv no-such-file /usr/x; mv /usr/no-such-file /usr/x; true"""
     assert tracing.refused("sh", "-c", script, status=0) == set()
+
+
+def test_a_file_that_exists_and_is_only_read_is_not_denied_though_it_would_have_been_made(
+    tracing: Tracing,
+) -> None:
+    outside = tracing.workspace.parent / f"{tracing.workspace.name}-outside"
+    outside.write_text("")
+    assert tracing.refused("flock", str(outside), "true", status=0) == set()
+    assert tracing.refused("flock", f"{outside}-missing", "true") == {f"write {outside}-missing"}
 
 
 def test_writing_to_streams_and_devices_is_no_denial(tracing: Tracing) -> None:

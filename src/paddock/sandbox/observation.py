@@ -65,6 +65,8 @@ class FileCall:
     name: str
     kind: DenialKind
     operands: tuple[Operand, ...]
+    source: Operand | None = None
+    """What must be there, or the call fails anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class AddressCall:
 Watched = FileCall | OpenCall | AddressCall
 
 
-def _change(name: str, *operands: Operand) -> FileCall:
-    return FileCall(name, DenialKind.WRITE, operands)
+def _change(name: str, *operands: Operand, source: Operand | None = None) -> FileCall:
+    return FileCall(name, DenialKind.WRITE, operands, source)
 
 
 _VACANCY: Final = Operand(Need.VACANCY, follows=False)
@@ -121,13 +123,14 @@ CHANGING: Final = (
     _change("creat", Operand(Need.PLACE)),
     *(_change(name, _VACANCY) for name in ("mkdir", "mknod")),
     *(_change(name, Operand(Need.VACANCY, 1, 0, follows=False)) for name in ("mkdirat", "mknodat")),
-    *(_change(name, Operand(Need.VACANCY, 1, follows=False)) for name in ("link", "symlink")),
-    _change("linkat", Operand(Need.VACANCY, 3, 2, follows=False)),
+    _change("symlink", Operand(Need.VACANCY, 1, follows=False)),
+    _change("link", Operand(Need.VACANCY, 1, follows=False), source=_ENTRY),
+    _change("linkat", Operand(Need.VACANCY, 3, 2, follows=False), source=_OLD_AND_NEW_AT[0]),
     _change("symlinkat", Operand(Need.VACANCY, 2, 1, follows=False)),
     *(_change(name, _ENTRY) for name in ("unlink", "rmdir", "lchown", "lsetxattr", "lremovexattr")),
     _change("unlinkat", Operand(path=1, directory=0, follows=False)),
-    _change("rename", *_OLD_AND_NEW),
-    *(_change(name, *_OLD_AND_NEW_AT) for name in ("renameat", "renameat2")),
+    _change("rename", *_OLD_AND_NEW, source=_OLD_AND_NEW[0]),
+    *(_change(name, *_OLD_AND_NEW_AT, source=_OLD_AND_NEW_AT[0]) for name in ("renameat", "renameat2")),
     _change("truncate", Operand(Need.FILE)),
     *(_change(name, Operand()) for name in ("chmod", "chown", "utime", "utimes", "setxattr", "removexattr")),
     *(_change(name, Operand(path=None, directory=0)) for name in ("fchmod", "fchown")),
@@ -200,20 +203,23 @@ class Observation:
                 yield ()
 
 
-def opening_kind(flags: int) -> DenialKind | None:
-    """What a file is opened for; None if only to be named (O_PATH), which needs no access to it."""
+def opening(flags: int) -> tuple[tuple[DenialKind, Need], ...]:
+    """What a file is opened for, and what must be there for open(2) to get as far as the question of access.
+
+    Nothing if it is only to be named (O_PATH), which needs no access to it.
+    """
     if flags & O_PATH:
-        return None
-    return DenialKind.WRITE if flags & WRITING else DenialKind.READ
-
-
-def opening_need(flags: int) -> Need:
-    """What must be there for open(2) to get as far as the question of access."""
+        return ()
     if flags & O_TMPFILE_BIT and flags & O_ACCMODE:
-        return Need.SOMETHING
+        return ((DenialKind.WRITE, Need.SOMETHING),)
+    if flags & O_CREAT and flags & O_EXCL:
+        return ((DenialKind.WRITE, Need.VACANCY),)
+    if flags & O_CREAT and not flags & (O_ACCMODE | O_TRUNC):
+        # As flock(1) does: what exists is only read, also where nothing can be made.
+        return (DenialKind.WRITE, Need.VACANCY), (DenialKind.READ, Need.SOMETHING)
     if flags & O_CREAT:
-        return Need.VACANCY if flags & O_EXCL else Need.PLACE
-    return Need.FILE if flags & WRITING else Need.SOMETHING
+        return ((DenialKind.WRITE, Need.PLACE),)
+    return ((DenialKind.WRITE, Need.FILE) if flags & WRITING else (DenialKind.READ, Need.SOMETHING),)
 
 
 def _watched(plan: Plan) -> Iterator[Watched]:

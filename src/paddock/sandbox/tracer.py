@@ -20,12 +20,12 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from paddock.sandbox.attempt import Attempt, FileAttempt, denial_of
+from paddock.sandbox.attempt import Attempt, Content, FileAttempt, denial_of
 from paddock.sandbox.cover import Cover
 from paddock.sandbox.notification import Listener, Question
 from paddock.sandbox.observation import Observation
 from paddock.sandbox.path import clean
-from paddock.sandbox.place import place_of
+from paddock.sandbox.place import Place, place_of
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.trace import Notes, Trace
 from paddock.sandbox.witness import NamedFile, Testimony, Witness
@@ -148,6 +148,12 @@ class Tracer:
         if not isinstance(told, NamedFile):
             return told
         place = place_of(told.path, follows=told.follows, cover=self._cover)
+        if told.source is not None and self._is_nothing(told.source):
+            place = Place(place.real, Content.NOWHERE)
         # Cleaning takes `..` as written; behind a link it means something else.
         target = place.real if ".." in told.path.split("/") else clean(told.path)
         return FileAttempt(told.kind, target, told.need, place.real, place.content, told.is_moved)
+
+    def _is_nothing(self, path: str) -> bool:
+        content = place_of(path, follows=False, cover=self._cover).content
+        return content in (Content.NOTHING, Content.NOWHERE)

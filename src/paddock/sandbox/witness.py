@@ -24,8 +24,7 @@ from paddock.sandbox.observation import (
     OpenCall,
     Operand,
     Watched,
-    opening_kind,
-    opening_need,
+    opening,
 )
 from paddock.sandbox.path import join
 from paddock.sandbox.place import place_of
@@ -47,6 +46,8 @@ class NamedFile:
     need: Need
     follows: bool = True
     is_moved: bool = False
+    source: str | None = None
+    """A path at which something must be, or the call fails anyway."""
 
 
 Testimony = NamedFile | NetworkAttempt | CallAttempt
@@ -74,20 +75,22 @@ class Witness:
     def of_watched(self, question: Question, call: Watched) -> list[Testimony]:
         """What a call is about that is watched; nothing that can't be read."""
         match call:
-            case FileCall(kind=kind, operands=operands):
-                return [
-                    NamedFile(
-                        kind, path, operand.need, _follows(operand, question.arguments), operand.is_moved
-                    )
-                    for operand in operands
-                    if (path := self._path(question, operand)) is not None
-                ]
+            case FileCall():
+                return list(self._named(question, call))
             case OpenCall():
                 return list(self._opened(question, call))
             case AddressCall():
                 return [NetworkAttempt(self._address(question, call), is_refused=False)]
             case _:
                 assert_never(call)
+
+    def _named(self, question: Question, call: FileCall) -> Iterator[Testimony]:
+        source = None if call.source is None else self._path(question, call.source)
+        for operand in call.operands:
+            path = self._path(question, operand)
+            if path is not None:
+                follows = _follows(operand, question.arguments)
+                yield NamedFile(call.kind, path, operand.need, follows, operand.is_moved, source)
 
     def _opened(self, question: Question, call: OpenCall) -> Iterator[Testimony]:
         flags = question.arguments[call.flags]
@@ -96,10 +99,9 @@ class Witness:
             if data is None or len(data) < _OPEN_FLAGS.size:
                 return
             (flags,) = _OPEN_FLAGS.unpack(data)
-        kind = opening_kind(flags)
         path = self._path(question, call.operand)
-        if kind is not None and path is not None:
-            yield NamedFile(kind, path, opening_need(flags))
+        if path is not None:
+            yield from (NamedFile(kind, path, need) for kind, need in opening(flags))
 
     def _path(self, question: Question, operand: Operand) -> str | None:
         """Absolute; None if it can't be told."""

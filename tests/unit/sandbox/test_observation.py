@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox import bpf, seccomp
 from paddock.sandbox.access import Rule
-from paddock.sandbox.attempt import Need
-from paddock.sandbox.observation import Observation, opening_kind, opening_need
+from paddock.sandbox.observation import Observation, opening
 from paddock.sandbox.plan import PRIVATE, Plan
 from paddock.sandbox.syscall_table import MACHINES
 from tests.unit.sandbox.bpf_machine import WORD, Call, run
@@ -163,18 +161,20 @@ def test_addresses_are_asked_about_where_only_some_can_be_reached(machine: str) 
 
 
 @pytest.mark.parametrize(
-    ("flags", "kind", "need"),
+    ("flags", "wanted"),
     [
-        (0, DenialKind.READ, Need.SOMETHING),
-        (O_DIRECTORY, DenialKind.READ, Need.SOMETHING),
-        (O_PATH, None, Need.SOMETHING),
-        (O_RDWR, DenialKind.WRITE, Need.FILE),
-        (O_TRUNC, DenialKind.WRITE, Need.FILE),
-        (O_RDWR | O_CREAT, DenialKind.WRITE, Need.PLACE),
-        (O_CREAT, DenialKind.WRITE, Need.PLACE),
-        (O_RDWR | O_CREAT | O_EXCL, DenialKind.WRITE, Need.VACANCY),
-        (O_TMPFILE | O_RDWR, DenialKind.WRITE, Need.SOMETHING),
+        (0, ["read something"]),
+        (O_DIRECTORY, ["read something"]),
+        (O_PATH, []),
+        (O_RDWR, ["write file"]),
+        (O_TRUNC, ["write file"]),
+        (O_RDWR | O_CREAT, ["write place"]),
+        (O_TRUNC | O_CREAT, ["write place"]),
+        (O_CREAT, ["write vacancy", "read something"]),
+        (O_RDWR | O_CREAT | O_EXCL, ["write vacancy"]),
+        (O_CREAT | O_EXCL, ["write vacancy"]),
+        (O_TMPFILE | O_RDWR, ["write something"]),
     ],
 )
-def test_flags_tell_what_a_file_is_opened_for(flags: int, kind: DenialKind | None, need: Need) -> None:
-    assert (opening_kind(flags), opening_need(flags)) == (kind, need)
+def test_flags_tell_what_a_file_is_opened_for(flags: int, wanted: list[str]) -> None:
+    assert [f"{kind} {need}" for kind, need in opening(flags)] == wanted

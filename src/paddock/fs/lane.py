@@ -49,11 +49,6 @@ class Lane:
         self._all_ended = asyncio.Event()
         self._all_ended.set()
 
-    @property
-    def finished(self) -> int:
-        """Jobs that have come to an end so far; a lane in which this stands still is stuck."""
-        return self._finished
-
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Have a job done. It is done even if the future is cancelled, unless it has not begun then."""
         future: asyncio.Future[T] = self._loop.create_future()
@@ -64,6 +59,18 @@ class Lane:
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
         return future
+
+    async def done(self, job: Callable[[], T], stuck_s: float) -> T:
+        """What comes of a job, however many are before it. Raises TimeoutError when none ends for so long."""
+        future = self.submit(job)
+        finished = -1
+        while not future.done():
+            if self._finished == finished:
+                future.cancel()
+                raise TimeoutError
+            finished = self._finished
+            await asyncio.wait([future], timeout=stuck_s)
+        return future.result()
 
     async def aclose(self) -> None:
         """Finish what was submitted and end the threads. Bounded."""

@@ -194,7 +194,7 @@ class Enclosure:
         limit = self._exhausted(streams)
         explaining = partial(self._explain, exit_code, streams, is_denied)
         try:
-            denials = await _while_getting_on(self._lanes.explaining, explaining)
+            denials = await self._lanes.explaining.done(explaining, EXPLANATION_TIMEOUT_S)
         except TimeoutError:
             denials = self._confined.trace.denials
         except Exception as error:
@@ -314,19 +314,6 @@ class Sandboxes:
             raise SandboxUnenforceable(f"{error.problem}; {error.remedy}") from error
         except (ListenError, OSError) as error:
             raise SandboxUnenforceable(str(error)) from error
-
-
-async def _while_getting_on(lane: Lane, work: Callable[[], T]) -> T:
-    """What comes of the work. Raises TimeoutError when the lane is stuck."""
-    future = lane.submit(work)
-    finished = -1
-    while not future.done():
-        if lane.finished == finished:
-            future.cancel()
-            raise TimeoutError
-        finished = lane.finished
-        await asyncio.wait([future], timeout=EXPLANATION_TIMEOUT_S)
-    return future.result()
 
 
 def _view(sandbox: Sandbox, wanted: Confinement) -> View:

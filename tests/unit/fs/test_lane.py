@@ -46,6 +46,28 @@ async def test_a_job_that_hangs_delays_no_other(lane: Lane) -> None:
     assert await asyncio.gather(*stuck) == [True] * len(stuck)
 
 
+async def test_a_job_is_waited_for_as_long_as_others_come_to_an_end(lane: Lane) -> None:
+    turns = [threading.Event() for _ in range(THREADS)]
+    before = [lane.submit(turn.wait) for turn in turns]
+    patient = asyncio.ensure_future(lane.done(lambda: "done", stuck_s=60))
+    for turn in turns:
+        turn.set()
+    assert await patient == "done"
+    assert await asyncio.gather(*before) == [True] * THREADS
+
+
+async def test_a_job_behind_others_that_hang_is_given_up_and_never_done(lane: Lane) -> None:
+    gate = threading.Event()
+    hanging = [lane.submit(gate.wait) for _ in range(THREADS)]
+    done: list[str] = []
+    with pytest.raises(TimeoutError):
+        await lane.done(lambda: done.append("done"), stuck_s=0.01)
+    gate.set()
+    assert await asyncio.gather(*hanging) == [True] * THREADS
+    assert await lane.submit(lambda: "next") == "next"
+    assert done == []
+
+
 async def test_a_result_does_not_wait_for_the_next_job(lane: Lane) -> None:
     gate = threading.Event()
     first = lane.submit(lambda: "first")

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
+import pytest
+
+from paddock.model.stream import Stream
+from paddock.process import managed
+from paddock.process.enclosure import Ending, Judgement
 from paddock.process.group import ProcessGroup
 from paddock.process.inlet import Inlet
 from paddock.process.managed import Description, ManagedProcess
-from paddock.process.output_log import Chunk
+from paddock.process.outlet import Outlet
+from paddock.process.output_log import Chunk, OutputLog
+from paddock.process.spawner import ExitReport
 
 
 class Nobody:
@@ -49,3 +57,47 @@ async def test_a_signal_does_not_overtake_the_input_before_it() -> None:
     assert group.seen == [(signal.SIGINT, b"first this")]
     inlet.close()
     os.close(reading)
+
+
+class Gone(ProcessGroup):
+    """A group without members."""
+
+    def signal(self, number: int) -> bool:
+        return False
+
+
+class Surroundings:
+    """An enclosure that notes what was written when it is asked."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+
+    async def confirmed(self, said: Callable[[], bytes]) -> None: ...
+
+    async def cleared(self, report: ExitReport) -> Ending:
+        return Ending(report)
+
+    async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
+        self.heard = output.kept(Stream.STDERR).data
+        return Judgement()
+
+
+async def test_what_was_written_before_the_end_is_judged_though_nobody_had_time_to_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(managed, "DENIAL_GRACE_S", 0)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    process = ManagedProcess(Description("p", ["/bin/false"], "/", False), Nobody(), 1000)
+    outlet = Outlet(reading, Stream.STDERR, 4, process.output_received, process.output_ended)
+    surroundings = Surroundings()
+    process.adopt(Gone(pid=0, pidfd=-1), [outlet], None, window_fd=-1, enclosure=surroundings)
+    os.write(writing, b"permission denied")
+    process.begin()
+    process.exited(ExitReport(wait_status=1 << 8, user_s=0, system_s=0, max_rss_bytes=0))
+    while not process.has_exited:
+        await process.changed()
+    assert surroundings.heard == b"permission denied"
+    os.close(writing)
+    while not process.is_closed:
+        await process.changed()

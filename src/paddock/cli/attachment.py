@@ -189,7 +189,8 @@ class Attachment:
         except InvalidRequest as error:
             # It takes no input, or has gone; its output goes on until that ends too.
             if not self._is_interactive:
-                print(f"paddock attach: {error}", file=sys.stderr)
+                # In one piece, for what the process writes comes out between pieces.
+                sys.stderr.write(f"paddock attach: {error}\n")
         except PaddockError:
             # The connection is lost: the output tells.
             pass

@@ -12,7 +12,7 @@ from typing import Final
 from paddock.sandbox.path import ROOT, is_within, join
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
-"""Characters of all arguments that are looked at; a script that is longer stands in a file."""
+"""Characters of all arguments that names are looked for in; a script that is longer stands in a file."""
 
 DIRECTORIES_LIMIT: Final = 32
 """Directories above a path that are looked for; deep trees have about half as many."""
@@ -33,8 +33,9 @@ class Invocation:
     """A command as it was given, and the directory in which it was started."""
 
     def __init__(self, argv: Sequence[str], cwd: str) -> None:
-        text = "\n".join(argv)[:ARGUMENTS_LIMIT]
-        self._lowered = text.lower()
+        everything = "\n".join(argv)
+        text = everything[:ARGUMENTS_LIMIT]
+        self._lowered = everything.lower()
         self._path_words = frozenset(_PATH_WORD.findall(text))
         self._program_words = frozenset(word.rpartition("/")[2] for word in self._path_words)
         self._host_words = frozenset(_HOST_WORD.findall(text))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.sandbox.invocation import Invocation
+from paddock.sandbox.invocation import ARGUMENTS_LIMIT, Invocation
 
 
 def script(text: str) -> Invocation:
@@ -75,6 +75,11 @@ def test_a_relative_path_is_known_if_it_is_named_and_nobody_goes_elsewhere(
 )
 def test_the_host_of_all_urls_is_known(text: str, host: str | None) -> None:
     assert script(text).host == host
+
+
+def test_words_are_found_whatever_their_case_and_however_long_the_arguments_are() -> None:
+    command = script("x" * 2 * ARGUMENTS_LIMIT + " Permission Denied")
+    assert (command.has_any(["permission denied"]), command.has_any(["read-only"])) == (True, False)
 
 
 def test_a_host_is_named_inside_of_a_url() -> None:

@@ -382,10 +382,13 @@ async def test_a_command_that_ended_well_was_denied_what_its_trace_shows() -> No
             assert exited.get("denials", []) == ([WRITE_TO_ETC] if is_traced else [])
 
 
-async def test_what_is_only_printed_is_not_certain_and_not_believed_of_a_traced_command() -> None:
-    script = "echo \"touch: cannot touch '/etc/x': Read-only file system\" >&2; exit 1"
+@pytest.mark.parametrize("is_traced", [False, True])
+async def test_what_is_only_printed_is_not_certain(workspace: Path, is_traced: bool) -> None:
+    (workspace / "log").write_text("touch: cannot touch '/etc/x': Read-only file system\n")
     async with session() as client:
-        await client.start("p", *shell(script), sandbox=READ_ONLY | {"trace": True})
+        await client.start(
+            "p", *shell(f"cat {workspace}/log >&2; exit 1"), sandbox=READ_ONLY | {"trace": is_traced}
+        )
         denials = (await client.event("p", "process/exited"))["denials"]
         assert denials == [WRITE_TO_ETC | {"certain": False}]
 
@@ -394,9 +397,10 @@ async def test_no_path_of_the_servers_own_is_told(workspace: Path) -> None:
     secret = workspace / "token"
     secret.write_text("hunter2hunter2hunter2hunter2hunter2")
     async with session(ws_auth="capability-token", ws_token_file=str(secret)) as client:
-        await client.start("p", "/bin/cat", str(secret), sandbox=READ_ONLY)
-        denials = (await client.event("p", "process/exited"))["denials"]
-        assert denials == [{"kind": "read", "target": str(secret), "rule": None, "certain": True}]
+        for process_id, is_traced in (("p", False), ("q", True)):
+            await client.start(process_id, "/bin/cat", str(secret), sandbox=READ_ONLY | {"trace": is_traced})
+            exited = await client.event(process_id, "process/exited")
+            assert (exited["sandboxDenied"], exited.get("denials")) == (True, None)
 
 
 async def test_a_file_system_that_does_not_answer_keeps_no_exit_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,11 +51,12 @@ class Output(Row):
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, BARE_PIPE_BYTES)
         begun = time.perf_counter()
         pid = os.posix_spawn(DD, self._argv(), {}, file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1)])
-        os.close(writing)
         left = self.size_bytes
-        while left and (data := os.read(reading, BARE_PIPE_BYTES)):
-            left -= len(data)
+        while left:
+            left -= len(os.read(reading, BARE_PIPE_BYTES))
         elapsed_s = time.perf_counter() - begun
+        # Until here it is held: a terminal that nobody has open on this side fails to be read.
+        os.close(writing)
         os.close(reading)
         os.waitpid(pid, 0)
         return (self.size_bytes / elapsed_s,)

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TextIO
 
 from paddock.errors import PaddockError
@@ -39,6 +40,25 @@ exit status:
   status of the process and have 125 to 127 for failures of their own.
 """
 
+VERBS = (
+    "serve",
+    "run",
+    "sandbox",
+    "ps",
+    "attach",
+    "logs",
+    "kill",
+    "cp",
+    "ls",
+    "cat",
+    "rules",
+    "audit",
+    "doctor",
+    "completion",
+    "version",
+)
+"""Each is a module beside this one, in the order in which people are told of them."""
+
 STATUS_INTERRUPTED = 130
 STATUS_BROKEN_PIPE = 141
 """128 + SIGINT and 128 + SIGPIPE, as a shell reports a program that the signal ended."""
@@ -48,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status is returned. Errors are one sentence on stderr."""
     _open_standard_streams()
     try:
-        status = _run(argv)
+        status = _run(sys.argv[1:] if argv is None else list(argv))
         _flush_stdout()
         return status
     except PaddockError as error:
@@ -67,9 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str]) -> int:
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser(_needed_verbs(argv)).parse_args(argv)
         status: int = arguments.handler(arguments)
     except SystemExit as end:
         # argparse has printed help, the version or what is wrong, and means to end without us.
@@ -116,26 +136,11 @@ def _let_go_of_stdout() -> None:
         os.close(nowhere)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line. The reference and the completion scripts are made from it."""
-    from paddock.cli import (
-        attach,
-        audit,
-        cat,
-        completion,
-        cp,
-        doctor,
-        kill,
-        logs,
-        ls,
-        ps,
-        rules,
-        run,
-        sandbox,
-        serve,
-        version,
-    )
+def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+    """The whole command line, or no more of it than these verbs.
 
+    The reference and the completion scripts are made from it.
+    """
     parser = argparse.ArgumentParser(
         prog="paddock",
         description=DESCRIPTION,
@@ -143,26 +148,17 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (
-        serve,
-        run,
-        sandbox,
-        ps,
-        attach,
-        logs,
-        kill,
-        cp,
-        ls,
-        cat,
-        rules,
-        audit,
-        doctor,
-        completion,
-        version,
-    ):
-        verb.add_parser(verbs)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for verb in verbs:
+        import_module(f"paddock.cli.{verb}").add_parser(commands)
     return parser
+
+
+def _needed_verbs(argv: Sequence[str]) -> Sequence[str]:
+    """The verbs that a command line can be about: to declare all of them takes longer than most work."""
+    if argv[:1] == ["--version"]:
+        return ()
+    return argv[:1] if argv and argv[0] in VERBS else VERBS
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from paddock.cli import main as entrance
 from paddock.cli.main import build_parser
 from paddock.version import __version__
 from tests.operators import PADDOCK, PATIENCE_S, Desk
@@ -190,3 +191,12 @@ def test_output_of_a_command_does_not_go_astray_when_standard_output_is_closed(d
 def test_errors_do_not_go_to_standard_output_when_standard_error_is_closed(desk: Desk) -> None:
     done = redirected(desk, "2>&-", "run", "--", "/no/such")
     assert (done.returncode, done.stdout) == (127, b"")
+
+
+@pytest.mark.parametrize("verb", entrance.VERBS)
+def test_a_verb_is_declared_alone_as_among_all(verb: str) -> None:
+    def helped(parser: argparse.ArgumentParser) -> str:
+        (commands,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+        return str(commands.choices[verb].format_help())
+
+    assert helped(build_parser([verb])) == helped(build_parser())

@@ -98,10 +98,10 @@ make_venv() {
 
 # The directory that holds what this Python installed from this lock file.
 kept_packages() {
-    local key
+    local key home=~
     key=$({ "$venv/bin/python" -c 'import platform, sys; print(sys.version, platform.machine(), platform.libc_ver())'
         cat requirements.lock; } | sha256sum | cut -c1-16)
-    printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/paddock/environments/$key"
+    printf '%s\n' "${XDG_CACHE_HOME:-$home/.cache}/paddock/environments/$key"
 }
 
 site_packages() { "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }

@@ -8,6 +8,7 @@
 #define PADDOCK_CHILD_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>

@@ -1,0 +1,58 @@
+/*
+ * The listener of a traced command: whoever holds it is asked before each call that a filter names.
+ *
+ * The filter comes from the tracer, by the socket `trace=FD`, and the listener goes back there.
+ *
+ * Privilege: none; it is only for the command, and this process asks nobody.
+ */
+#ifndef PADDOCK_LISTENER_H
+#define PADDOCK_LISTENER_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "task.h"
+
+/* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
+ * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
+static bool send_listener(int listener) {
+    char nothing = 0, room[CMSG_SPACE(sizeof listener)] __attribute__((aligned(8))) = {0};
+    struct iovec part = {.iov_base = &nothing, .iov_len = sizeof nothing};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof listener);
+    memcpy(CMSG_DATA(header), &listener, sizeof listener);
+    bool is_sent = sendmsg(task.trace, &message, MSG_NOSIGNAL) >= 0;
+    close(listener);
+    return is_sent;
+}
+
+/* Only for the command, in its last moment before the program: this process asks nobody. */
+static void trace_self(void) {
+    static struct sock_filter code[BPF_MAXINSNS];
+    if (task.trace < 0)
+        return;
+    struct sock_fprog program = {.filter = code};
+    ssize_t n = recv(task.trace, code, sizeof code, 0);
+    program.len = (unsigned short)(n / (ssize_t)sizeof *code);
+    if (n == 0)
+        errno = EPIPE;
+    /* Without the second flag (before Linux 5.19) any signal interrupts the wait, and the question is repeated. */
+    unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1u << 5 /* WAIT_KILLABLE_RECV */;
+    int listener = n > 0 ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) : -1;
+    if (listener < 0 && errno == EINVAL)
+        listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    if (listener < 0 || !send_listener(listener))
+        refuse("trace", "");
+}
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * What paddock-init was told to do: its words (init.c says what each means), read into one value.
+ *
+ * What makes no sense ends the process before anything is started, as does every step of the
+ * confinement that fails. Nothing is done here but reading.
+ *
+ * Privilege: that of the caller, whose words are trusted.
+ */
+#ifndef PADDOCK_TASK_H
+#define PADDOCK_TASK_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "report.h"
+
+enum { EXIT_ABANDONED = 123, EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+struct limit_name {
+    const char *word;
+    int resource;
+};
+static const struct limit_name limit_names[] = {
+    {"as", RLIMIT_AS}, {"cpu", RLIMIT_CPU}, {"fsize", RLIMIT_FSIZE}, {"nofile", RLIMIT_NOFILE}, {"nproc", RLIMIT_NPROC},
+};
+enum { LIMITS = sizeof limit_names / sizeof *limit_names };
+
+struct __attribute__((packed)) landlock_ruleset {
+    uint64_t handled_fs, handled_net, scoped;
+};
+
+static struct {
+    uint64_t limits[LIMITS]; /* 0 for none */
+    uint64_t wall_s;
+    bool has_landlock;
+    struct landlock_ruleset landlock;
+    char **words;
+    int n_words;
+    int filter, trace, report, cgroup; /* descriptors, or -1 */
+    char *program;
+    char **argv;
+} task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1};
+
+/* ---- Telling what happened ---- */
+
+static void report(const struct report *report) {
+    if (task.report >= 0 && write(task.report, report, sizeof *report) < 0) {
+        /* Nobody reads. The exit status says the most of it. */
+    }
+}
+
+/* errno says why. */
+static _Noreturn void refuse(const char *step, const char *value) {
+    int error = errno;
+    report(&(struct report){.kind = REPORT_NOT_CONFINED, .value = error});
+    dprintf(2, "paddock: the command was not started, because it can't be confined: %s%s: %s\n", step, value,
+            strerror(error));
+    _exit(EXIT_NOT_CONFINED);
+}
+
+/* ---- Words ---- */
+
+/* The rest of `word` after "NAME=", or NULL if it is another word. */
+static char *value_of(char *word, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+/* One number, ended by `stop`; moves `text` behind it. */
+static uint64_t number(char **text, int base, char stop, const char *word) {
+    char *end = *text;
+    errno = 0;
+    /* strtoull also takes white space and a sign, which make no sense here. */
+    uint64_t value = **text >= '0' ? strtoull(*text, &end, base) : 0;
+    if (end == *text || *end != stop || errno) {
+        errno = EINVAL;
+        refuse("word ", word);
+    }
+    *text = stop ? end + 1 : end;
+    return value;
+}
+
+static void parse_landlock(char *value, const char *word) {
+    task.landlock.handled_fs = number(&value, 16, ':', word);
+    task.landlock.handled_net = number(&value, 16, ':', word);
+    task.landlock.scoped = number(&value, 16, '\0', word);
+    task.has_landlock = true;
+}
+
+static void parse_word(char *word) {
+    char *value;
+    for (int i = 0; i < LIMITS; i++) {
+        if ((value = value_of(word, limit_names[i].word))) {
+            task.limits[i] = number(&value, 10, '\0', word);
+            return;
+        }
+    }
+    if ((value = value_of(word, "wall"))) {
+        task.wall_s = number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "landlock"))) {
+        parse_landlock(value, word);
+    } else if ((value = value_of(word, "seccomp"))) {
+        task.filter = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "trace"))) {
+        task.trace = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "report"))) {
+        task.report = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "cgroup"))) {
+        task.cgroup = (int)number(&value, 10, '\0', word);
+    } else if ((value = value_of(word, "argv0"))) {
+        task.argv[0] = value;
+    } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "hold")) {
+        /* The time of these comes later, or was before. */
+        errno = EINVAL;
+        refuse("word ", word);
+    }
+}
+
+/* A file, because bubblewrap takes some thousand arguments at most. What is in it stays in memory for good. */
+static char **with_more(int *argc, char **argv) {
+    char *value = value_of(argv[*argc - 1], "more");
+    struct stat file;
+    if (!value)
+        return argv;
+    int fd = (int)number(&value, 10, '\0', argv[--*argc]);
+    if (fstat(fd, &file) < 0)
+        refuse("more", "");
+    size_t size = (size_t)file.st_size, count = 0;
+    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    if (text == MAP_FAILED || text[size - 1] != '\0')
+        refuse("more", "");
+    for (size_t i = 0; i < size; i++)
+        count += text[i] == '\0';
+    char **all = calloc((size_t)*argc + count + 1, sizeof *all);
+    if (!all)
+        refuse("more", "");
+    memcpy(all, argv, (size_t)*argc * sizeof *all);
+    for (char *word = text; word < text + size; word += strlen(word) + 1)
+        all[(*argc)++] = word;
+    return all;
+}
+
+static void parse(int argc, char **argv) {
+    int end = 1;
+    argv = with_more(&argc, argv);
+    while (end < argc && strcmp(argv[end], "--") != 0)
+        end++;
+    bool holds = end > 1 && strcmp(argv[end - 1], "hold=1") == 0;
+    if (end + !holds >= argc) {
+        errno = EINVAL;
+        refuse("no command after ", "--");
+    }
+    task.words = argv + 1;
+    task.n_words = end - 1;
+    task.argv = argv + end + 1;
+    task.program = task.argv[0];
+    for (int i = 0; i < task.n_words; i++)
+        parse_word(task.words[i]);
+}
+
+#endif

@@ -23,11 +23,12 @@ MIB = 1024 * 1024
 
 COUNTING = """\
 import signal, sys
-seen = []
-signal.signal(signal.SIGUSR1, lambda *_: seen.append("once"))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(len(seen)))
+numbers = {signal.SIGUSR1, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 print("ready", flush=True)
-while True: signal.pause()
+seen = 0
+while signal.sigwait(numbers) == signal.SIGUSR1: seen += 1
+sys.exit(seen)
 """
 """Ends at SIGTERM with the number of SIGUSR1 it has seen as its status."""
 

@@ -21,6 +21,9 @@
  *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
  *     mounted=DEV:INODE:PATH what must be mounted at a path
+ *     mask=PATH              a mount that the command must not get around (mask.h); those of one
+ *                            directory stand together
+ *     private=PATH           the same, where nobody would move what it is on
  *     hold=1                 before `--`, in place of a program: keep the sandbox
  *                            for others to enter, until SIGTERM
  *     more=FD                the last: what follows is in a file, each ended by NUL
@@ -28,6 +31,8 @@
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
  *     start: exit status 125 and one line on standard error.
+ *   - What is enforced by mounts stays so: when somebody outside takes away a mask,
+ *     everything is killed, with exit status 125 and one line on standard error.
  *   - Exit status: that of the program, or 128 and the signal that ended it; 127
  *     if there is no such program, 126 if it can't be executed, 124 if the
  *     time was over.
@@ -65,6 +70,7 @@
 #include "descendants.h"
 #include "limit.h"
 #include "listener.h"
+#include "mask.h"
 #include "report.h"
 #include "task.h"
 
@@ -81,6 +87,7 @@ static _Noreturn void run(bool leads_group) {
     default_signals();
     /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
+    give_back_room();
     limit_self();
     /* Whoever has read this may send signals: they wait until the next step. */
     report(&(struct report){.kind = REPORT_CONFINED});
@@ -112,6 +119,29 @@ static void report_process_limit(pid_t command) {
         report(&(struct report){.kind = REPORT_PROCESS_LIMIT});
 }
 
+/* Whatever is below this process is dead when this returns. */
+static void kill_everything(void) {
+    /* Signals do not leave a pid namespace. */
+    if (getpid() == 1)
+        kill(-1, SIGKILL);
+    else
+        kill_descendants();
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+}
+
+/* Ends everything if a mask is lost: the command can reach what it must not. */
+static void hold_masks(void) {
+    const struct mask *lost = lost_mask();
+    if (!lost)
+        return;
+    kill_everything();
+    put_all_aside();
+    report(&(struct report){.kind = REPORT_BREACH});
+    tell_of_loss(lost);
+    finish(EXIT_NOT_CONFINED);
+}
+
 /* Reaps all that ended; returns when the command itself has not. */
 static void reap(pid_t command) {
     int status;
@@ -120,6 +150,11 @@ static void reap(pid_t command) {
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
         if (pid != command)
             continue;
+        /* It may have been quicker than the kernel, which moves first and then tells. */
+        if (masks.count > 0) {
+            kill_everything();
+            hold_masks();
+        }
         report(&(struct report){
             .kind = REPORT_EXITED, .value = status,
             .user_us = microseconds(usage.ru_utime), .system_us = microseconds(usage.ru_stime),
@@ -132,6 +167,10 @@ static void reap(pid_t command) {
 static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived;
     while (read(signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
+        if (arrived.ssi_signo == MASK_SIGNAL)
+            hold_masks();
+        if (arrived.ssi_signo == MASK_SIGNAL && arrived.ssi_code == SI_KERNEL)
+            continue;
         if (!task.program && arrived.ssi_signo == SIGTERM)
             finish(0);
         /* In a pid namespace a group from outside is 0. */
@@ -170,6 +209,7 @@ int main(int argc, char **argv) {
     int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0)
         refuse("signalfd", "");
+    watch_masks();
     int clock = start_clock();
     /* The launcher, or bubblewrap and then the launcher has closed its end, may have died before all this. */
     struct pollfd launcher = {.fd = task.report};
@@ -187,10 +227,13 @@ int main(int argc, char **argv) {
     if (!task.program)
         report(&(struct report){.kind = REPORT_CONFINED});
     struct pollfd events[] = {
-        {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report}};
+        {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report},
+        {.fd = masks.mounts, .events = POLLPRI}};
     for (;;) {
-        if (poll(events, 3, -1) < 0 && errno != EINTR)
+        if (poll(events, 4, masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
             refuse("poll", "");
+        if (events[3].revents || masks.has_unwatched)
+            hold_masks();
         if (events[2].revents)
             finish(EXIT_ABANDONED);
         if (events[0].revents)

@@ -183,8 +183,9 @@ static int hold(const char *path, bool is_directory) {
         return errno;
     if (!place)
         return enlist(path, is_directory, fd, 1);
-    /* It was left to others, or somebody has removed it though it is needed: then those that needed it can't be
-     * helped. */
+    /* It was left to others, or somebody has taken it away though it is needed: then those that needed it end
+     * (mask.h). */
+    give_away_moved(place->fd, path, place->is_directory);
     close(place->fd);
     place->fd = fd;
     place->is_directory = is_directory;
@@ -241,6 +242,7 @@ static bool clear_away(struct place *place) {
     }
     place->is_locked = true;
     place->attempts = 0;
+    give_away_moved(place->fd, place->path, place->is_directory);
     if (!is_at(place->fd, place->path) || !is_place(place->fd, place->is_directory))
         return true;
     if (is_doubtful(place)) {

@@ -25,7 +25,8 @@
 #include <unistd.h>
 
 /* The sticky bit on a private directory, or on a file that nobody writes, means nothing to anybody else. */
-enum { DIRECTORY_MODE = S_ISVTX | 0700, FILE_MODE = S_ISVTX | 0400, ORDINARY_MODE = 0755 };
+enum { DIRECTORY_MODE = S_ISVTX | 0700, FILE_MODE = S_ISVTX | 0400 };
+enum { ORDINARY_MODE = 0755, ORDINARY_FILE_MODE = 0644 };
 
 /* Set when another than its maker has come to need a place, and of these one whose journal its maker can't see. */
 enum { JOINED_BIT = S_IXOTH, STRANGER_BIT = S_IXGRP };
@@ -170,6 +171,15 @@ static void take_apart(int fd, const char *path) {
     fchmod(fd, ORDINARY_MODE);
     if (place != path)
         move(beside, path);
+}
+
+/* Leaves what was moved from its path to whoever did so, as a file or directory like others. */
+static void give_away_moved(int fd, const char *path, bool is_directory) {
+    if (is_at(fd, path) || !is_place(fd, is_directory))
+        return;
+    if (is_directory)
+        unlinkat(fd, NOTE, 0);
+    fchmod(fd, is_directory ? ORDINARY_MODE : ORDINARY_FILE_MODE);
 }
 
 /* Removes what a janitor that was killed has left beside a place, unless another is at it. */

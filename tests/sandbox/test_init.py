@@ -110,6 +110,9 @@ def test_a_program_can_be_told_another_name() -> None:
     "words",
     [
         ["unknown=1", "--", "true"],
+        ["mask=relative", "--", "true"],
+        ["mask=/nowhere/at/all", "--", "true"],
+        ["private=/usr", "--", "true"],
         ["wall=x", "--", "true"],
         ["wall=-1", "--", "true"],
         ["wall=1"],

@@ -43,6 +43,20 @@ def test_a_traced_command_tells_all_that_it_was_refused(new_directory: Path) -> 
         assert f"paddock run: the sandbox denied writing {path}" in done.stderr
 
 
+def test_a_command_whose_mask_is_taken_away_is_ended_and_people_are_told_why(new_directory: Path) -> None:
+    command = [*PADDOCK, "run", "--profile", ":workspace", "--", "sh", "-c", "echo ready; sleep 1000"]
+    with subprocess.Popen(
+        command, cwd=new_directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        (new_directory / ".git").rename(new_directory / "moved")
+        _, said = started.communicate(timeout=PATIENCE_S)
+    assert started.returncode == 125
+    assert f"killed, because {new_directory}/.git was moved, removed or replaced" in said
+    assert "paddock run: what its profile keeps from it was moved" in said
+
+
 def test_a_trace_without_a_profile_is_refused(new_directory: Path) -> None:
     done = paddock_run("--trace", "--", "touch", "ran", cwd=new_directory)
     assert (done.returncode, "--trace goes with --profile" in done.stderr) == (2, True)

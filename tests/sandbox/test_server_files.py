@@ -16,7 +16,7 @@ import pytest
 
 from paddock.sandbox import probe
 from paddock.server import file_workers
-from tests.sandbox.profiles import READ_ONLY, ROOT, entry, sandbox, workspace_write
+from tests.sandbox.profiles import PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, attach, encode, served, session
 
 Json = dict[str, Any]
@@ -227,6 +227,32 @@ async def test_what_is_denied_stays_denied_when_it_is_removed_and_made_anew(work
             key.parent.mkdir()
             key.write_text("hunter2")
             settings.write_text("TOKEN=1")
+
+
+async def test_nothing_is_made_at_a_protected_path_whose_place_was_moved(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that the worker is still there when the place has been moved.
+    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACES_S", 60.0)
+    profile = sandbox(
+        entry(ROOT, "read"),
+        entry(PROJECT_ROOTS, "write"),
+        cwd=workspace.as_uri(),
+        workspaceRoots=[workspace.as_uri()],
+    )
+    trap = {"path": str(workspace / ".git" / "hooks"), "recursive": True}
+    async with session() as client:
+        with pytest.raises(WireError):
+            await client.call("fs/createDirectory", {**trap, "sandbox": profile})
+        (workspace / ".git").rename(workspace / "moved")
+        with pytest.raises(WireError):
+            await client.call("fs/createDirectory", {**trap, "sandbox": profile})
+        assert not (workspace / ".git" / "hooks").exists()
+    assert not (workspace / ".git").exists()
+    # Without the profile it works.
+    async with session() as client:
+        await client.call("fs/createDirectory", trap)
+    assert (workspace / ".git" / "hooks").is_dir()
 
 
 async def test_a_workspace_that_was_removed_and_made_anew_is_written_to(workspace: Path) -> None:

@@ -514,6 +514,23 @@ async def test_the_exit_says_what_ended_the_process_and_what_it_used(
             assert exited["usage"]["wallMs"] >= 900
 
 
+async def test_the_exit_of_a_command_whose_mask_was_taken_away_says_so(workspace: Path) -> None:
+    inside = sandbox(
+        entry(ROOT, "read"),
+        entry(PROJECT_ROOTS, "write"),
+        cwd=workspace.as_uri(),
+        workspaceRoots=[workspace.as_uri()],
+    )
+    async with session() as client:
+        await client.start("p", "/bin/sleep", "1000", cwd=str(workspace), sandbox=inside)
+        (workspace / ".git").rename(workspace / "moved")
+        finished = await client.finish("p")
+        told = await client.call("process/snapshot", {"processId": "p"})
+    assert (told["exitCode"], told["cause"]) == (125, "breach")
+    assert f"{workspace}/.git was moved, removed or replaced".encode() in finished.streams["stderr"]
+    assert os.listdir(workspace) == ["moved"]
+
+
 async def test_a_failure_for_want_of_processes_is_told() -> None:
     if not probe.host().can_limit_processes:
         pytest.skip("this host can't limit the processes of this user")

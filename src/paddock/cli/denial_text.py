@@ -35,6 +35,8 @@ def explanations(ending: Ending) -> Iterator[str]:
     """
     if ending.cause in _LIMITS:
         yield f"the limit {_LIMITS[ending.cause]} of its profile ended it; raise it if that is too low"
+    if ending.cause is Cause.BREACH:
+        yield "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
     for denial in ending.denials:
         yield f"{_what(denial)}; {_way_out(denial)}"
     # A server that tells causes has held the failure against the profile, and found that it allows it.

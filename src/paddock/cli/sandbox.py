@@ -37,8 +37,9 @@ profiles:
 
 exit status:
   the command's own, 128+n if signal n ended it, 127 if it was not found, 126 if it
-  could not be executed, 125 if it was not confined and so not started, 124 if its time
-  was over, and 2 if the command line or the profile makes no sense.
+  could not be executed, 125 if it was not confined and so not started, or not any more
+  and so killed, 124 if its time was over, and 2 if the command line or the profile makes
+  no sense.
 """
 
 DEFAULT_PROFILE = ":workspace"

@@ -26,5 +26,8 @@ class Cause(StrEnum):
     PROCESSES = "processes"
     """It failed because its profile lets it have no more processes or threads, and said so."""
 
+    BREACH = "breach"
+    """Somebody outside took away what kept it from a path that its profile denies or protects."""
+
     TERMINATED = "terminated"
     """Somebody had it ended, or its session or the server ended."""

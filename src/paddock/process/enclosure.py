@@ -19,10 +19,10 @@ from paddock.process.spawner import ExitReport
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the command itself ended, and which limit ended it, if one certainly did."""
+    """How the command itself ended, and what of its surroundings ended it, if something certainly did."""
 
     report: ExitReport
-    limit: Cause | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ class ManagedProcess:
     async def _settle_enclosed(self, report: ExitReport, enclosure: Enclosure) -> None:
         ending = await enclosure.cleared(report)
         report = self._report = ending.report
-        self.cause = ending.limit
+        self.cause = ending.cause
         for outlet in self._outlets:
             outlet.finish()
         if report.exit_code != 0:

@@ -37,8 +37,8 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     denials: list[Denial] | UnsetType = UNSET
     """What its sandbox kept it from; absent if that is nothing."""
     cause: Cause | UnsetType = UNSET
-    """What ended it: `exit`, `signal`, a limit of its profile (`memory`, `cpu`, `wall`, `processes`), or
-    `terminated`."""
+    """What ended it: `exit`, `signal`, a limit of its profile (`memory`, `cpu`, `wall`, `processes`),
+    `breach` if its sandbox was opened from outside, or `terminated`."""
     usage: Usage | UnsetType = UNSET
     """What it used."""
 

@@ -19,6 +19,8 @@ from paddock.model.restriction import Restriction
 from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.mount import MountedFile
+from paddock.sandbox.mounted_file import is_at
 from paddock.sandbox.plan import Plan
 from paddock.sandbox.trace import Trace
 
@@ -61,6 +63,7 @@ class Confined:
         tracer: Tracer | None = None,
         group: Group | None = None,
         restriction: Restriction | None = None,
+        places: Sequence[MountedFile] = (),
     ) -> None:
         self._words = words
         self.files = tuple(files)
@@ -68,6 +71,7 @@ class Confined:
         self.plan = plan
         self.restriction = restriction
         """What a process that enters the sandbox has to take on; None if it can't be entered."""
+        self._places = places
         self._janitor = janitor
         self._readers = readers
         self._tracer = tracer
@@ -124,6 +128,13 @@ class Confined:
     def has_places(self) -> bool:
         """Whether places are held for it, which others see."""
         return self.plan is not None and bool(self.plan.placeholders)
+
+    def has_lost_places(self) -> bool:
+        """Whether somebody has taken away a place that is held for a sandbox which others enter.
+
+        One that is in use by a command notices that by itself, and ends (native/mask.h).
+        """
+        return any(not is_at(place) for place in self._places)
 
     @property
     def takes_time_to_end(self) -> bool:

@@ -19,7 +19,7 @@ from paddock.model.profile import Limits
 
 if TYPE_CHECKING:
     from paddock.sandbox.landlock import Ruleset
-    from paddock.sandbox.mount import MountedFile
+    from paddock.sandbox.mount import Mask, MountedFile
 
 PATH: Final = Path(__file__).parent.parent / "native" / "paddock-init"
 
@@ -41,6 +41,7 @@ class ReportKind(IntEnum):
     WALL_LIMIT = 4
     CONFINED = 5
     PROCESS_LIMIT = 6
+    BREACH = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def words(
     report_fd: int | None = None,
     argv0: str | None = None,
     mounted: Iterable[MountedFile] = (),
+    masks: Iterable[Mask] = (),
     holds: bool = False,
     cgroup_fd: int | None = None,
     more_fd: int | None = None,
@@ -93,6 +95,7 @@ def words(
     if argv0 is not None:
         said.append(f"argv0={argv0}")
     said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]
+    said += [f"{'private' if mask.is_private else 'mask'}={mask.path}" for mask in masks]
     if holds:
         said.append("hold=1")
     if more_fd is not None:

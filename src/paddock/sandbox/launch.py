@@ -99,6 +99,12 @@ class _HeldPlan:
     locks: Sequence[int]
     """Descriptors on the places that were made for it."""
 
+    @property
+    def places(self) -> list[MountedFile]:
+        """The places that were made for it, and what they are."""
+        found = zip(self.plan.placeholders, map(os.fstat, self.locks), strict=True)
+        return [MountedFile(place.path, status.st_dev, status.st_ino) for place, status in found]
+
 
 class Sandbox:
     """Prepares commands on one host. May be used from any thread; `close` it in the end.
@@ -307,6 +313,8 @@ class Sandbox:
             ruleset=ruleset,
             argv0=command.arg0,
             mounted=held.mounted,
+            # Of a sandbox that is kept, whoever lets others enter looks before (`Confined.has_lost_places`).
+            masks=plan.masks if command.argv else (),
             holds=not command.argv,
         )
         pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
@@ -342,6 +350,7 @@ class Sandbox:
             tracer=tracer,
             group=group,
             restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
+            places=() if command.argv else held.places,
         )
 
     def _group(self, limits: Limits) -> cgroup.Group | None:

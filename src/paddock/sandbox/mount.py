@@ -103,6 +103,15 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """A path where a mount takes something away, and has to stay for as long as the command runs."""
+
+    path: str
+    is_private: bool = False
+    """Whether what it is on is Paddock's own, which nobody moves."""
+
+
+@dataclass(frozen=True, slots=True)
 class MountedFile:
     """A path, and the file or directory of the host that has to be mounted there."""
 

@@ -25,6 +25,15 @@ def mounted_files(plan: Plan) -> list[MountedFile]:
     return [_look(mount.path) for mount in plan.mounts if isinstance(mount, Bind) and not _is_kernels(mount)]
 
 
+def is_at(file: MountedFile) -> bool:
+    """Whether a file of the host still has its path."""
+    try:
+        status = os.lstat(file.path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == (file.device, file.inode)
+
+
 def _is_kernels(mount: Bind) -> bool:
     """Whether it was mounted without being granted. No command can exchange these."""
     return mount.path in (ROOT, KERNEL_OBJECTS) or is_within(mount.path, PROC)

@@ -23,7 +23,7 @@ from paddock.sandbox.extent import Extent
 from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
 from paddock.sandbox.metadata import protections
-from paddock.sandbox.mount import Mount, Placeholder
+from paddock.sandbox.mount import Mask, Mount, Placeholder
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.view import View
 
@@ -66,6 +66,8 @@ class Plan:
     has_proc: bool
     denied_patterns: tuple[Pattern, ...] = ()
     """What the rules of origin PATTERN come from."""
+    masks: tuple[Mask, ...] = ()
+    """Those of one directory next to each other."""
 
     @property
     def extent(self) -> Extent:
@@ -99,6 +101,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
         cwd=scene.cwd,
         has_proc=scene.has_proc,
         denied_patterns=grants.denied_patterns,
+        masks=_masks(view.masks, table),
     )
 
 
@@ -113,6 +116,12 @@ def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundi
     if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
         return resolve(profile.file_system.entries, surroundings)
     return Grants((Rule(ROOT, Access.WRITE, "unrestricted"),), ())
+
+
+def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
+    private = {rule.path for rule in table.rules if rule.origin == PRIVATE}
+    beside_each_other = sorted(paths, key=lambda path: path.rpartition("/"))
+    return tuple(Mask(path, is_private=path in private) for path in beside_each_other)
 
 
 def _limits_of(profile: ManagedProfile | ExternalProfile) -> Limits:

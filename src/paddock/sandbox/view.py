@@ -54,6 +54,7 @@ class View:
         self._look = look
         self.mounts: list[Mount] = []
         self.placeholders: list[Placeholder] = []
+        self.masks: list[str] = []
         self._mounted = {ROOT}
         self._unsealed: list[str] = []
 
@@ -105,6 +106,8 @@ class View:
         elif rule.access is not around:
             if around is Access.WRITE:
                 self._pin_ancestors(rule.path)
+            if around is Access.WRITE or rule.access is Access.DENY:
+                self.masks.append(rule.path)
             self._mount(rule, fact.kind)
 
     def seal(self) -> None:
@@ -145,6 +148,7 @@ class View:
         else:
             self.placeholders.append(Placeholder(place, PlaceholderKind.FILE))
             self.mounts.append(UnreadableFile(place, reason))
+        self.masks.append(place)
         self._mounted.add(place)
 
     def _pin_ancestors(self, path: str) -> None:
@@ -161,6 +165,7 @@ class View:
             loose.append(directory)
         for directory in reversed(loose):
             self._bind(directory, is_writable=True, reason="can't be moved away, for what is protected in it")
+        self.masks += loose
 
     def _leads_on(self, path: str) -> bool:
         """Whether something below a denied directory is granted."""

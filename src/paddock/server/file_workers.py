@@ -68,7 +68,8 @@ class _Worker:
     timer: asyncio.TimerHandle | None = None
 
     def is_good_for(self, view: View) -> bool:
-        return self.view == view and not self.operations.has_ended and not self.mounts.has_lost()
+        has_lost = self.mounts.has_lost() or self.enclosure.has_lost_places()
+        return self.view == view and not self.operations.has_ended and not has_lost
 
     async def aclose(self) -> None:
         await self.operations.aclose()

@@ -131,6 +131,10 @@ class Enclosure:
         """Whether places are held in the tree for it, which others see."""
         return self._confined.has_places
 
+    def has_lost_places(self) -> bool:
+        """Whether somebody has taken away such a place from a sandbox that others enter."""
+        return self._confined.has_lost_places()
+
     def first_pid(self) -> int:
         """The first process in it; after `confirmed`. Raises SandboxUnenforceable."""
         pid = self._confined.first_pid()
@@ -173,6 +177,8 @@ class Enclosure:
         for told in await self._end(was_killed=report.death_signal is not None):
             if told.kind is ReportKind.WALL_LIMIT:
                 return Ending(report, Cause.WALL)
+            if told.kind is ReportKind.BREACH:
+                return Ending(report, Cause.BREACH)
             if told.kind is ReportKind.PROCESS_LIMIT:
                 is_full = True
             if told.kind is ReportKind.EXITED:

@@ -50,6 +50,13 @@ def test_a_limit_that_ended_the_command_is_named(cause: Cause) -> None:
     assert line.endswith("of its profile ended it; raise it if that is too low")
 
 
+def test_a_breach_of_the_sandbox_that_ended_the_command_is_told() -> None:
+    (line,) = explanations(Ending(125, cause=Cause.BREACH))
+    assert (
+        line == "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
+    )
+
+
 def test_a_denial_of_which_nothing_is_known_is_said_to_be_likely() -> None:
     (line,) = explanations(Ending(1, sandbox_denied=True))
     assert line.startswith("the sandbox probably made it fail")

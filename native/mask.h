@@ -1,0 +1,212 @@
+/*
+ * The masks of a sandbox: mounts on what the command must not reach, which have to stay where they are.
+ *
+ * A mount is on a file, not on a name. Whoever may do so, on the host or in another sandbox,
+ * moves that file and takes the mask along, so that its name is free; or removes or replaces it,
+ * and the mask is gone. The kernel refuses this (EBUSY) only where the file is a mount point itself.
+ * It tells that a mount is gone (proc_pid_mountinfo(5)), but not that one was moved: for that
+ * the directories are watched that masks are in. After every event it is looked whether each mask
+ * is in its place; what has happened in between is not asked.
+ *
+ * Directories are watched by dnotify (F_NOTIFY in fcntl(2)). inotify(7) takes 8 ms to end, for it waits until no
+ * processor is in its code, and one user has 128 instances of it for everything.
+ *
+ * Privilege: none. What can't be watched, because it can't be read or the kernel has no dnotify, is looked at
+ * every LOOK_MS.
+ */
+#ifndef PADDOCK_MASK_H
+#define PADDOCK_MASK_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "mounted.h"
+#include "task.h"
+
+/* What dnotify sends, if nothing else is asked for; never with another si_code than SI_KERNEL. */
+enum { MASK_SIGNAL = SIGIO };
+
+/* Soon enough, and thousands of masks, each a microsecond to look at, take up some hundredths of a processor. */
+enum { LOOK_MS = 100 };
+
+#define ASIDE "-put-aside-%08x"
+
+struct mask {
+    char *path;
+    int directory;   /* that it is in; -1 while it can't be reached */
+    bool is_private; /* so that nobody has to do with it who would move it */
+    bool is_known;   /* what it is */
+    bool is_directory;
+    uint32_t device_major, device_minor;
+    uint64_t inode;
+    uint32_t aside; /* a number in the name that was given to what stood in its place, or 0 */
+};
+static struct {
+    struct mask *all;
+    int count;
+    int mounts; /* tells that one is gone (POLLPRI); -1 without /proc */
+    bool has_unwatched;
+    struct rlimit descriptors; /* as the command is to have it */
+} masks = {.mounts = -1};
+
+static const char *name_of(const struct mask *mask) {
+    return strrchr(mask->path, '/') + 1;
+}
+
+/* Opens the directory of a mask, and watches it if need be. Returns -1 with errno. */
+static int open_directory(const struct mask *mask) {
+    char *name = strrchr(mask->path, '/');
+    *name = '\0';
+    int place = open_without_links(mask->path);
+    *name = '/';
+    /* Those of all sandboxes may be in one directory, /tmp, and each would be woken by whatever anybody does there. */
+    if (place < 0 || mask->is_private)
+        return place;
+    /* What comes from elsewhere and replaces a mask is told as DN_CREATE, as is whatever is made there. That is often,
+     * and the loss of the mount is told as well. */
+    long events = DN_RENAME | DN_DELETE | DN_MULTISHOT | (masks.mounts < 0 ? DN_CREATE : 0);
+    int directory = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0 && fcntl(directory, F_NOTIFY, events) == 0) {
+        close(place);
+        return directory;
+    }
+    if (directory >= 0)
+        close(directory);
+    masks.has_unwatched = true;
+    return place;
+}
+
+/* Whether a mask is where it has to be, and what it was when it was first seen. */
+static bool is_in_place(struct mask *mask) {
+    struct statx found;
+    if (mask->directory < 0)
+        mask->directory = open_directory(mask);
+    if (mask->directory < 0 || statx(mask->directory, name_of(mask), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                                     STATX_TYPE | STATX_INO, &found) != 0) {
+        /* Out of reach of the command as well, until it changes the mode of a directory, which nobody tells. */
+        masks.has_unwatched = masks.has_unwatched || errno == EACCES;
+        return errno == EACCES;
+    }
+    /* A kernel that can't tell whether it is a mount leaves us with what it is. */
+    if (found.stx_attributes_mask & IS_MOUNT_ROOT && !(found.stx_attributes & IS_MOUNT_ROOT))
+        return false;
+    if (!mask->is_known) {
+        mask->is_known = true;
+        mask->is_directory = S_ISDIR(found.stx_mode);
+        mask->device_major = found.stx_dev_major;
+        mask->device_minor = found.stx_dev_minor;
+        mask->inode = found.stx_ino;
+    }
+    return found.stx_dev_major == mask->device_major && found.stx_dev_minor == mask->device_minor &&
+           found.stx_ino == mask->inode;
+}
+
+/* The first that is not in its place, or NULL. */
+static const struct mask *lost_mask(void) {
+    for (int i = 0; i < masks.count; i++)
+        if (!is_in_place(&masks.all[i]))
+            return &masks.all[i];
+    return NULL;
+}
+
+/* Moves away what is at the path of a lost mask, if anything is. Between the loss and its death the command had time for
+ * some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else there as
+ * soon. A file may well be replaced in one step, as editors do, so it stays. The new name can't be known
+ * beforehand, or the command could have taken it. */
+static void put_aside(struct mask *mask) {
+    uint32_t number;
+    char name[NAME_MAX + 1];
+    if (!mask->is_directory || mask->directory < 0 || getrandom(&number, sizeof number, 0) < 0 ||
+        snprintf(name, sizeof name, "%s" ASIDE, name_of(mask), number) >= (int)sizeof name)
+        return;
+    if (syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, RENAME_NOREPLACE) == 0)
+        mask->aside = number;
+}
+
+/* To be called when nothing of the command lives any more. */
+static void put_all_aside(void) {
+    for (int i = 0; i < masks.count; i++)
+        if (!is_in_place(&masks.all[i]))
+            put_aside(&masks.all[i]);
+}
+
+/* Nothing may be left to do after this: whoever has the other end of standard error may never read it. */
+static void tell_of_loss(const struct mask *lost) {
+    dprintf(2, "paddock: the command was killed, because %s was moved, removed or replaced by somebody else, and no "
+               "longer kept from it\n", lost->path);
+    for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++)
+        if (mask->aside)
+            dprintf(2, "paddock: the command may have made what was at %s then; it is now in %s" ASIDE ", beside it\n",
+                    mask->path, name_of(mask), mask->aside);
+}
+
+static bool is_beside(const struct mask *mask, const struct mask *other) {
+    ptrdiff_t length = name_of(mask) - mask->path;
+    return mask->is_private == other->is_private && length == name_of(other) - other->path && memcmp(mask->path, other->path, (size_t)length) == 0;
+}
+
+/* One descriptor for each directory: with many patterns that is more than the limit for programs that use select(2). */
+static void make_room(void) {
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &masks.descriptors) < 0)
+        refuse("descriptors", "");
+    most = (struct rlimit){masks.descriptors.rlim_max, masks.descriptors.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);
+}
+
+/* For the command, which is to have the limit that its launcher had. */
+static void give_back_room(void) {
+    if (masks.count > 0)
+        setrlimit(RLIMIT_NOFILE, &masks.descriptors);
+}
+
+static void list_masks(void) {
+    masks.all = calloc((size_t)task.n_words + 1, sizeof *masks.all);
+    if (!masks.all)
+        refuse("masks", "");
+    for (int i = 0; i < task.n_words; i++) {
+        char *private = value_of(task.words[i], "private");
+        char *path = private ? private : value_of(task.words[i], "mask");
+        if (path && *path != '/') {
+            errno = EINVAL;
+            refuse("word ", task.words[i]);
+        }
+        if (path)
+            masks.all[masks.count++] = (struct mask){.path = path, .directory = -1, .is_private = private};
+    }
+}
+
+/* To be called with MASK_SIGNAL blocked. From then on no mask is lost that `lost_mask` would not tell of. */
+static void watch_masks(void) {
+    list_masks();
+    if (masks.count == 0)
+        return;
+    make_room();
+    masks.mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    for (struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
+        if (mask > masks.all && is_beside(mask, mask - 1))
+            mask->directory = (mask - 1)->directory;
+        else if ((mask->directory = open_directory(mask)) < 0 && errno != EACCES)
+            refuse("it can't be watched: ", mask->path);
+    }
+    const struct mask *lost = lost_mask();
+    if (lost) {
+        errno = ESTALE;
+        refuse("it was exchanged meanwhile: ", lost->path);
+    }
+}
+
+#endif

@@ -1,0 +1,272 @@
+"""Whoever takes a mask away from a running command ends it: another command, or its own user on the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.identity import PYTHON
+from tests.sandbox.launcher import Launcher, Outcome
+
+DEADLINE_S = 20.0
+
+STATUS_NOT_CONFINED = 125
+
+TRAP = "mkdir -p .git/hooks && echo x > .git/hooks/post-commit"
+WAIT = "until [ -e go ]; do sleep 0.02; done"
+
+
+def _special(kind: str, access: str, **more: str) -> dict[str, Any]:
+    return {"path": {"type": "special", "value": {"kind": kind, **more}}, "access": access}
+
+
+def _profile(*entries: dict[str, Any]) -> str:
+    """Everything can be read, the project written, and the entries."""
+    restricted = [_special("root", "read"), _special("project_roots", "write"), *entries]
+    return json.dumps({"type": "managed", "file_system": {"type": "restricted", "entries": restricted}})
+
+
+def _below(subpath: str, access: str) -> dict[str, Any]:
+    return _special("project_roots", access, subpath=subpath)
+
+
+OPENING = _profile(_below(".git", "write"))
+"""Grants what others mask."""
+
+SECRETIVE = _profile(_below("secrets/.env", "deny"), _below(".env", "deny"), _below("later", "deny"))
+
+
+class Workplace:
+    """A project, and several commands at a time in it, as one user."""
+
+    def __init__(self, project: Path, launchers: tuple[Launcher, Launcher], pool: ThreadPoolExecutor) -> None:
+        self.project = project
+        self._launchers = list(launchers)
+        self._pool = pool
+
+    def start(self, script: str, profile: str = ":workspace", *options: str) -> Future[Outcome]:
+        """Run a script; this returns when it has made the file `ready`, which is removed."""
+        words = ["sandbox", "--profile", profile, *options, "--", "/bin/sh", "-c", f"touch ready; {script}"]
+        command = self._pool.submit(self._launchers.pop().run, words, cwd=self.project)
+        self.wait_until(lambda: (self.project / "ready").exists() or command.done())
+        (self.project / "ready").unlink()
+        return command
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """What janitors of several launchers have needed may stay a moment longer than the commands."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not is_so():
+            assert time.monotonic() < deadline, os.listdir(self.project)
+            time.sleep(0.01)
+
+    def signal_all(self) -> None:
+        """Let all that wait go on."""
+        (self.project / "go").touch()
+
+
+@pytest.fixture(scope="module")
+def second_launcher(launcher: Launcher, ground: Path) -> Iterator[Launcher]:
+    with Launcher(launcher.user, ground) as second:
+        yield second
+
+
+@pytest.fixture
+def place(workspace: Path, launcher: Launcher, second_launcher: Launcher) -> Iterator[Workplace]:
+    with ThreadPoolExecutor() as pool:
+        place = Workplace(workspace, (launcher, second_launcher), pool)
+        try:
+            yield place
+        finally:
+            place.signal_all()
+
+
+def _assert_ended(command: Future[Outcome], path: Path) -> None:
+    outcome = command.result(DEADLINE_S)
+    assert outcome.status == STATUS_NOT_CONFINED
+    assert f"killed, because {path} was moved, removed or replaced by somebody else" in outcome.stderr
+
+
+def test_command_is_ended_when_another_moves_the_place_of_its_mask(place: Workplace) -> None:
+    mover = place.start("until [ -e move ]; do sleep 0.02; done; mv .git moved && echo moved", OPENING)
+    masked = place.start(f"{WAIT}; {TRAP}")
+    (place.project / "move").touch()
+    assert mover.result(DEADLINE_S).stdout == "moved\n"
+    _assert_ended(masked, place.project / ".git")
+    place.signal_all()
+    assert not (place.project / ".git").exists()
+    # Nothing of ours is in what was moved: it is an ordinary directory now.
+    assert list((place.project / "moved").iterdir()) == []
+    place.wait_until(lambda: sorted(os.listdir(place.project)) == ["go", "move", "moved"])
+
+
+RACING = """\
+import contextlib, os
+open("racing", "w").close()
+while True:
+    with contextlib.suppress(OSError):
+        os.mkdir(".git")
+        os.mkdir(".git/hooks")
+        open(".git/hooks/post-checkout", "w").close()
+        os._exit(0)
+"""
+
+
+def test_what_a_command_makes_before_it_is_dead_is_put_aside(place: Workplace) -> None:
+    command = place.start(f"exec {PYTHON} -c {shlex.quote(RACING)}")
+    # Should it be slower than its end, there is nothing to put aside.
+    place.wait_until((place.project / "racing").exists)
+    _move(place.project / ".git")
+    outcome = command.result(DEADLINE_S)
+    assert outcome.status == STATUS_NOT_CONFINED
+    left = sorted(os.listdir(place.project))
+    assert ".git" not in left
+    for name in set(left) - {"elsewhere", "racing"}:
+        assert name.startswith(".git-put-aside-")
+        assert f"may have made what was at {place.project}/.git then; it is now in {name}" in outcome.stderr
+
+
+def _move(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def _move_to_another_directory(path: Path) -> None:
+    (path.parent.parent / "beside").mkdir(exist_ok=True)
+    path.rename(path.parent.parent / "beside" / "x")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _replace(path: Path) -> None:
+    """As editors save."""
+    new = path.with_name("new")
+    new.write_text("top secret")
+    new.replace(path)
+
+
+def _replace_from_another_directory(path: Path) -> None:
+    new = path.parent.parent / "new"
+    new.write_text("top secret")
+    new.replace(path)
+
+
+@pytest.mark.parametrize("options", [(), ("--no-proc",), ("--trace",)], ids=["plain", "no-proc", "trace"])
+@pytest.mark.parametrize("change", [_move, _move_to_another_directory, _remove])
+def test_command_is_ended_when_its_user_takes_the_place_of_its_mask(
+    place: Workplace, change: Callable[[Path], None], options: tuple[str, ...]
+) -> None:
+    masked = place.start(f"{WAIT}; {TRAP}", ":workspace", *options)
+    change(place.project / ".git")
+    _assert_ended(masked, place.project / ".git")
+    assert not (place.project / ".git").exists()
+
+
+@pytest.mark.parametrize("change", [_move, _remove])
+def test_command_is_ended_when_metadata_is_taken_away(
+    place: Workplace, change: Callable[[Path], None]
+) -> None:
+    (place.project / ".git").mkdir()
+    (place.project / ".git" / "HEAD").touch()
+    masked = place.start(f"{WAIT}; {TRAP}")
+    change(place.project / ".git")
+    _assert_ended(masked, place.project / ".git")
+
+
+@pytest.mark.parametrize("options", [(), ("--no-proc",)], ids=["plain", "no-proc"])
+@pytest.mark.parametrize("change", [_move, _remove, _replace, _replace_from_another_directory])
+@pytest.mark.parametrize("name", [".env", "secrets/.env", "later"])
+def test_command_is_ended_when_a_denied_file_is_taken_away(
+    place: Workplace, name: str, change: Callable[[Path], None], options: tuple[str, ...]
+) -> None:
+    (place.project / "secrets").mkdir()
+    for file in (".env", "secrets/.env"):
+        (place.project / file).write_text("secret")
+    masked = place.start(f"{WAIT}; cat {name}", SECRETIVE, *options)
+    change(place.project / name)
+    _assert_ended(masked, place.project / name)
+
+
+def test_command_is_ended_when_a_directory_above_a_denied_file_is_moved(place: Workplace) -> None:
+    (place.project / "secrets").mkdir()
+    (place.project / "secrets" / ".env").write_text("secret")
+    masked = place.start(WAIT, SECRETIVE)
+    _move(place.project / "secrets")
+    _assert_ended(masked, place.project / "secrets")
+
+
+def test_mask_in_a_directory_that_can_not_be_read_is_watched_too(
+    place: Workplace, launcher: Launcher
+) -> None:
+    directory = place.project / "secrets"
+    directory.mkdir()
+    (directory / ".env").write_text("secret")
+    os.chown(directory, launcher.user, launcher.user)
+    directory.chmod(0o311)
+    masked = place.start(WAIT, SECRETIVE)
+    _move(directory / ".env")
+    _assert_ended(masked, directory / ".env")
+
+
+@pytest.mark.parametrize("options", [(), ("--no-proc",)], ids=["plain", "no-proc"])
+def test_command_is_not_ended_by_what_leaves_its_masks_alone(
+    place: Workplace, launcher: Launcher, options: tuple[str, ...]
+) -> None:
+    (place.project / "secrets").mkdir()
+    (place.project / ".env").write_text("secret")
+    granted = place.project.with_name(f"{place.project.name}-granted")
+    granted.mkdir()
+    os.chown(granted, launcher.user, launcher.user)
+    granting = _profile(
+        _below(".env", "deny"), {"path": {"type": "path", "path": str(granted)}, "access": "write"}
+    )
+    masked = place.start(
+        f"touch a; mv a b; rm b; {WAIT}; ls {granted} || echo gone; cat .env", granting, *options
+    )
+    # Written, not replaced: what it is stays where it is.
+    (place.project / ".env").write_text("another secret")
+    (place.project / "file").touch()
+    _move(place.project / "file")
+    _remove(place.project / "elsewhere")
+    _move(place.project / "secrets")
+    # A mount that is lost, and none that takes something away.
+    granted.rmdir()
+    place.signal_all()
+    outcome = masked.result(DEADLINE_S)
+    assert (outcome.status, outcome.stdout) == (1, "gone\n")
+    assert "killed" not in outcome.stderr
+
+
+def test_command_may_close_a_directory_that_has_something_denied_in_it(
+    place: Workplace, launcher: Launcher
+) -> None:
+    directory = place.project / "secrets"
+    directory.mkdir()
+    (directory / ".env").write_text("secret")
+    os.chown(directory, launcher.user, launcher.user)
+    masked = place.start(
+        f"chmod 000 secrets; touch a; rm a; {WAIT}; chmod 700 secrets; touch b; rm b", SECRETIVE
+    )
+    (place.project / "file").touch()
+    (place.project / "file").unlink()
+    place.signal_all()
+    assert masked.result(DEADLINE_S).status == 0
+
+
+def test_command_has_as_many_descriptors_as_its_launcher(place: Workplace) -> None:
+    command = place.start("ulimit -n; ls /proc/self/fd | wc -l")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert command.result(DEADLINE_S).stdout.split() == [str(soft), "4"]

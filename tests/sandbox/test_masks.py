@@ -135,6 +135,30 @@ def test_what_a_command_makes_before_it_is_dead_is_put_aside(place: Workplace) -
         assert f"may have made what was at {place.project}/.git then; it is now in {name}" in outcome.stderr
 
 
+def test_command_that_may_write_where_another_is_masked_leaves_the_mask_in_its_place(
+    place: Workplace,
+) -> None:
+    masked = place.start(f"{WAIT}; {TRAP}")
+    use = "mv .git moved; rm -r .git; echo ref: refs/heads/main > .git/HEAD && echo made"
+    opening = place.start(use, OPENING).result(DEADLINE_S)
+    assert (opening.stdout, opening.stderr.count("busy")) == ("made\n", 2)
+    place.signal_all()
+    outcome = masked.result(DEADLINE_S)
+    assert (outcome.status, "killed" in outcome.stderr) == (1, False)
+    # What was made there stays, and nothing of ours with it.
+    assert os.listdir(place.project / ".git") == ["HEAD"]
+    assert (place.project / ".git").stat().st_mode & 0o7777 == 0o755
+
+
+def test_place_that_two_commands_share_goes_with_the_last_of_them(place: Workplace) -> None:
+    masked = place.start(WAIT)
+    assert place.start("true", OPENING).result(DEADLINE_S).status == 0
+    assert (place.project / ".git").is_dir()
+    place.signal_all()
+    assert masked.result(DEADLINE_S).status == 0
+    place.wait_until(lambda: os.listdir(place.project) == ["go"])
+
+
 def _move(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
 

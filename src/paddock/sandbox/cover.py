@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paddock.sandbox.attempt import Content
-from paddock.sandbox.mount import EmptyDirectory, Mount, Placeholder, Seal, UnreadableFile
+from paddock.sandbox.mount import Bind, EmptyDirectory, Mount, Placeholder, Seal, UnreadableFile
 from paddock.sandbox.path import ancestors
 from paddock.sandbox.view import DENIED_MODE
 
@@ -19,7 +19,8 @@ class Cover:
 
     def __init__(self, mounts: Iterable[Mount], placeholders: Iterable[Placeholder] = ()) -> None:
         self._mounts = {mount.path: mount for mount in mounts if not isinstance(mount, Seal)}
-        self._held = {place.path for place in placeholders}
+        held = {place.path for place in placeholders}
+        self._held = {path for path in held if not isinstance(self._mounts.get(path), Bind)}
         self._passed = {directory for path in self._mounts for directory in ancestors(path)}
 
     def at(self, path: str) -> Content | None:

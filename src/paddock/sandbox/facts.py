@@ -98,7 +98,9 @@ class FileFacts:
             return PathFact(Kind.MISSING, path, directory.links, path, is_hidden=is_hidden)
         if is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
-            return PathFact(Kind.MISSING, path, directory.links, path)
+            is_own = os.geteuid() in (0, status.st_uid)
+            held = PlaceholderKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else PlaceholderKind.FILE
+            return PathFact(Kind.MISSING, path, directory.links, path, placeholder=held if is_own else None)
         if target is None:
             kind = Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE
             return PathFact(kind, path, directory.links)

@@ -251,14 +251,13 @@ class Sandbox:
                     "deny the directories they would be in, or make them",
                 )
             try:
-                mounted = mounted_files(plan)
                 self._janitor.hold(plan.placeholders)
-            except (PlaceTaken, FileMoved) as error:
+            except PlaceTaken as error:
                 changed = str(error)
                 continue
             try:
-                return _HeldPlan(plan, mounted, lock(plan.placeholders))
-            except PlaceTaken as error:
+                return _HeldPlan(plan, mounted_files(plan), lock(plan.placeholders))
+            except (PlaceTaken, FileMoved) as error:
                 changed = str(error)
                 self._janitor.release(plan.placeholders, was_killed=False)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from paddock.sandbox.mount import PlaceholderKind
+
 
 class Kind(StrEnum):
     """What is at a path, links followed."""
@@ -39,6 +41,8 @@ class PathFact:
     """The first of its directories, or itself, that does not exist."""
     is_hidden: bool = False
     """Whether that may exist all the same, in a directory that can't be searched."""
+    placeholder: PlaceholderKind | None = None
+    """What other commands of this user have there meanwhile."""
 
 
 class Look(Protocol):

@@ -52,7 +52,8 @@ class Policy:
     def __init__(self, plan: Plan) -> None:
         self._table = AccessTable(plan.rules)
         self._patterns = [(pattern, regular_expression(pattern.rest)) for pattern in plan.denied_patterns]
-        self._held = frozenset(place.path for place in plan.placeholders)
+        held = (place.path for place in plan.placeholders)
+        self._held = frozenset(path for path in held if self._table.access_of(path) is not Access.WRITE)
         self._mounted = frozenset(mount.path for mount in plan.mounts) - {ROOT}
         self._network = plan.network
         self._refused_calls = frozenset(

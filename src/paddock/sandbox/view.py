@@ -103,6 +103,8 @@ class View:
         if fact.kind is Kind.MISSING:
             if around is Access.WRITE and rule.access is not Access.WRITE:
                 self._occupy(rule, fact)
+            elif around is Access.WRITE and fact.placeholder is not None and fact.first_missing == rule.path:
+                self._share(rule.path, fact.placeholder)
         elif rule.access is not around:
             if around is Access.WRITE:
                 self._pin_ancestors(rule.path)
@@ -150,6 +152,11 @@ class View:
             self.mounts.append(UnreadableFile(place, reason))
         self.masks.append(place)
         self._mounted.add(place)
+
+    def _share(self, path: str, kind: PlaceholderKind) -> None:
+        """Let something be made in what others keep at a path, which is a mask of theirs, but not move it."""
+        self.placeholders.append(Placeholder(path, kind))
+        self._bind(path, is_writable=True, reason="other commands need it where it is")
 
     def _pin_ancestors(self, path: str) -> None:
         """Mount each writable directory above a path on itself.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.mount import PlaceholderKind
 from paddock.sandbox.path import ROOT, ancestors, join
+
+PLACE = "held"
+"""The content of a directory that is the placeholder of other commands."""
 
 
 class ImaginedFiles:
@@ -34,6 +38,9 @@ class ImaginedFiles:
     def _found(self, path: str, content: str | None, directory: PathFact) -> PathFact:
         if content is None:
             return PathFact(Kind.DIRECTORY, path, directory.links)
+        if content == PLACE:
+            held = PlaceholderKind.DIRECTORY
+            return PathFact(Kind.MISSING, path, directory.links, path, placeholder=held)
         if not content.startswith("-> "):
             return PathFact(Kind.FILE, path, directory.links)
         target = self.at(content.removeprefix("-> "))

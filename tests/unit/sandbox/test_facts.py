@@ -7,6 +7,7 @@ import pytest
 from paddock.errors import ProfileRefused
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
 
 
 def _at(path: Path) -> PathFact:
@@ -73,3 +74,14 @@ def test_relative_tmpdir_names_nothing(tmp_path: Path) -> None:
 def test_project_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProfileRefused, match="does not exist"):
         surroundings_of((str(tmp_path / "nowhere"),), {})
+
+
+@pytest.mark.parametrize("kind", PlaceholderKind)
+def test_placeholder_of_another_command_is_missing_and_known_for_what_it_is(
+    kind: PlaceholderKind, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir() if kind is PlaceholderKind.DIRECTORY else place.touch()
+    place.chmod(PLACEHOLDER_MODES[kind])
+    fact = _at(place)
+    assert (fact.kind, fact.first_missing, fact.placeholder) == (Kind.MISSING, str(place), kind)

@@ -22,9 +22,17 @@ from paddock.model.profile import (
 from paddock.sandbox import bwrap
 from paddock.sandbox.access import Surroundings
 from paddock.sandbox.explain import explain
-from paddock.sandbox.mount import Bind, EmptyDirectory, PlaceholderKind, Seal, Shortcut, UnreadableFile
+from paddock.sandbox.mount import (
+    Bind,
+    EmptyDirectory,
+    Placeholder,
+    PlaceholderKind,
+    Seal,
+    Shortcut,
+    UnreadableFile,
+)
 from paddock.sandbox.plan import Plan, Scene, confine
-from tests.unit.sandbox.imagined_host import ImaginedFiles
+from tests.unit.sandbox.imagined_host import PLACE, ImaginedFiles
 
 FILES = {
     "/w/.git/": "",
@@ -204,6 +212,32 @@ def test_kernel_settings_are_covered_even_where_everything_can_be_written() -> N
 def test_what_paddock_keeps_is_hidden_under_every_profile() -> None:
     surroundings = Surroundings(project_roots=("/w",), private=("/w/a",))
     assert "000 /w/a" in _steps(_plan(ROOT_READ, ROOTS_WRITE, surroundings=surroundings))
+
+
+def test_every_mount_that_takes_something_away_is_a_mask_and_those_of_a_directory_stand_together() -> None:
+    surroundings = Surroundings(project_roots=("/w",), private=("/w/p",))
+    plan = _plan(
+        *(ROOT_READ, ROOTS_WRITE, _entry("/usr/x", Access.DENY), _entry("/usr/rw", Access.WRITE)),
+        files={"/w/p/": "", "/usr/x": "secret", "/usr/rw/": ""},
+        matches=("/w/a/s",),
+        surroundings=surroundings,
+    )
+    assert [mask.path for mask in plan.masks] == [
+        "/usr/x",
+        *("/w/.agents", "/w/.aws", "/w/.codex", "/w/.git", "/w/.paddock", "/w/a", "/w/p"),
+        "/w/a/s",
+    ]
+    assert [mask.path for mask in plan.masks if mask.is_private] == ["/w/p"]
+
+
+def test_place_of_others_that_the_profile_opens_is_held_and_can_not_be_moved() -> None:
+    opened = _entry(ProjectRoots(subpath=".codex"), Access.WRITE)
+    plan = _plan(ROOT_READ, ROOTS_WRITE, opened, files={"/w/.codex": PLACE})
+    assert Placeholder("/w/.codex", PlaceholderKind.DIRECTORY) in plan.placeholders
+    assert "rw /w/.codex" in _steps(plan)
+    assert "/w/.codex" not in [mask.path for mask in plan.masks]
+    alone = _plan(ROOT_READ, ROOTS_WRITE, opened)
+    assert "/w/.codex" not in [place.path for place in alone.placeholders]
 
 
 def test_bubblewrap_is_told_in_the_order_of_the_plan() -> None:

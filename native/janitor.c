@@ -72,6 +72,9 @@ enum { PACKET_BYTES = 64 << 10 };
  * each: what another does to a place takes much less. */
 enum { ATTEMPTS = 100, PAUSE_MS = 1 };
 
+/* Places that are removed but not yet buried, of which each has a descriptor; some ten commands' worth. */
+enum { UNBURIED_LIMIT = 64 };
+
 struct place {
     struct place *next;
     int fd;             /* open on the place */
@@ -85,6 +88,7 @@ struct place {
     char path[];
 };
 static struct place *places, *cleared;
+static unsigned unburied; /* the length of `cleared` */
 
 static bool has_left_some; /* to others who need them; the journal still names them */
 static bool has_parted;    /* from a place that others need, who must not take us for one that was killed */
@@ -138,7 +142,9 @@ static int acquire(const char *path, bool is_directory, bool makes) {
             poll(NULL, 0, PAUSE_MS);
             continue;
         }
-        if (!is_place(fd, is_directory) || (is_directory && !is_unused(fd))) {
+        /* What is made beside its place was within reach of others until it was moved; anything else is new. */
+        bool may_be_used = is_directory && (!is_made || has_note(path));
+        if (!is_place(fd, is_directory) || (may_be_used && !is_unused(fd))) {
             close(fd);
             /* What was made just now is none only where modes or owners are not kept: nobody would know it later. */
             if (is_made && (is_directory ? rmdir(path) : unlink(path)) == 0)
@@ -266,6 +272,7 @@ static void clear_unused(void) {
             *link = place->next;
             place->next = cleared;
             cleared = place;
+            unburied++;
             continue;
         }
         if (place->users == 0) {
@@ -285,14 +292,20 @@ static void tidy_journal(void) {
     has_left_some = journal.size > 0;
 }
 
+static bool is_asked(void) {
+    struct pollfd wait = {.fd = launcher, .events = POLLIN};
+    return poll(&wait, 1, 0) > 0;
+}
+
 /* With the last descriptor of it the file system gives up what was removed, which takes longer than all the
- * rest. The launcher need not wait for that, nor for the journal. */
+ * rest. The launcher need not wait for that, nor for the journal; neither for this answer nor for the next. */
 static void bury(void) {
     if (cleared && !places)
         tidy_journal();
-    while (cleared) {
+    while (cleared && (is_leaving || unburied > UNBURIED_LIMIT || !is_asked())) {
         struct place *place = cleared;
         cleared = place->next;
+        unburied--;
         close(place->fd);
         free(place);
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
@@ -81,14 +81,13 @@ class AccessTable:
             known = self._rules.get(rule.path)
             if known is None or _STRENGTH[rule.access] > _STRENGTH[known.access]:
                 self._rules[rule.path] = rule
+        self.rules: Final = tuple(
+            sorted(self._rules.values(), key=lambda rule: (rule.path.count("/"), rule.path))
+        )
+        """One rule for each path that has one, shallow paths first."""
 
     def __contains__(self, path: str) -> bool:
         return path in self._rules
-
-    @property
-    def rules(self) -> list[Rule]:
-        """One rule for each path that has one, shallow paths first."""
-        return sorted(self._rules.values(), key=lambda rule: (rule.path.count("/"), rule.path))
 
     def rule_of(self, path: str) -> Rule | None:
         """The rule that decides there."""

@@ -50,6 +50,7 @@ class FileFacts:
 
     def __init__(self) -> None:
         self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
+        self._can_grow: dict[str, bool] = {}
 
     def at(self, path: str) -> PathFact:
         """What is there. What this user can't reach counts as missing, and is hidden."""
@@ -78,12 +79,10 @@ class FileFacts:
 
     def can_grow(self, directory: str) -> bool:
         """Whether this user could ever make something there. Only what certainly can't be is False."""
-        try:
-            is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-            is_own = os.geteuid() in (0, os.stat(directory).st_uid)
-            return not is_sealed and (is_own or os.access(directory, os.W_OK))
-        except OSError:
-            return True
+        known = self._can_grow.get(directory)
+        if known is None:
+            known = self._can_grow[directory] = _can_grow(directory)
+        return known
 
     def _child(self, directory: PathFact, name: str, followed: int) -> PathFact:
         """What is at a name in a place that is known."""
@@ -116,6 +115,15 @@ class FileFacts:
             elif name not in ("", "."):
                 place = self._child(place, name, followed)
         return replace(place, links=(*directory.links, link, *place.links))
+
+
+def _can_grow(directory: str) -> bool:
+    try:
+        is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+        is_own = os.geteuid() in (0, os.stat(directory).st_uid)
+        return not is_sealed and (is_own or os.access(directory, os.W_OK))
+    except OSError:
+        return True
 
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:

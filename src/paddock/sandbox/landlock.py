@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import cache
 from typing import Final
 
 from paddock.model.profile import NetworkMode
@@ -106,6 +107,7 @@ class Reach:
     has_process_limit: bool = False
 
 
+@cache
 def rights_of(abi: int) -> Right:
     """Every right that an ABI knows; none before Landlock."""
     if abi < 1:

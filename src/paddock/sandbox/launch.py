@@ -464,7 +464,7 @@ def _tracer(plan: Plan, machine: str) -> Tracer:
 
 
 def _strings(words: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(word) + b"\0" for word in words)
+    return os.fsencode("".join(f"{word}\0" for word in words))
 
 
 def _file_in_memory(name: str, content: bytes) -> int:

@@ -158,7 +158,7 @@ def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tupl
     resolved, links = [], []
     for rule in rules:
         fact = look.at(rule.path)
-        resolved.append(replace(rule, path=fact.real))
+        resolved.append(rule if fact.real == rule.path else replace(rule, path=fact.real))
         links += [(rule, link) for link in fact.links]
     return resolved, links
 

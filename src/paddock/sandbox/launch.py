@@ -9,12 +9,10 @@ has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
-
-import msgspec
 
 from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
@@ -29,9 +27,9 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     UnrestrictedFileSystem,
 )
-from paddock.model.restriction import Restriction
 from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
+from paddock.sandbox.assembly import Script, assemble, file_in_memory, write_script
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
@@ -43,7 +41,6 @@ from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, extent_of, grants_of
 from paddock.sandbox.syscall_table import MACHINES
 from paddock.sandbox.unreadable import unreadable_file
-from paddock.sandbox.view import INIT
 
 if TYPE_CHECKING:
     from paddock.sandbox.tracer import Tracer
@@ -91,10 +88,10 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldPlan:
-    """A plan, and what keeps the files as they are in it."""
+class _HeldScript:
+    """What is said for a plan whose places are there, and what keeps them."""
 
-    plan: Plan
+    script: Script
     mounted: Sequence[MountedFile]
     locks: Sequence[int]
     """Descriptors on the places that were made for it."""
@@ -102,7 +99,7 @@ class _HeldPlan:
     @property
     def places(self) -> list[MountedFile]:
         """The places that were made for it, and what they are."""
-        found = zip(self.plan.placeholders, map(os.fstat, self.locks), strict=True)
+        found = zip(self.script.plan.placeholders, map(os.fstat, self.locks), strict=True)
         return [MountedFile(place.path, status.st_dev, status.st_ino) for place, status in found]
 
 
@@ -227,20 +224,40 @@ class Sandbox:
         if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
         bubblewrap = self._bubblewrap(command.project_roots)
-        held = self._held_plan(profile, command, has_proc)
+        held = self._held_script(profile, command, bubblewrap, has_proc=has_proc, is_traced=is_traced)
+        plan = held.script.plan
         tracer = None
         try:
-            tracer = _tracer(held.plan, self._host.arch) if is_traced else None
-            return self._with_bubblewrap(bubblewrap, held, command, tracer)
+            tracer = _tracer(plan, self._host.arch) if is_traced else None
+            return assemble(
+                held.script,
+                bubblewrap,
+                self.enforcement,
+                janitor=self._janitor,
+                mounted=held.mounted,
+                locks=held.locks,
+                # A command notices by itself if one is taken away; see `Confined.has_lost_places`.
+                places=() if command.argv else held.places,
+                tracer=tracer,
+                group=self._group(held.script.counted_processes),
+            )
         except BaseException:
             for file in held.locks:
                 os.close(file)
-            self._janitor.release(held.plan.placeholders, was_killed=False)
+            self._janitor.release(plan.placeholders, was_killed=False)
             if tracer is not None:
                 tracer.discard()
             raise
 
-    def _held_plan(self, profile: EnforcedProfile, command: Command, has_proc: bool) -> _HeldPlan:
+    def _held_script(
+        self,
+        profile: EnforcedProfile,
+        command: Command,
+        bubblewrap: Bubblewrap,
+        *,
+        has_proc: bool,
+        is_traced: bool,
+    ) -> _HeldScript:
         changed = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
@@ -251,16 +268,24 @@ class Sandbox:
                     "deny the directories they would be in, or make them",
                 )
             try:
+                options = self._options(plan, bubblewrap)
+                script = write_script(
+                    plan, self._host, options, command.argv, command.arg0, is_traced=is_traced
+                )
                 self._janitor.hold(plan.placeholders)
             except PlaceTaken as error:
                 changed = str(error)
                 continue
             try:
-                return _HeldPlan(plan, mounted_files(plan), lock(plan.placeholders))
+                return _HeldScript(script, mounted_files(plan), lock(plan.placeholders))
             except (PlaceTaken, FileMoved) as error:
                 changed = str(error)
                 self._janitor.release(plan.placeholders, was_killed=False)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
+
+    def _options(self, plan: Plan, bubblewrap: Bubblewrap) -> list[str]:
+        files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
+        return bwrap.options(plan, bubblewrap.capabilities, files, has_own_session=self._has_own_session)
 
     def _untraceable(self) -> Problem | None:
         """Why commands can't be traced here, if they can't."""
@@ -292,71 +317,11 @@ class Sandbox:
                 )
         return host.bwrap
 
-    def _with_bubblewrap(
-        self, bubblewrap: Bubblewrap, held: _HeldPlan, command: Command, tracer: Tracer | None
-    ) -> Confined:
-        plan = held.plan
-        host_files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
-        options = bwrap.options(
-            plan, bubblewrap.capabilities, host_files, has_own_session=self._has_own_session
-        )
-        program = seccomp.program(plan.network, self._host.arch)
-        writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
-        ruleset = landlock.second_layer(writable, plan.network, self._host.landlock_abi)
-
-        # A sandbox that is kept is not what the limits of a command are for.
-        limits = plan.limits if command.argv else Limits()
-        group = self._group(limits)
-        said = init.words(
-            limits=msgspec.structs.replace(limits, processes=None) if group else limits,
-            ruleset=ruleset,
-            argv0=command.arg0,
-            mounted=held.mounted,
-            # Of a sandbox that is kept, whoever lets others enter looks before (`Confined.has_lost_places`).
-            masks=plan.masks if command.argv else (),
-            holds=not command.argv,
-        )
-        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
-        report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-        files = {
-            "options": _file_in_memory("options", _strings(options)),
-            "filter": _file_in_memory(
-                "filter", program if tracer is None else seccomp.remainder(self._host.arch)
-            ),
-            "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
-            "pid": pid_writer,
-            "report": report_writer,
-            "more": _file_in_memory("command", _strings([*said, "--", *command.argv])),
-            # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
-            "pid reader": os.dup(pid_reader),
-            # Verified as this descriptor; by its name it could be another by now.
-            **({"bubblewrap": os.dup(bubblewrap.fd)} if bubblewrap.fd is not None else {}),
-            **({"trace": tracer.file} if tracer is not None else {}),
-            **({"group": group.entrance} if group is not None else {}),
-        }
-
-        def words(numbers: Sequence[int]) -> list[str]:
-            # The locks come behind those that have names, and nobody needs to know their numbers.
-            return _words(bubblewrap, options, plan, dict(zip(files, numbers, strict=False)))
-
-        return Confined(
-            words,
-            [*files.values(), *held.locks],
-            self.enforcement,
-            plan=plan,
-            janitor=self._janitor,
-            readers=Readers(report_reader, pid_reader),
-            tracer=tracer,
-            group=group,
-            restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
-            places=() if command.argv else held.places,
-        )
-
-    def _group(self, limits: Limits) -> cgroup.Group | None:
+    def _group(self, processes: int | None) -> cgroup.Group | None:
         """What counts the processes, where a limit of each process does not."""
-        if limits.processes is None or self._host.pids_cgroup is None:
+        if processes is None or self._host.pids_cgroup is None:
             return None
-        return cgroup.make(self._host.pids_cgroup, limits.processes)
+        return cgroup.make(self._host.pids_cgroup, processes)
 
     def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
         """Without namespaces: nothing is hidden, only writing is restricted."""
@@ -379,7 +344,7 @@ class Sandbox:
                 "without namespaces there is no sandbox that others could enter",
                 "use bubblewrap, or do it without a sandbox",
             )
-        filter_ = _file_in_memory("filter", seccomp.program(network, self._host.arch))
+        filter_ = file_in_memory("filter", seccomp.program(network, self._host.arch))
 
         def words(numbers: Sequence[int]) -> list[str]:
             said = init.words(
@@ -393,19 +358,6 @@ class Sandbox:
 
         report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
         return Confined(words, [filter_, report_writer], Enforcement.PARTIAL, readers=Readers(report_reader))
-
-
-def _words(bubblewrap: Bubblewrap, options: Sequence[str], plan: Plan, at: Mapping[str, int]) -> list[str]:
-    """What to say to bubblewrap; `at` has the numbers of the descriptors by their names."""
-    return [
-        f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
-        *(["--args", str(at["options"])] if bubblewrap.capabilities.args else options),
-        *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
-        *("--", f"/proc/self/fd/{at['init']}" if plan.has_proc else INIT),
-        *init.words(
-            trace_fd=at.get("trace"), report_fd=at["report"], cgroup_fd=at.get("group"), more_fd=at["more"]
-        ),
-    ]
 
 
 def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
@@ -461,15 +413,3 @@ def _tracer(plan: Plan, machine: str) -> Tracer:
     from paddock.sandbox.tracer import Tracer
 
     return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts, plan.placeholders))
-
-
-def _strings(words: Iterable[str]) -> bytes:
-    return os.fsencode("".join(f"{word}\0" for word in words))
-
-
-def _file_in_memory(name: str, content: bytes) -> int:
-    """A file in memory, to be read from its beginning."""
-    file = os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC)
-    os.write(file, content)
-    os.lseek(file, 0, os.SEEK_SET)
-    return file

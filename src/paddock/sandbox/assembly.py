@@ -1,0 +1,163 @@
+"""The words and descriptors with which bubblewrap and paddock-init are started.
+
+A `Script` is what they are told, as far as it follows from a plan. `assemble` adds what exists once: pipes,
+files in memory, locks, and what is mounted. Nothing is decided here about what a command may do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from paddock.model.host import Bubblewrap, Enforcement, HostFacts
+from paddock.model.profile import Access, Limits
+from paddock.model.restriction import Restriction
+from paddock.sandbox import cgroup, init, landlock, seccomp
+from paddock.sandbox.confined import Confined, Readers
+from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.mount import MountedFile
+from paddock.sandbox.plan import Plan
+from paddock.sandbox.view import INIT
+
+if TYPE_CHECKING:
+    from paddock.sandbox.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What bubblewrap and paddock-init are told for one plan, but for the numbers of descriptors."""
+
+    plan: Plan
+    options: Sequence[str]
+    """For bubblewrap."""
+    filter: bytes
+    """For bubblewrap to load."""
+    init_words: Sequence[str]
+    """For paddock-init."""
+    argv: Sequence[str]
+    """The command; empty if the sandbox is kept for others to enter."""
+    restriction: Restriction
+    """What a process that enters the sandbox has to take on."""
+    counted_processes: int | None
+    """How many there may be in a control group, which must be made for them; None if none is needed."""
+
+
+def write_script(
+    plan: Plan,
+    host: HostFacts,
+    options: Sequence[str],
+    argv: Sequence[str],
+    arg0: str | None = None,
+    *,
+    is_traced: bool = False,
+) -> Script:
+    """Put a plan into words. `options` are bubblewrap's.
+
+    Without `argv` the sandbox is kept for others to enter.
+    """
+    # A sandbox that is kept is not what the limits of a command are for.
+    limits = plan.limits if argv else Limits()
+    counted = None if host.pids_cgroup is None else limits.processes
+    writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
+    ruleset = landlock.second_layer(writable, plan.network, host.landlock_abi)
+    said = init.words(
+        limits=limits if counted is None else msgspec.structs.replace(limits, processes=None),
+        ruleset=ruleset,
+        argv0=arg0,
+        # Of a sandbox that is kept, whoever lets others enter looks before.
+        masks=plan.masks if argv else (),
+        holds=not argv,
+    )
+    program = seccomp.program(plan.network, host.arch)
+    return Script(
+        plan=plan,
+        options=options,
+        filter=seccomp.remainder(host.arch) if is_traced else program,
+        init_words=said,
+        argv=argv,
+        restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
+        counted_processes=counted,
+    )
+
+
+def assemble(
+    script: Script,
+    bubblewrap: Bubblewrap,
+    enforcement: Enforcement,
+    *,
+    janitor: Janitor,
+    mounted: Iterable[MountedFile],
+    locks: Iterable[int],
+    places: Sequence[MountedFile] = (),
+    tracer: Tracer | None = None,
+    group: cgroup.Group | None = None,
+) -> Confined:
+    """A command that is ready, and reaches the level `enforcement`.
+
+    `mounted` is what its mounts must be of. The places of the plan, which `janitor` holds, their `locks`, the
+    tracer and the group are its own from now on; `places` are those that others have to look after.
+    """
+    pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
+    report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
+    files = {
+        "options": file_in_memory("options", _strings(script.options)),
+        "filter": file_in_memory("filter", script.filter),
+        "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
+        "pid": pid_writer,
+        "report": report_writer,
+        "more": file_in_memory(
+            "command", _strings([*script.init_words, *init.words(mounted=mounted), "--", *script.argv])
+        ),
+        # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+        "pid reader": os.dup(pid_reader),
+        # Verified as this descriptor; by its name it could be another by now.
+        **({"bubblewrap": os.dup(bubblewrap.fd)} if bubblewrap.fd is not None else {}),
+        **({"trace": tracer.file} if tracer is not None else {}),
+        **({"group": group.entrance} if group is not None else {}),
+    }
+
+    def words(numbers: Sequence[int]) -> list[str]:
+        # The locks come behind those that have names, and nobody needs to know their numbers.
+        return _words(bubblewrap, script, dict(zip(files, numbers, strict=False)))
+
+    return Confined(
+        words,
+        [*files.values(), *locks],
+        enforcement,
+        plan=script.plan,
+        janitor=janitor,
+        readers=Readers(report_reader, pid_reader),
+        tracer=tracer,
+        group=group,
+        restriction=script.restriction,
+        places=places,
+    )
+
+
+def file_in_memory(name: str, content: bytes) -> int:
+    """A file in memory, to be read from its beginning."""
+    file = os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC)
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def _words(bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int]) -> list[str]:
+    """What to say to bubblewrap; `at` has the numbers of the descriptors by their names."""
+    return [
+        f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
+        *(["--args", str(at["options"])] if bubblewrap.capabilities.args else script.options),
+        *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
+        *("--", f"/proc/self/fd/{at['init']}" if script.plan.has_proc else INIT),
+        *init.words(
+            trace_fd=at.get("trace"), report_fd=at["report"], cgroup_fd=at.get("group"), more_fd=at["more"]
+        ),
+    ]
+
+
+def _strings(words: Iterable[str]) -> bytes:
+    return os.fsencode("".join(f"{word}\0" for word in words))

@@ -298,6 +298,37 @@ def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(
     _wait_until(lambda: not list(tmp_path.iterdir()))
 
 
+def test_places_are_made_while_the_launcher_does_something_else(janitor: Janitor, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    with janitor.holding([place]):
+        _wait_until((tmp_path / ".git").exists)
+    janitor.release([place], was_killed=False)
+    assert not (tmp_path / ".git").exists()
+
+
+def test_nothing_is_held_if_the_launcher_fails_meanwhile(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    with (
+        pytest.raises(KeyError),
+        janitor.holding([_directory(tmp_path / ".git"), _directory(tmp_path / ".aws")]),
+    ):
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == [".aws"]
+    janitor.hold([_directory(tmp_path / ".codex")])
+    assert (tmp_path / ".codex").exists()
+
+
+def test_places_are_held_though_the_janitor_is_killed_while_it_makes_them(
+    janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    with janitor.holding([place]):
+        _kill_janitors(runtime)
+    assert (tmp_path / ".git").exists()
+    janitor.release([place], was_killed=False)
+    _wait_until(lambda: not list(tmp_path.iterdir()))
+
+
 def test_what_killed_janitors_left_is_cleared_away_by_the_next_wherever_it_works(
     janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:

@@ -1,7 +1,8 @@
 """The words and descriptors with which bubblewrap and paddock-init are started.
 
-A `Script` is what they are told, as far as it follows from a plan. `assemble` adds what exists once: pipes,
-files in memory, locks, and what is mounted. Nothing is decided here about what a command may do.
+A `Script` is what they are told, as far as it follows from a plan; it is written while the places of the plan
+are made. `assemble` adds what exists once: pipes, files in memory, locks, and what is mounted. Nothing is
+decided here about what a command may do.
 """
 
 from __future__ import annotations
@@ -37,9 +38,7 @@ class Script:
     filter: bytes
     """For bubblewrap to load."""
     init_words: Sequence[str]
-    """For paddock-init."""
-    argv: Sequence[str]
-    """The command; empty if the sandbox is kept for others to enter."""
+    """For paddock-init, with the command at their end."""
     restriction: Restriction
     """What a process that enters the sandbox has to take on."""
     counted_processes: int | None
@@ -77,8 +76,7 @@ def write_script(
         plan=plan,
         options=options,
         filter=seccomp.remainder(host.arch) if is_traced else program,
-        init_words=said,
-        argv=argv,
+        init_words=[*said, "--", *argv],
         restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         counted_processes=counted,
     )
@@ -109,9 +107,7 @@ def assemble(
         "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
         "pid": pid_writer,
         "report": report_writer,
-        "more": file_in_memory(
-            "command", _strings([*script.init_words, *init.words(mounted=mounted), "--", *script.argv])
-        ),
+        "more": file_in_memory("command", _strings([*init.words(mounted=mounted), *script.init_words])),
         # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
         "pid reader": os.dup(pid_reader),
         # Verified as this descriptor; by its name it could be another by now.

@@ -61,11 +61,31 @@ class Janitor:
 
         Raises PlaceTaken when something real is there now, SandboxUnavailable when a place can't be made.
         """
+        with self.holding(placeholders):
+            pass
+
+    @contextlib.contextmanager
+    def holding(self, placeholders: Sequence[Placeholder]) -> Iterator[None]:
+        """As `hold`, at the end of the block; the places are made while it is carried out.
+
+        Nothing is held if the block raises. Other threads wait meanwhile, and the block must not ask for
+        anything here.
+        """
         if not placeholders:
+            yield
             return
         with self._lock:
-            answers = self._ask(_HOLD, _to_hold(placeholders))
-            held = [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
+            packets = list(_packets(_HOLD, _to_hold(placeholders)))
+            # One that has ended is noticed when it does not answer.
+            with contextlib.suppress(_Gone):
+                self._send(packets[0])
+            try:
+                yield
+            except BaseException:
+                self._ask(_DROP, _paths(_without_problem(placeholders, self._answers(packets))))
+                raise
+            answers = self._answers(packets)
+            held = _without_problem(placeholders, answers)
             if len(held) == len(placeholders):
                 self._held.update(held)
                 return
@@ -101,33 +121,55 @@ class Janitor:
                 self._connection = None
 
     def _ask(self, verb: bytes, items: Sequence[bytes]) -> list[int]:
+        packets = list(_packets(verb, items))
         try:
-            return self._exchange(verb, items)
+            return self._exchange(packets)
         except _Gone:
-            self._bury()
+            return self._ask_another(packets)
+
+    def _answers(self, packets: Sequence[bytes]) -> list[int]:
+        """The answers to all packets, of which the first was sent."""
         try:
-            self._exchange(_HOLD, _to_hold(self._held.elements()))
-            return self._exchange(verb, items)
+            return [*self._receive(), *self._exchange(packets[1:])]
+        except _Gone:
+            return self._ask_another(packets)
+
+    def _ask_another(self, packets: Sequence[bytes]) -> list[int]:
+        """Start another helper, which learns first what is held."""
+        self._bury()
+        try:
+            self._exchange(list(_packets(_HOLD, _to_hold(self._held.elements()))))
+            return self._exchange(packets)
         except _Gone:
             self._bury()
             raise SandboxUnavailable(
                 "the janitor of mount points ends as soon as it is started", "run `paddock doctor`"
             ) from None
 
-    def _exchange(self, verb: bytes, items: Sequence[bytes]) -> list[int]:
+    def _exchange(self, packets: Iterable[bytes]) -> list[int]:
         answers: list[int] = []
-        for packet in _packets(verb, items):
-            if self._connection is None:
-                self._connection, self._pid = _start(self._journals)
-            try:
-                self._connection.send(packet)
-                answer = self._connection.recv(PACKET_BYTES)
-            except OSError:
-                answer = b""
-            if not answer:
-                raise _Gone
-            answers += answer
+        for packet in packets:
+            self._send(packet)
+            answers += self._receive()
         return answers
+
+    def _send(self, packet: bytes) -> None:
+        if self._connection is None:
+            self._connection, self._pid = _start(self._journals)
+        try:
+            self._connection.send(packet)
+        except OSError as error:
+            raise _Gone from error
+
+    def _receive(self) -> bytes:
+        assert self._connection is not None
+        try:
+            answer = self._connection.recv(PACKET_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            raise _Gone
+        return answer
 
     def _bury(self) -> None:
         assert self._connection is not None
@@ -167,6 +209,10 @@ def _locked(place: Placeholder, opened: contextlib.ExitStack) -> int:
 
 def _to_hold(placeholders: Iterable[Placeholder]) -> list[bytes]:
     return [_KINDS[place.kind].encode() + os.fsencode(place.path) for place in placeholders]
+
+
+def _without_problem(placeholders: Iterable[Placeholder], answers: Iterable[int]) -> list[Placeholder]:
+    return [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
 
 
 def _paths(placeholders: Iterable[Placeholder]) -> list[bytes]:

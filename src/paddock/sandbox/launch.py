@@ -268,11 +268,11 @@ class Sandbox:
                     "deny the directories they would be in, or make them",
                 )
             try:
-                options = self._options(plan, bubblewrap)
-                script = write_script(
-                    plan, self._host, options, command.argv, command.arg0, is_traced=is_traced
-                )
-                self._janitor.hold(plan.placeholders)
+                with self._janitor.holding(plan.placeholders):
+                    options = self._options(plan, bubblewrap)
+                    script = write_script(
+                        plan, self._host, options, command.argv, command.arg0, is_traced=is_traced
+                    )
             except PlaceTaken as error:
                 changed = str(error)
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 
 from paddock.errors import InvalidProfile
@@ -28,6 +27,9 @@ def read_profile(text: str) -> WrittenProfile:
     content = _content(path)
     if path.endswith(".json"):
         return WrittenProfile(parse_profile(content, path))
+    # It takes a while to load, and most commands run under a profile that is built in.
+    import tomllib
+
     try:
         table = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:

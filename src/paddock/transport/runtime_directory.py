@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import ListenError
-from paddock.transport.reason import reason_of
-from paddock.transport.unix import is_alive
 
 NAME: Final = "paddock"
 VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
@@ -91,7 +89,7 @@ def provide(places: list[Path], uid: int) -> Path:
                 place.mkdir(0o700)
             problem = fault_of(place, uid)
         except OSError as error:
-            problem = reason_of(error)
+            problem = os.strerror(error.errno or 0).lower()
         if problem is None:
             return place
         problems.append(f"{place}: {problem}")
@@ -133,6 +131,9 @@ def pid_of(path: Path) -> int | None:
 
 def remove_stale(directory: Path) -> None:
     """Remove the sockets of dead servers. Costs next to nothing while all of them live."""
+    # Who has no sockets, such as a command that only needs a private directory, does without asyncio and TLS.
+    from paddock.transport.unix import is_alive
+
     for path in socket_paths(directory):
         pid = pid_of(path)
         # A pid that is not here may still live in another pid namespace that shares the directory, so the

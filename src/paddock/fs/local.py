@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from paddock.fs.handle import HandleTable
 from paddock.fs.lane import CLOSE_TIMEOUT_S, Lane
+from paddock.fs.metadata import get_metadata_at_once
 from paddock.fs.operation import A, Operation, is_bulky
-from paddock.fs.perform import perform, perform_at_once
+from paddock.fs.perform import perform
 
 T = TypeVar("T")
 
@@ -52,8 +53,8 @@ class LocalOperations:
         self._lanes = lanes
         self._handles = HandleTable()
 
-    # See `Operations`. Of all that waits for nothing, no part needs the threads.
-    at_once = staticmethod(perform_at_once)
+    # See `Operations`. What waits for nothing needs no thread.
+    at_once = staticmethod(get_metadata_at_once)
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from paddock.fs.operation import A, Operation
+from paddock.fs.answer import Metadata
+from paddock.fs.operation import A, GetMetadata, Operation
 
 
 class Operations(Protocol):
@@ -14,8 +15,8 @@ class Operations(Protocol):
     and end in any order. A cancelled one may still take effect.
     """
 
-    def at_once(self, operation: Operation[A]) -> A | None:
-        """Carry one out if that can't wait for anything; None if it could. Raises RequestError."""
+    def at_once(self, operation: GetMetadata) -> Metadata | None:
+        """Tell what a path is if that can't wait for anything; None if it could. Raises RequestError."""
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""

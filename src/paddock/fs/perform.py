@@ -58,10 +58,3 @@ def perform(operation: Operation[A], handles: HandleTable) -> A:
     answer = on_path(operation) if on_path is not None else _ON_HANDLES[type(operation)](operation, handles)
     # The tables pair each operation with a function that gives its answer.
     return cast("A", answer)
-
-
-def perform_at_once(operation: Operation[A]) -> A | None:
-    """Carry one out if that can't wait for anything, else None. Raises RequestError."""
-    if type(operation) is GetMetadata:
-        return cast("A | None", metadata.get_metadata_at_once(operation))
-    return None

@@ -15,15 +15,25 @@ from msgspec import DecodeError, Struct, json
 from msgspec.structs import fields, force_setattr
 from pybase64 import b64decode
 
+from paddock.protocol.call import Call
 from paddock.protocol.codec import NO_PARAMS, CodecLimits, binary_fields, from_wire
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.methods import INITIALIZE, METHODS, Method
 from paddock.protocol.structure import NoParams, Params
 
+Scan = Callable[[bytes | memoryview, int, int], tuple[int | str, str, bytes | None, int, int] | None]
+"""Finds id, method, parameters without their chunk, and where the chunk begins and ends."""
+
+
+def find_nothing(message: bytes | memoryview, max_values: int, max_depth: int, /) -> None:
+    """Leave every message to the ordinary way."""
+
+
+scan: Scan
 try:
     from paddock.protocol import _scanner
 except ImportError:
-    scan = None
+    scan = find_nothing
 else:
     scan = _scanner.scan
 
@@ -45,20 +55,25 @@ _readers: dict[str, _Reader] = {}
 """Of the methods that were called: to make one takes longer than to use it often."""
 
 
-def read_plain(message: bytes | memoryview, limits: CodecLimits) -> tuple[int | str, Method, Params] | None:
-    """The id, method and parameters of a good request; None leaves it to the ordinary way.
+def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call | None:
+    """A good request; None leaves the message to the ordinary way.
 
     Never gives `initialize`, nor a method that this version does not offer.
     """
-    found = None if scan is None else scan(message, limits.max_values, limits.max_depth)
+    found = scan(message, limits.max_values, limits.max_depth)
     if found is None:
         return None
     request_id, name, encoded, begin, end = found
-    reader = _readers.get(name) or _make_reader(name)
-    if reader is None:
-        return None
+    try:
+        reader = _readers[name]
+    except KeyError:
+        made = _make_reader(name)
+        if made is None:
+            return None
+        reader = made
     if encoded is None:
-        return (request_id, reader.method, NO_PARAMS) if reader.method.params is NoParams else None
+        is_good = reader.method.params is NoParams
+        return Call(request_id, reader.method, NO_PARAMS, len(message)) if is_good else None
     try:
         params = reader.decode(encoded)
         if begin >= 0:
@@ -70,7 +85,7 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> tuple[int | 
             force_setattr(params, reader.chunk, LateBase64(chunk) if reader.chunk is _LATE_CHUNK else chunk)
     except (DecodeError, binascii.Error):
         return None
-    return request_id, reader.method, params
+    return Call(request_id, reader.method, params, len(message))
 
 
 def _make_reader(name: str) -> _Reader | None:

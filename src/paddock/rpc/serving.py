@@ -22,6 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.errors import InvalidRequest, MalformedMessage, MethodNotFound, RequestError
+from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits, convert_params
 from paddock.protocol.codes import INVALID_REQUEST, code_of
 from paddock.protocol.envelope import (
@@ -35,7 +36,6 @@ from paddock.protocol.envelope import (
 )
 from paddock.protocol.methods import INITIALIZE, INITIALIZED, METHODS, Method
 from paddock.protocol.plain_request import read_plain
-from paddock.protocol.structure import Params
 
 
 class State(Enum):
@@ -48,20 +48,6 @@ class State(Enum):
 
 # Looked up once, not per message.
 _READY: Final = State.READY
-
-
-class Call(Struct, frozen=True):
-    """A request with checked parameters, at the right moment."""
-
-    id: RequestId
-    method: Method
-    params: Params
-    size_bytes: int
-
-    @property
-    def subject(self) -> str | None:
-        """The process or file handle that the request is about, if it is about one."""
-        return getattr(self.params, "process_id", None) or getattr(self.params, "handle_id", None)
 
 
 class Refusal(Struct, frozen=True):
@@ -107,9 +93,9 @@ class ServingConnection:
     def receive(self, data: bytes | memoryview) -> Event:
         """What one message means. Never raises for anything a client can send. Keeps nothing of a view."""
         if self._state is _READY:
-            plain = read_plain(data, self._limits)
-            if plain is not None and (self._is_operator or not plain[1].is_operators):
-                return Call(*plain, len(data))
+            call = read_plain(data, self._limits)
+            if call is not None and (self._is_operator or not call.method.is_operators):
+                return call
         try:
             message = read_message(bytes(data), self._limits)
         except MalformedMessage as problem:

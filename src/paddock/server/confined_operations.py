@@ -15,7 +15,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from paddock.errors import RequestError
-from paddock.fs.answer import Done, Opened
+from paddock.fs.answer import Done, Metadata, Opened
 from paddock.fs.operation import (
     A,
     Canonicalize,
@@ -60,7 +60,7 @@ class ConfinedOperations:
         self._files: dict[int, _OpenFile] = {}
         self._last_handle = 0
 
-    def at_once(self, operation: Operation[A]) -> A | None:
+    def at_once(self, operation: GetMetadata) -> Metadata | None:
         """See `Operations`. A worker has to be asked."""
         return None
 

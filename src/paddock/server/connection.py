@@ -23,6 +23,7 @@ from paddock.fs.local import Lanes, LocalOperations
 from paddock.fs.operations import Operations
 from paddock.journal import Journal
 from paddock.process.spawner import Spawner
+from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.codes import INTERNAL_ERROR, code_of
 from paddock.protocol.control import ServerStatus
@@ -30,7 +31,7 @@ from paddock.protocol.envelope import RequestId, write_error, write_notification
 from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Result
-from paddock.rpc.serving import Call, Drop, Ready, Refusal, ServingConnection
+from paddock.rpc.serving import Drop, Ready, Refusal, ServingConnection
 from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.downloads import Downloads
@@ -62,6 +63,8 @@ LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
 TIMED_ONE_IN = 64
 """Of the requests that are answered at once, which are many and alike, about one in so many is timed and
 stands for the others: to look at the clock twice for each would cost more than some of them do."""
+
+_UNUSUAL_RESULTS = frozenset((Then, Encoded))
 
 HandlerTable = Mapping[str, Callable[["ClientConnection", Any], Any]]
 
@@ -212,12 +215,13 @@ class ClientConnection:
         if self._is_next_timed:
             self._receive_timed(message)
             return
-        match self._protocol.receive(message):
-            case Call() as call:
-                dispatcher = self._dispatcher
-                dispatcher.submit(call)
-                if self._is_congested or dispatcher.waiting:
-                    self._read_if_there_is_room()
+        event = self._protocol.receive(message)
+        # Nearly everything is a call; a pattern for it below would cost more than the rest of this method.
+        if type(event) is Call:
+            if not self._dispatcher.submit(event):
+                self._read_if_there_is_room()
+            return
+        match event:
             case Refusal() as refusal:
                 self._link.send(refusal.reply)
                 self._refused(refusal.id, refusal.method, refusal.code, refusal.problem)
@@ -286,23 +290,12 @@ class ClientConnection:
 
     def _finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
         then = None
-        if type(result) is Then:
-            result, then = result.outcome, result.action
-        refusal = error or result
-        if isinstance(refusal, RequestError):
-            self._link.send(write_error(call.id, refusal, has_extensions=self.has_extensions))
-            self._refused(call.id, call.method.name, code_of(refusal), str(refusal), call.subject)
-        elif type(result) is Encoded:
-            self._link.send(result.message)
-            if result.grant is not None:
-                self._settle(result.grant)
-        elif error is None:
-            self._link.send(write_result(call.id, result))
+        if error is not None:
+            self._fail(call, error)
+        elif type(result) in _UNUSUAL_RESULTS:
+            then = self._answer_unusually(call, result)
         else:
-            self._journal.error("request crashed", error=error, request=call.id, method=call.method.name)
-            problem = OperationFailed(f"{call.method.name} failed in the server; see its log")
-            self._link.send(write_error(call.id, problem))
-            self.services.metrics.errors[INTERNAL_ERROR] += 1
+            self._link.send(write_result(call.id, result))
         if since_s or self._arrived_at_s:
             self._observe(call, since_s)
         else:
@@ -312,8 +305,31 @@ class ClientConnection:
                 self._is_next_timed = True
         if then is not None:
             then()
-        if not self._is_reading or self._is_congested:
+        if self._is_congested or not self._is_reading:
             self._read_if_there_is_room()
+
+    def _answer_unusually(self, call: Call, result: Then | Encoded) -> Callable[[], None] | None:
+        """Send it, and give back what is to be done afterwards."""
+        if isinstance(result, Encoded):
+            self._link.send(result.message)
+            if result.grant is not None:
+                self._settle(result.grant)
+            return None
+        if isinstance(result.outcome, RequestError):
+            self._fail(call, result.outcome)
+        else:
+            self._link.send(write_result(call.id, result.outcome))
+        return result.action
+
+    def _fail(self, call: Call, error: Exception) -> None:
+        if isinstance(error, RequestError):
+            self._link.send(write_error(call.id, error, has_extensions=self.has_extensions))
+            self._refused(call.id, call.method.name, code_of(error), str(error), call.subject)
+            return
+        self._journal.error("request crashed", error=error, request=call.id, method=call.method.name)
+        problem = OperationFailed(f"{call.method.name} failed in the server; see its log")
+        self._link.send(write_error(call.id, problem))
+        self.services.metrics.errors[INTERNAL_ERROR] += 1
 
     def _settle(self, grant: Grant) -> None:
         """Give the memory of an answer back, when it has left."""

@@ -24,8 +24,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from paddock.errors import TooManyWaits
+from paddock.protocol.call import Call
 from paddock.protocol.methods import Lane
-from paddock.rpc.serving import Call
 from paddock.server.room import Grant
 
 # Looked up once, not per call.
@@ -50,6 +50,9 @@ class Parked(Struct, frozen=True):
     """A coroutine of a result that does nothing but wait, perhaps for long, until somebody else acts."""
 
     work: Coroutine[Any, Any, Any]
+
+
+_UNFINISHED = frozenset((Parked, CoroutineType))
 
 
 class Encoded(Struct, frozen=True):
@@ -86,16 +89,17 @@ class Dispatcher:
         """How large the messages of those calls were."""
         self._is_closed = False
 
-    def submit(self, call: Call) -> None:
-        """Run a call now, or when its turn comes."""
+    def submit(self, call: Call) -> bool:
+        """Run a call now, or when its turn comes. Whether it is now."""
         is_control = call.method.lane is _CONTROL and not self._must_follow(call)
         queue = self._control if is_control else self._ordinary
-        if queue.running >= queue.limit or queue.waiting:
-            queue.waiting.append((call, perf_counter()))
-            self.waiting += 1
-            self.waiting_bytes += call.size_bytes
-        else:
+        if queue.running < queue.limit and not queue.waiting:
             self._begin(call, queue, 0.0)
+            return True
+        queue.waiting.append((call, perf_counter()))
+        self.waiting += 1
+        self.waiting_bytes += call.size_bytes
+        return False
 
     async def aclose(self) -> None:
         """Cancel everything that has not finished."""
@@ -123,19 +127,19 @@ class Dispatcher:
         except Exception as error:
             self._finish(call, None, error, since_s)
             return
+        if type(result) not in _UNFINISHED:
+            self._finish(call, result, None, since_s)
+            return
         if type(result) is Parked:
             result, queue = result.work, self._parked
             if queue.running >= queue.limit:
                 result.close()
                 self._finish(call, None, TooManyWaits(queue.limit), since_s)
                 return
-        elif type(result) is not CoroutineType:
-            self._finish(call, result, None, since_s)
-            return
-        queue.running += 1
         self._run(call, result, queue, since_s or perf_counter())
 
     def _run(self, call: Call, work: Coroutine[Any, Any, Any], queue: _Queue, since_s: float) -> None:
+        queue.running += 1
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, call, queue, since_s))

@@ -12,6 +12,7 @@ Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 Message = bytes | bytearray
@@ -26,8 +27,12 @@ HELD_MESSAGES: Final = 16
 """How many are held back at most: half of the requests that run at once by default. A client that keeps as
 many in flight works on the first half of its answers while the second is being made."""
 
+_MESSAGE_BYTES: Final = HELD_LIMIT_BYTES // HELD_MESSAGES
+"""What a message counts for besides its length, so that one bound serves both limits."""
+
 _TEXT_FRAME: Final = 0x81
 _LENGTH_FOLLOWS: Final = 126
+_pack_long_head: Final = Struct("!BBH").pack
 
 _SHORT_HEADS: Final = tuple(bytes((_TEXT_FRAME, length)) for length in range(_LENGTH_FOLLOWS))
 
@@ -43,7 +48,7 @@ class Burst:
         self._write = write
         self._is_parsing = False
         self._held = bytearray()
-        self._held_messages = 0
+        self._room_bytes = HELD_LIMIT_BYTES
 
     @property
     def held_bytes(self) -> int:
@@ -62,26 +67,26 @@ class Burst:
 
     def send(self, message: Message) -> None:
         """Send a message, now or together with others of this burst; in order in any case."""
-        length = len(message)
         if not self._is_parsing:
             self._send(message)
-        elif length > LARGEST_HELD_BYTES:
+            return
+        length = len(message)
+        if length > LARGEST_HELD_BYTES:
             self.flush()
             self._send(message)
+            return
+        held = self._held
+        if length < _LENGTH_FOLLOWS:
+            held += _SHORT_HEADS[length]
         else:
-            held = self._held
-            held += _SHORT_HEADS[length] if length < _LENGTH_FOLLOWS else _long_head(length)
-            held += message
-            self._held_messages += 1
-            if self._held_messages >= HELD_MESSAGES or len(held) >= HELD_LIMIT_BYTES:
-                self.flush()
+            held += _pack_long_head(_TEXT_FRAME, _LENGTH_FOLLOWS, length)
+        held += message
+        self._room_bytes -= length + _MESSAGE_BYTES
+        if self._room_bytes <= 0:
+            self.flush()
 
     def flush(self) -> None:
         """Let go of what is held back, so that something else can follow it."""
         if self._held:
-            held, self._held, self._held_messages = self._held, bytearray(), 0
+            held, self._held, self._room_bytes = self._held, bytearray(), HELD_LIMIT_BYTES
             self._write(held)
-
-
-def _long_head(length: int) -> bytes:
-    return bytes((_TEXT_FRAME, _LENGTH_FOLLOWS)) + length.to_bytes(2, "big")

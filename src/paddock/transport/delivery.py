@@ -44,8 +44,10 @@ class Delivery:
         self._link = link
         self._reopen = reopen
         self._ended = ended
-        self._receiver: Receiver | None = None
+        self._receiver: Receiver = _Nobody()
         self._is_paused = False
+        self._is_flowing = True
+        """Whether a message goes straight on: the link is open, and nothing is held back nor to be."""
         self._held: deque[bytes] = deque()
         self._fault: Exception | None = None
 
@@ -64,21 +66,19 @@ class Delivery:
 
     def deliver(self, message: Received) -> None:
         """Pass one message on, now or when the pause is over; drop it if the link is closing."""
-        if not self.is_open:
-            return
-        # Messages held from before a resume_reading go first.
-        if self._is_paused or self._held:
+        if self._is_flowing:
+            try:
+                self._receiver.message_received(message)
+            except Exception as error:
+                self._blame_receiver(error)
+        elif self.is_open:
+            # Also those that come after a resume_reading, while earlier ones are still held.
             self._held.append(bytes(message))
-            return
-        assert self._receiver is not None
-        try:
-            self._receiver.message_received(message)
-        except Exception as error:
-            self._blame_receiver(error)
 
     def pause(self) -> None:
         """Hold messages back from now on. The link stops its input itself."""
         self._is_paused = True
+        self._is_flowing = False
 
     def resume(self) -> None:
         """End the pause. `reopen` follows once nothing is held back any more."""
@@ -89,11 +89,11 @@ class Delivery:
             # Not from within this call: the owner may be in the middle of handling a message.
             asyncio.get_running_loop().call_soon(self._release)
         elif self.is_open:
-            self._reopen()
+            self._flow()
 
     def writing_paused(self) -> None:
         """Tell the receiver that output piles up."""
-        if self.is_open and self._receiver is not None:
+        if self.is_open:
             try:
                 self._receiver.writing_paused()
             except Exception as error:
@@ -101,7 +101,7 @@ class Delivery:
 
     def writing_resumed(self) -> None:
         """Tell the receiver that output has drained."""
-        if self.is_open and self._receiver is not None:
+        if self.is_open:
             try:
                 self._receiver.writing_resumed()
             except Exception as error:
@@ -114,6 +114,7 @@ class Delivery:
         """
         if self.is_open:
             self.is_open = False
+            self._is_flowing = False
             self._fault = fault
             self._held.clear()
 
@@ -129,23 +130,25 @@ class Delivery:
         self.is_finished = True
         self.stop()
         try:
-            if self._receiver is not None:
-                self._receiver.link_closed(self._fault or error)
+            self._receiver.link_closed(self._fault or error)
         except Exception as fault:
             _journal.error("receiver failed at the end", error=fault, peer=self._link.peer)
         finally:
-            self._receiver = None
+            self._receiver = _Nobody()
             self._ended()
 
     def _release(self) -> None:
         while self._held and self.is_open and not self._is_paused:
-            assert self._receiver is not None
             try:
                 self._receiver.message_received(self._held.popleft())
             except Exception as error:
                 self._blame_receiver(error)
         if self.is_open and not self._is_paused:
-            self._reopen()
+            self._flow()
+
+    def _flow(self) -> None:
+        self._is_flowing = True
+        self._reopen()
 
     def _blame_receiver(self, error: Exception) -> None:
         _journal.error("receiver failed", error=error, peer=self._link.peer)

@@ -38,11 +38,14 @@ _READ_BYTES: Final = 128 * 1024
 message in it would be answered before anybody else's."""
 
 _BULK_READ_BYTES: Final = 8 * _READ_BYTES
-"""The same from a peer whose last read held few and large messages: they are bulk data, whose bytes cost
-little, and the fewer the turns, the fewer the system calls."""
+"""The same from a peer whose last read was bulk data, large messages only: their bytes cost little, and the
+fewer the turns, the fewer the system calls."""
 
 _BULK_MESSAGE_BYTES: Final = 16 * 1024
-"""From this size on, messages are large; a read of fewer than four of them tells nothing."""
+"""From this size on, messages are large."""
+
+_BULK_BYTES: Final = 4 * _BULK_MESSAGE_BYTES
+"""A shorter read tells nothing."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((1000, 1001, _NO_CLOSE_CODE))
 
@@ -70,8 +73,8 @@ class WebSocketLink(WSListener, Link):
         self._ws: WSTransport
         self._stream: asyncio.Transport
         self.burst = Burst(self._send_message, self._send_frames)
-        self.messages_taken = 0
-        """How many messages, or parts of one, have come so far."""
+        self.has_taken_small = False
+        """Whether a message, or a part of one, has come that is not large."""
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
@@ -145,21 +148,22 @@ class WebSocketLink(WSListener, Link):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """Hand a whole message up; leave the rest to the slow path."""
-        self.messages_taken += 1
         kind = frame.msg_type
         if (
-            (kind is _TEXT or kind is _BINARY)
-            and frame.fin
-            and self._assembly is None
-            and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
+            (kind is not _TEXT and kind is not _BINARY)
+            or not frame.fin
+            or self._assembly is not None
+            or frame.rsv1
+            or frame.rsv2
+            or frame.rsv3
         ):
-            if frame.payload_size < _BULK_MESSAGE_BYTES:
-                self._delivery.deliver(frame.get_payload_as_bytes())
-            else:
-                # picows' own buffer: to copy a large message costs as much as to decode it.
-                self._delivery.deliver(frame.get_payload_as_memoryview())
-        else:
             self._take_unusual(kind, frame)
+        elif frame.payload_size < _BULK_MESSAGE_BYTES:
+            self.has_taken_small = True
+            self._delivery.deliver(frame.get_payload_as_bytes())
+        else:
+            # picows' own buffer: to copy a large message costs as much as to decode it.
+            self._delivery.deliver(frame.get_payload_as_memoryview())
 
     # ------------------------------------------------------------------ for the tap
 
@@ -226,6 +230,8 @@ class WebSocketLink(WSListener, Link):
         self._stream.resume_reading()
 
     def _take_unusual(self, kind: WSMsgType, frame: WSFrame) -> None:
+        if frame.payload_size < _BULK_MESSAGE_BYTES:
+            self.has_taken_small = True
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self._violation("reserved bits are set, but no extension was negotiated")
             return
@@ -366,12 +372,12 @@ class _Tap(asyncio.BufferedProtocol):
         """Parse, which calls the link per frame, then look for a violation."""
         self._heartbeat.heard = True
         link = self._link
-        taken = link.messages_taken
+        link.has_taken_small = False
         if not self._ws.is_client_side:
             link.burst.begin()
         self._parser.buffer_updated(nbytes)
         link.burst.end()
-        is_bulk = nbytes >= _BULK_MESSAGE_BYTES * max(4, link.messages_taken - taken)
+        is_bulk = nbytes >= _BULK_BYTES and not link.has_taken_small
         self._read_bytes = _BULK_READ_BYTES if is_bulk else _READ_BYTES
         if self._ws.is_close_frame_sent:
             link.parsed()

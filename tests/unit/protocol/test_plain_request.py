@@ -11,12 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.protocol import plain_request
+from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.methods import METHODS
 from paddock.protocol.plain_request import read_plain
 from paddock.rpc import serving
-from paddock.rpc.serving import Call, Event, ServingConnection
+from paddock.rpc.serving import Event, ServingConnection
 from scripts.reference.examples import CONVERSATION, Example
 
 pytest.importorskip("paddock.protocol._scanner", reason="the scanner is not compiled: no Python headers")
@@ -194,7 +195,7 @@ def test_ordinary_clients_take_the_short_cut(method: str, params: Any) -> None:
     found = read_plain(message(method, params), LIMITS)
 
     assert found is not None
-    assert found[1] is METHODS[method]
+    assert found.method is METHODS[method]
 
 
 @given(st.binary(max_size=4096))
@@ -209,7 +210,7 @@ def test_a_chunk_in_a_view_of_a_buffer_outlives_the_buffer(chunk: bytes) -> None
 
 
 def test_without_the_scanner_everything_goes_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_request, "scan", None)
+    monkeypatch.setattr(plain_request, "scan", plain_request.find_nothing)
 
     assert read_plain(write("QUJD"), LIMITS) is None
     assert isinstance(event(write("QUJD")), Call)

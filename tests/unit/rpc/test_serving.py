@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from paddock.protocol import plain_request
+from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.methods import METHODS
-from paddock.rpc.serving import Call, Drop, Event, Ready, Refusal, ServingConnection, State
+from paddock.rpc.serving import Drop, Event, Ready, Refusal, ServingConnection, State
 
 
 def connection(state: State = State.NEW, *, is_operator: bool = False) -> ServingConnection:

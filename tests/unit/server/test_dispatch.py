@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from paddock.errors import InvalidRequest, TooManyWaits
+from paddock.protocol.call import Call
 from paddock.protocol.methods import METHODS
 from paddock.protocol.structure import NoParams
-from paddock.rpc.serving import Call
 from paddock.server.dispatch import Dispatcher, Parked
 
 ORDINARY = METHODS["process/read"]

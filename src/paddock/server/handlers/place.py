@@ -20,6 +20,9 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
 
     Raises InvalidParams if it makes no sense, ProfileExceeded if it is none and there has to be one.
     """
+    if sandbox is None and connection.services.profiles.cap is None:
+        # As below, and sooner: it is what most requests ask for.
+        return connection.operations
     wanted = _confinement(connection, sandbox)
     if wanted is None:
         return connection.operations

@@ -1,0 +1,23 @@
+"""A request that may be carried out, as all that reads and runs requests passes it on."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from paddock.protocol.envelope import RequestId
+from paddock.protocol.methods import Method
+from paddock.protocol.structure import Params
+
+
+class Call(Struct, frozen=True):
+    """A request with checked parameters, at the right moment."""
+
+    id: RequestId
+    method: Method
+    params: Params
+    size_bytes: int
+
+    @property
+    def subject(self) -> str | None:
+        """The process or file handle that the request is about, if it is about one."""
+        return getattr(self.params, "process_id", None) or getattr(self.params, "handle_id", None)

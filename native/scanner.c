@@ -1,10 +1,10 @@
-/* paddock.protocol._scanner: finds the parts of a request without making objects of them.
+/* paddock.protocol._scanner: finds the parts of a request, or of a path in one, without making objects of them.
  *
  * An extension module, loaded into the server. It reads what any client sends, so it trusts nothing: it goes from
  * the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request in
- * plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice - and says None to
- * everything else, which paddock/protocol/codec.py then reads or refuses. It has the privileges of the server and
- * adds none.
+ * plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice - and only a path in
+ * which nothing is to be decoded or resolved. It says None to everything else, which paddock/protocol/codec.py and
+ * path.py then read or refuse. It has the privileges of the server and adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -344,7 +344,19 @@ answer(const struct scan *scan, const char *message)
 {
     Py_ssize_t begin = scan->chunk.begin == NULL ? -1 : scan->chunk.begin - message;
     Py_ssize_t end = scan->chunk.begin == NULL ? -1 : scan->chunk.end - message;
-    return Py_BuildValue("(NNNnn)", id_of(scan->id), text_of(scan->method), params_of(scan), begin, end);
+    PyObject *parts[] = {
+        id_of(scan->id), text_of(scan->method), params_of(scan), PyLong_FromSsize_t(begin), PyLong_FromSsize_t(end),
+    };
+    enum { COUNT = sizeof parts / sizeof parts[0] };
+    PyObject *tuple = PyTuple_New(COUNT);
+    for (int at = 0; at < COUNT; at++)
+        if (tuple == NULL || parts[at] == NULL) {
+            Py_XDECREF(parts[at]);
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SetItem(tuple, at, parts[at]);
+        }
+    return tuple;
 }
 
 PyDoc_STRVAR(scan_doc, "scan(message, max_values, max_depth, /)\n--\n\n"
@@ -378,8 +390,55 @@ scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     return result;
 }
 
+static bool
+is_name_sign(char sign)
+{
+    return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || (sign >= '0' && sign <= '9') ||
+           sign == '_' || sign == '-' || sign == '.';
+}
+
+/* Whether these are names, each behind a slash; one that begins with a dot may be more than a name. */
+static bool
+is_plain_path(const char *at, const char *end)
+{
+    if (at == end)
+        return false;
+    while (at < end) {
+        if (*at++ != '/' || at == end || *at == '.' || !is_name_sign(*at))
+            return false;
+        while (at < end && is_name_sign(*at))
+            at++;
+    }
+    return true;
+}
+
+PyDoc_STRVAR(plain_path_doc, "plain_path(text, /)\n--\n\n"
+                             "Give the path of a file: URI; None if something is to be decoded, resolved or refused.");
+
+static PyObject *
+plain_path(PyObject *module, PyObject *text)
+{
+    static const char scheme[] = "file://";
+    const Py_ssize_t scheme_bytes = sizeof scheme - 1;
+    (void)module;
+    Py_ssize_t bytes;
+    const char *uri = PyUnicode_AsUTF8AndSize(text, &bytes);
+    if (uri == NULL) {
+        /* A lone surrogate has no UTF-8. */
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return NULL;
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    if (bytes < scheme_bytes || memcmp(uri, scheme, (size_t)scheme_bytes) != 0 ||
+        !is_plain_path(uri + scheme_bytes, uri + bytes))
+        Py_RETURN_NONE;
+    return PyUnicode_FromStringAndSize(uri + scheme_bytes, bytes - scheme_bytes);
+}
+
 static PyMethodDef functions[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
+    {"plain_path", plain_path, METH_O, plain_path_doc},
     {NULL, NULL, 0, NULL},
 };
 

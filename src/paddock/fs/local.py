@@ -54,7 +54,7 @@ class LocalOperations:
         self._handles = HandleTable()
 
     # See `Operations`. What waits for nothing needs no thread.
-    at_once = staticmethod(get_metadata_at_once)
+    metadata_at_once = staticmethod(get_metadata_at_once)
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""

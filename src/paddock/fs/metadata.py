@@ -50,16 +50,14 @@ _NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 """It would have to wait; or the kernel, or a seccomp filter, does not know how to ask so."""
 
 
-def get_metadata_at_once(operation: GetMetadata) -> Metadata | None:
+def get_metadata_at_once(path: bytes) -> Metadata | None:
     """The same if it can be told without waiting for anything, else None. For the thread of an event loop."""
-    if not operation.follow:
-        return None
     try:
-        status = describe_at_once(operation.path)
+        status = describe_at_once(path)
     except OSError as error:
         if error.errno in _NOT_NOW:
             return None
-        raise map_os_error(error, "look at", operation.path) from error
+        raise map_os_error(error, "look at", path) from error
     return None if S_ISLNK(status[0]) else _metadata(status, is_link=False)
 
 

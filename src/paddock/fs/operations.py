@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from paddock.fs.answer import Metadata
-from paddock.fs.operation import A, GetMetadata, Operation
+from paddock.fs.operation import A, Operation
 
 
 class Operations(Protocol):
@@ -15,8 +15,8 @@ class Operations(Protocol):
     and end in any order. A cancelled one may still take effect.
     """
 
-    def at_once(self, operation: GetMetadata) -> Metadata | None:
-        """Tell what a path is if that can't wait for anything; None if it could. Raises RequestError."""
+    def metadata_at_once(self, path: bytes) -> Metadata | None:
+        """Describe what a path leads to if that can't wait for anything, else None. Raises RequestError."""
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""

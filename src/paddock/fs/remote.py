@@ -24,7 +24,7 @@ from paddock.fs.framing import (
     read_reply,
     write_frame,
 )
-from paddock.fs.operation import A, GetMetadata, Operation
+from paddock.fs.operation import A, Operation
 
 CLOSE_TIMEOUT_S = 2.0
 """A worker that has not ended by then, with its input at the end, is left to its starter."""
@@ -54,7 +54,7 @@ class WorkerOperations:
         """Whether the worker is gone, and can't be asked any more."""
         return self._failure is not None
 
-    def at_once(self, operation: GetMetadata) -> Metadata | None:
+    def metadata_at_once(self, path: bytes) -> Metadata | None:
         """See `Operations`. A worker has to be asked, and that is to wait."""
         return None
 

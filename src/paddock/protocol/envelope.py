@@ -143,10 +143,15 @@ def write_notification(method: str, params: Any) -> bytes:
 
 def write_result(request_id: RequestId, result: Any) -> bytes:
     """The bytes of a good answer."""
-    if type(result) is ReadBlockResult and len(result.chunk) >= bulk.BULK_BYTES:
-        frame = write_json(_ResultEnvelope(request_id, structs.replace(result, chunk=b"")))
-        return bulk.splice(frame, result.chunk)
     return write_json(_ResultEnvelope(request_id, result))
+
+
+def write_block_result(request_id: RequestId, result: ReadBlockResult) -> bytes:
+    """The same of an answer that may be large."""
+    if len(result.chunk) < bulk.BULK_BYTES:
+        return write_result(request_id, result)
+    frame = write_json(_ResultEnvelope(request_id, structs.replace(result, chunk=b"")))
+    return bulk.splice(frame, result.chunk)
 
 
 def write_error(request_id: RequestId, error: RequestError, *, has_extensions: bool = False) -> bytes:

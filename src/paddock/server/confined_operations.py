@@ -60,7 +60,7 @@ class ConfinedOperations:
         self._files: dict[int, _OpenFile] = {}
         self._last_handle = 0
 
-    def at_once(self, operation: GetMetadata) -> Metadata | None:
+    def metadata_at_once(self, path: bytes) -> Metadata | None:
         """See `Operations`. A worker has to be asked."""
         return None
 

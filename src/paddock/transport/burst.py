@@ -34,7 +34,15 @@ _TEXT_FRAME: Final = 0x81
 _LENGTH_FOLLOWS: Final = 126
 _pack_long_head: Final = Struct("!BBH").pack
 
-_SHORT_HEADS: Final = tuple(bytes((_TEXT_FRAME, length)) for length in range(_LENGTH_FOLLOWS))
+
+def _head(length: int) -> bytes:
+    if length < _LENGTH_FOLLOWS:
+        return bytes((_TEXT_FRAME, length))
+    return _pack_long_head(_TEXT_FRAME, _LENGTH_FOLLOWS, length)
+
+
+_HEADS: Final = tuple(map(_head, range(512)))
+"""Of most answers, made in advance."""
 
 
 class Burst:
@@ -76,10 +84,7 @@ class Burst:
             self._send(message)
             return
         held = self._held
-        if length < _LENGTH_FOLLOWS:
-            held += _SHORT_HEADS[length]
-        else:
-            held += _pack_long_head(_TEXT_FRAME, _LENGTH_FOLLOWS, length)
+        held += _HEADS[length] if length < len(_HEADS) else _head(length)
         held += message
         self._room_bytes -= length + _MESSAGE_BYTES
         if self._room_bytes <= 0:

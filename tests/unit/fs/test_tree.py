@@ -87,7 +87,7 @@ async def test_metadata_told_at_once_is_the_same_as_that_of_a_thread(
     (tmp_path / "link").symlink_to("file")
     for name in ("", "file", "link"):
         operation = GetMetadata(path=bytes(tmp_path / name))
-        at_once = files.at_once(operation)
+        at_once = files.metadata_at_once(operation.path)
         assert at_once in (None, await files.perform(operation))
 
 
@@ -124,7 +124,7 @@ async def test_a_time_of_modification_beyond_64_bits_of_milliseconds_is_told_as_
         operation = GetMetadata(path=os.fsencode(file.name))
 
         threaded = await files.perform(operation)
-        at_once = files.at_once(operation)
+        at_once = files.metadata_at_once(operation.path)
 
         assert isinstance(threaded, Metadata)
         assert threaded.modified_at_ms == 0
@@ -140,7 +140,7 @@ async def test_a_kernel_that_can_not_tell_at_once_is_asked_in_a_thread(
 
     monkeypatch.setattr(metadata, "describe_at_once", refuse)
     async with threads() as files:
-        assert files.at_once(GetMetadata(path=b"/")) is None
+        assert files.metadata_at_once(b"/") is None
         assert (await files.perform(GetMetadata(path=b"/"))).is_directory
 
 

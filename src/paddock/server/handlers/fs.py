@@ -133,13 +133,14 @@ def get_metadata(
 ) -> MetadataResult | Coroutine[Any, Any, MetadataResult]:
     """What a path is; told at once if the kernel has it in memory."""
     operations = operations_for(connection, params.sandbox)
-    operation = engine.GetMetadata(path=local_path(params.path), follow=params.follow_symlinks is not False)
-    found = operations.at_once(operation)
-    return _get_metadata(operations, operation) if found is None else _metadata_result(found)
+    path = local_path(params.path)
+    follow = params.follow_symlinks is not False
+    found = operations.metadata_at_once(path) if follow else None
+    return _get_metadata(operations, path, follow=follow) if found is None else _metadata_result(found)
 
 
-async def _get_metadata(operations: Operations, operation: engine.GetMetadata) -> MetadataResult:
-    return _metadata_result(await operations.perform(operation))
+async def _get_metadata(operations: Operations, path: bytes, *, follow: bool) -> MetadataResult:
+    return _metadata_result(await operations.perform(engine.GetMetadata(path=path, follow=follow)))
 
 
 def _metadata_result(found: Metadata) -> MetadataResult:

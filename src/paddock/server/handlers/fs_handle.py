@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.operation import SMALL_BYTES, Open, OpenMode, ReadBlock, WriteBlock
-from paddock.protocol.envelope import RequestId, write_result
+from paddock.protocol.envelope import RequestId, write_block_result
 from paddock.protocol.fs import (
     CloseParams,
     OpenParams,
@@ -74,7 +74,7 @@ async def _read(
             grant.release()
         raise
     result = ReadBlockResult(chunk=data, eof=len(data) < params.len)
-    return Encoded(write_result(request_id, result), grant)
+    return Encoded(write_block_result(request_id, result), grant)
 
 
 def write_block(connection: ClientConnection, params: WriteBlockParams) -> Coroutine[Any, Any, Empty]:

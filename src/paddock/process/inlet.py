@@ -37,7 +37,8 @@ class Inlet:
         self._is_terminal = is_terminal
         self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes | memoryview] = deque()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
+        """How much waits; a caller that respects `QUEUE_HARD_LIMIT_BYTES` looks here before it writes."""
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.is_open = True
@@ -57,27 +58,23 @@ class Inlet:
         """
         if not self.is_open or not data:
             return
-        self._is_at_line_start = data.endswith(b"\n")
+        if self._is_terminal:
+            self._is_at_line_start = data.endswith(b"\n")
         self._queue.append(data)
-        self._queued_bytes += len(data)
-        if not self._is_watching:
-            if self._queued_bytes >= GATHERED_BYTES:
-                self._flush()
-            elif not self._is_flush_due:
-                self._is_flush_due = True
-                self._loop.call_soon(self._turn_ended)
-        if self._queued_bytes > QUEUE_LIMIT_BYTES:
-            self._has_room.clear()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so much waits that no more may be queued."""
-        return self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
+        self.queued_bytes += len(data)
+        if self._is_watching:
+            if self.queued_bytes > QUEUE_LIMIT_BYTES:
+                self._has_room.clear()
+        elif self.queued_bytes >= GATHERED_BYTES:
+            self._flush()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._turn_ended)
 
     @property
     def has_room(self) -> bool:
         """Whether less waits than the bound allows."""
-        return self._queued_bytes <= QUEUE_LIMIT_BYTES
+        return self.queued_bytes <= QUEUE_LIMIT_BYTES
 
     async def room(self) -> None:
         """Wait until the process has read enough, or the input is closed."""
@@ -115,7 +112,7 @@ class Inlet:
             self._terminal_end.close()
         self._watch(False)
         self._queue.clear()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         os.close(self._fd)
         self._has_room.set()
 
@@ -134,13 +131,15 @@ class Inlet:
                 # EPIPE or EIO: nobody will ever read this.
                 self.close()
                 return
-            self._queued_bytes -= written
+            self.queued_bytes -= written
             self._forget(written)
             if self._queue:
                 self._widen()
         self._watch(bool(self._queue))
-        if self._queued_bytes <= QUEUE_LIMIT_BYTES:
+        if self.queued_bytes <= QUEUE_LIMIT_BYTES:
             self._has_room.set()
+        else:
+            self._has_room.clear()
         if self._is_ending and not self._queue:
             self._end_now()
 

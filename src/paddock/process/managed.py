@@ -26,7 +26,7 @@ from paddock.model.terminal import TerminalSize
 from paddock.model.usage import Usage
 from paddock.process.enclosure import Enclosure, Judgement
 from paddock.process.group import ProcessGroup
-from paddock.process.inlet import Inlet
+from paddock.process.inlet import QUEUE_HARD_LIMIT_BYTES, QUEUE_LIMIT_BYTES, Inlet
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import Chunk, OutputLog
 from paddock.process.spawner import ExitReport
@@ -330,17 +330,21 @@ class ManagedProcess:
             return self._inlet is not None and self._inlet.is_open
         return self.status is Status.STARTING and self.description.has_stdin and not self._is_early_end
 
-    def write(self, data: bytes) -> None:
-        """Queue input; wait for `stdin_room` before the next. Raises StdinClosed or StdinFull."""
+    def write(self, data: bytes) -> bool:
+        """Queue input. Whether there is room for more, else wait for `stdin_room` before the next.
+
+        Raises StdinClosed or StdinFull.
+        """
         if not self.has_open_stdin:
             raise StdinClosed(self.description.process_id)
         inlet = self._inlet
         if inlet is None:
             self._early_input.append(data)
-        elif inlet.is_full:
+            return True
+        if inlet.queued_bytes > QUEUE_HARD_LIMIT_BYTES:
             raise StdinFull(self.description.process_id)
-        else:
-            inlet.write(data)
+        inlet.write(data)
+        return inlet.queued_bytes <= QUEUE_LIMIT_BYTES
 
     @property
     def has_stdin_room(self) -> bool:

@@ -123,7 +123,9 @@ class ClientConnection:
         self._dispatcher = Dispatcher(
             settings.concurrent_requests, settings.max_parked_requests, self._carry_out, self._finish
         )
-        self._session: Session | None = None
+        self.session: Session
+        """The session; every method but `initialize` has one."""
+        self._is_greeted = False
         self._answers = Room(ANSWER_BYTES)
         self._unsent: list[Grant] = []
         self._is_congested = False
@@ -145,12 +147,6 @@ class ClientConnection:
     def peer(self) -> str:
         """Who is at the other end, for people."""
         return self._link.peer
-
-    @property
-    def session(self) -> Session:
-        """The session; every method but `initialize` has one."""
-        assert self._session is not None
-        return self._session
 
     def session_of(self, session_id: SessionId) -> Session:
         """The session that a request is about. Raises ForeignSession, and for an operator UnknownSession."""
@@ -190,7 +186,8 @@ class ClientConnection:
 
     def greet(self, session: Session, capabilities: ClientCapabilities) -> None:
         """`initialize` succeeded: attach to the session and remember what the client understands."""
-        self._session = session
+        self.session = session
+        self._is_greeted = True
         self._journal = self._journal.bind(session=shown_id(session.id))
         self.capabilities = capabilities
         self._protocol.greeted()
@@ -238,16 +235,16 @@ class ClientConnection:
         self._is_congested = True
         self.services.metrics.pauses += 1
         self._output_stall.begin()
-        if self._session is not None:
-            self._session.pause_output()
+        if self._is_greeted:
+            self.session.pause_output()
 
     def writing_resumed(self) -> None:
         """The client has caught up."""
         self._is_congested = False
         self._output_stall.end()
         self._release_unsent()
-        if self._session is not None:
-            self._session.resume_output()
+        if self._is_greeted:
+            self.session.resume_output()
         waiting, self._slow_streams = self._slow_streams, []
         for waiter in waiting:
             if not waiter.done():
@@ -262,8 +259,8 @@ class ClientConnection:
         self._reading_stall.end()
         reason = "closed" if error is None else str(error)
         self._journal.info("connection closed", peer=self._link.peer, reason=reason)
-        if self._session is not None:
-            self._session.detach()
+        if self._is_greeted:
+            self.session.detach()
         self._on_closed(self)
 
     async def aclose(self) -> None:
@@ -290,12 +287,12 @@ class ClientConnection:
 
     def _finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
         then = None
-        if error is not None:
-            self._fail(call, error)
-        elif type(result) in _UNUSUAL_RESULTS:
-            then = self._answer_unusually(call, result)
-        else:
+        if error is None and type(result) not in _UNUSUAL_RESULTS:
             self._link.send(write_result(call.id, result))
+        elif error is not None:
+            self._fail(call, error)
+        else:
+            then = self._answer_unusually(call, result)
         if since_s or self._arrived_at_s:
             self._observe(call, since_s)
         else:

@@ -210,17 +210,18 @@ def write(
     entry = connection.session_of(params.session_id).find(params.process_id)
     if entry is None:
         return _refuse_write(params, "unknownProcess")
-    if params.write_id is None or not entry.has_written(params.write_id):
+    write_id = params.write_id
+    if write_id is not None and entry.has_written(write_id):
+        has_room = entry.managed.has_stdin_room
+    else:
         try:
-            entry.managed.write(params.chunk)
+            has_room = entry.managed.write(params.chunk)
         except StdinClosed:
             return _refuse_write(params, "stdinClosed")
         connection.services.metrics.input_bytes += len(params.chunk)
-        if params.write_id is not None:
-            entry.remember_write(params.write_id)
-    if entry.is_starting or not entry.managed.has_stdin_room:
-        return _accept_later(entry, params)
-    return ACCEPTED
+        if write_id is not None:
+            entry.remember_write(write_id)
+    return ACCEPTED if has_room and not entry.is_starting else _accept_later(entry, params)
 
 
 async def _accept_later(entry: SessionProcess, params: WriteParams) -> WriteResult:

@@ -30,11 +30,28 @@ class Program:
     binary: Path
     flags: tuple[str, ...] = ()
 
+    @property
+    def needs_static_library(self) -> bool:
+        """Whether libc.a goes into it, which not every host with a compiler has."""
+        return "-static" in self.flags and "-nostdlib" not in self.flags
+
+
+_BARE_FLAGS = (
+    "-static",
+    "-nostdlib",
+    "-ffreestanding",
+    # A variable of a thread, as which it is usually kept, is one that the C library sets up.
+    "-mstack-protector-guard=global",
+    # The checks are functions of the C library.
+    "-U_FORTIFY_SOURCE",
+)
+# Where native/bare.h takes its place, for the library takes longer to start than the program to run.
+_INIT_FLAGS = _BARE_FLAGS if sysconfig.get_platform() == "linux-x86_64" else ("-static",)
 
 PROGRAMS = (
     Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner")),
     # Static, because it runs where the C library of the host may not be in sight.
-    Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), ("-static",)),
+    Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), _INIT_FLAGS),
     # Static, because it starts faster.
     Program(Path("native/janitor.c"), Path("src/paddock/native/paddock-janitor"), ("-static",)),
 )
@@ -127,7 +144,7 @@ def _compile(root: Path, program: Program) -> None:
     except subprocess.CalledProcessError as error:
         raise NativeBuildError(
             f"{shlex.join(compiler)} could not compile {program.source} (exit status {error.returncode}); "
-            "its messages are above" + (_STATIC_HINT if "-static" in program.flags else "")
+            "its messages are above" + (_STATIC_HINT if program.needs_static_library else "")
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,8 +44,9 @@ static void keep_descriptors(void) {
     if (task.report >= 0 && fcntl(task.report, F_SETFD, FD_CLOEXEC) < 0)
         refuse("report", "");
     /* A kernel without it (before 5.11) leaves what the launcher opened without close-on-exec. */
-    if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
-        for (int fd = 3, limit = (int)sysconf(_SC_OPEN_MAX); fd < limit; fd++)
+    struct rlimit limit;
+    if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        for (int fd = 3; (rlim_t)fd < limit.rlim_cur; fd++)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 

@@ -17,12 +17,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "number.h"
 
 /* One bit for each pid the kernel can give (PID_MAX_LIMIT); pages never touched cost nothing. */
 #define PID_LIMIT (4 << 20)
@@ -44,8 +44,8 @@ static inline void pid_remove(pid_set set, pid_t pid) {
 
 /* The parent of a process, or -1 when it is gone or hidden. */
 static pid_t parent_of(pid_t pid) {
-    char path[32], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    char path[32], digits[NUMBER_BYTES], text[512];
+    stpcpy(stpcpy(stpcpy(path, "/proc/"), number_text(digits, (uint64_t)pid, 10, 1)), "/stat");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -55,41 +55,59 @@ static pid_t parent_of(pid_t pid) {
         return -1;
     text[n] = '\0';
     /* "pid (name) state ppid ...": the name may hold anything, parentheses too, so the last one ends it. */
-    const char *name_end = strrchr(text, ')');
-    int parent;
-    return name_end && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : -1;
+    char *rest = strrchr(text, ')');
+    uint64_t parent;
+    if (!rest || strlen(rest) < strlen(") S "))
+        return -1;
+    rest += strlen(") S ");
+    return read_number(&rest, 10, &parent) ? (pid_t)parent : -1;
 }
 
 /*
- * One pass over /proc: signals each process whose parent is in `tree` and adds
- * it. Returns how many were new. The kernel lists pids in ascending order and
- * parents are mostly older than their children, so a pass meets most of the
- * tree; repeating it until it returns 0 meets the rest. (The "children" files
- * of /proc would be cheaper, but many kernels are built without them.)
+ * Signals a process, listed in /proc by its name, if its parent is in `tree`,
+ * and adds it. Returns whether it was new.
  *
  * A listed pid may be recycled before the signal leaves. The pidfd pins one
  * process, and asking for its parent after that proves it is one of ours.
  */
-static size_t signal_new(int signo, pid_set tree) {
-    size_t found = 0;
-    DIR *directory = opendir("/proc");
-    if (!directory)
-        return 0;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        pid_t pid = atoi(entry->d_name);
-        if (pid <= 0 || pid_in(tree, pid) || !pid_in(tree, parent_of(pid)))
-            continue;
-        found++;
-        int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (pidfd < 0)
-            continue;
-        if (pid_in(tree, parent_of(pid))) {
-            syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
-            pid_add(tree, pid);
-        }
-        close(pidfd);
+static bool signal_if_new(char *name, int signo, pid_set tree) {
+    uint64_t number;
+    if (!read_number(&name, 10, &number) || number >= PID_LIMIT)
+        return false;
+    pid_t pid = (pid_t)number;
+    if (pid_in(tree, pid) || !pid_in(tree, parent_of(pid)))
+        return false;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd >= 0 && pid_in(tree, parent_of(pid))) {
+        syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+        pid_add(tree, pid);
     }
-    closedir(directory);
+    if (pidfd >= 0)
+        close(pidfd);
+    return true;
+}
+
+/*
+ * One pass over /proc: signals each process that is new below `tree`. Returns
+ * how many were. The kernel lists pids in ascending order and parents are
+ * mostly older than their children, so a pass meets most of the tree; repeating
+ * it until it returns 0 meets the rest. (The "children" files of /proc would be
+ * cheaper, but many kernels are built without them.)
+ */
+static size_t signal_new(int signo, pid_set tree) {
+    char entries[4096] __attribute__((aligned(8)));
+    size_t found = 0;
+    /* Not by readdir(3), which allocates memory. */
+    int directory = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long n; directory >= 0 && (n = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0;) {
+        struct dirent *entry;
+        for (char *at = entries; at < entries + n; at += entry->d_reclen) {
+            entry = (struct dirent *)at;
+            found += signal_if_new(entry->d_name, signo, tree);
+        }
+    }
+    if (directory >= 0)
+        close(directory);
     return found;
 }
 

@@ -55,7 +55,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -65,12 +64,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bare.h"
 #include "child.h"
 #include "confinement.h"
 #include "descendants.h"
 #include "limit.h"
 #include "listener.h"
 #include "mask.h"
+#include "message.h"
+#include "number.h"
 #include "report.h"
 #include "task.h"
 
@@ -97,7 +99,7 @@ static _Noreturn void run(bool leads_group) {
     const char *path = getenv("PATH");
     int error = exec_program(task.program, path ? path : DEFAULT_PATH, task.argv, environ);
     report(&(struct report){.kind = REPORT_NOT_EXECUTED, .value = error});
-    dprintf(2, "paddock: can't run %s: %s\n", task.program, strerror(error));
+    SAY("can't run ", task.program, ": ", strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
@@ -239,9 +241,9 @@ int main(int argc, char **argv) {
         if (events[0].revents)
             serve_signals(signals, command);
         if (events[1].revents) {
+            char digits[NUMBER_BYTES];
             report(&(struct report){.kind = REPORT_WALL_LIMIT});
-            dprintf(2, "paddock: the command was killed, because it took longer than %llu s\n",
-                    (unsigned long long)task.wall_s);
+            SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
             finish(EXIT_WALL);
         }
     }

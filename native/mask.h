@@ -24,7 +24,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -33,7 +32,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "message.h"
 #include "mounted.h"
+#include "number.h"
 #include "task.h"
 
 /* What dnotify sends, if nothing else is asked for; never with another si_code than SI_KERNEL. */
@@ -41,8 +42,6 @@ enum { MASK_SIGNAL = SIGIO };
 
 /* Soon enough, and thousands of masks, each a microsecond to look at, take up some hundredths of a processor. */
 enum { LOOK_MS = 100 };
-
-#define ASIDE "-put-aside-%08x"
 
 struct mask {
     char *path;
@@ -122,6 +121,14 @@ static const struct mask *lost_mask(void) {
     return NULL;
 }
 
+static bool name_aside(const struct mask *mask, uint32_t number, char name[NAME_MAX + 1]) {
+    char digits[NUMBER_BYTES];
+    if (strlen(name_of(mask)) + strlen("-put-aside-01234567") > NAME_MAX)
+        return false;
+    stpcpy(stpcpy(stpcpy(name, name_of(mask)), "-put-aside-"), number_text(digits, number, 16, 8));
+    return true;
+}
+
 /* Moves away what is at the path of a lost mask, if anything is. Between the loss and its death the command had time for
  * some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else there as
  * soon. A file may well be replaced in one step, as editors do, so it stays. The new name can't be known
@@ -130,7 +137,7 @@ static void put_aside(struct mask *mask) {
     uint32_t number;
     char name[NAME_MAX + 1];
     if (!mask->is_directory || mask->directory < 0 || getrandom(&number, sizeof number, 0) < 0 ||
-        snprintf(name, sizeof name, "%s" ASIDE, name_of(mask), number) >= (int)sizeof name)
+        !name_aside(mask, number, name))
         return;
     if (syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, RENAME_NOREPLACE) == 0)
         mask->aside = number;
@@ -145,12 +152,12 @@ static void put_all_aside(void) {
 
 /* Nothing may be left to do after this: whoever has the other end of standard error may never read it. */
 static void tell_of_loss(const struct mask *lost) {
-    dprintf(2, "paddock: the command was killed, because %s was moved, removed or replaced by somebody else, and no "
-               "longer kept from it\n", lost->path);
+    char name[NAME_MAX + 1];
+    SAY("the command was killed, because ", lost->path,
+        " was moved, removed or replaced by somebody else, and no longer kept from it");
     for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++)
-        if (mask->aside)
-            dprintf(2, "paddock: the command may have made what was at %s then; it is now in %s" ASIDE ", beside it\n",
-                    mask->path, name_of(mask), mask->aside);
+        if (mask->aside && name_aside(mask, mask->aside, name))
+            SAY("the command may have made what was at ", mask->path, " then; it is now in ", name, ", beside it");
 }
 
 static bool is_beside(const struct mask *mask, const struct mask *other) {

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "message.h"
+#include "number.h"
 #include "report.h"
 
 enum { EXIT_ABANDONED = 123, EXIT_WALL = 124, EXIT_NOT_CONFINED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -61,8 +62,7 @@ static void report(const struct report *report) {
 static _Noreturn void refuse(const char *step, const char *value) {
     int error = errno;
     report(&(struct report){.kind = REPORT_NOT_CONFINED, .value = error});
-    dprintf(2, "paddock: the command was not started, because it can't be confined: %s%s: %s\n", step, value,
-            strerror(error));
+    SAY("the command was not started, because it can't be confined: ", step, value, ": ", strerror(error));
     _exit(EXIT_NOT_CONFINED);
 }
 
@@ -75,16 +75,13 @@ static char *value_of(char *word, const char *name) {
 }
 
 /* One number, ended by `stop`; moves `text` behind it. */
-static uint64_t number(char **text, int base, char stop, const char *word) {
-    char *end = *text;
-    errno = 0;
-    /* strtoull also takes white space and a sign, which make no sense here. */
-    uint64_t value = **text >= '0' ? strtoull(*text, &end, base) : 0;
-    if (end == *text || *end != stop || errno) {
+static uint64_t number(char **text, unsigned base, char stop, const char *word) {
+    uint64_t value;
+    if (!read_number(text, base, &value) || **text != stop) {
         errno = EINVAL;
         refuse("word ", word);
     }
-    *text = stop ? end + 1 : end;
+    *text += stop != '\0';
     return value;
 }
 

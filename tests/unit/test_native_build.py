@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hatch_build
-from hatch_build import MODULES, compile_native
+from hatch_build import MODULES, Program, compile_native
 
 REPOSITORY = Path(hatch_build.__file__).parent
 
@@ -56,3 +56,9 @@ def test_a_module_that_the_compiler_refuses_is_done_without(
 
     assert modules_in(root) == []
     assert "warning: " in capfd.readouterr().err
+
+
+def test_the_init_can_be_made_with_a_c_library_as_some_machines_need_it(root: Path) -> None:
+    hatch_build._compile(root, Program(Path("native/init.c"), Path("init.o"), ("-c",)))
+
+    assert (root / "init.o").read_bytes().startswith(b"\x7fELF")

@@ -1,0 +1,37 @@
+/*
+ * Numbers as text, read and written without the C library's formats and locales.
+ *
+ * Privilege: none; nothing is called.
+ */
+#ifndef PADDOCK_NUMBER_H
+#define PADDOCK_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* For any number in base 10 or 16, with the NUL that ends it. */
+enum { NUMBER_BYTES = 21 };
+
+/* Reads digits, in lower case, and moves `text` behind them. False if there are none, or if it is too large. */
+static bool read_number(char **text, unsigned base, uint64_t *value) {
+    char *begin = *text;
+    for (*value = 0;; ++*text) {
+        char c = **text;
+        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? c - 'a' + 10u : base;
+        if (digit >= base)
+            return *text > begin;
+        if (__builtin_mul_overflow(*value, base, value) || __builtin_add_overflow(*value, digit, value))
+            return false;
+    }
+}
+
+/* Writes a number into `room`, with leading zeros up to so many `digits`. Returns where it begins. */
+static char *number_text(char room[NUMBER_BYTES], uint64_t value, unsigned base, int digits) {
+    char *begin = room + NUMBER_BYTES - 1;
+    *begin = '\0';
+    for (; value || digits > 0; value /= base, digits--)
+        *--begin = "0123456789abcdef"[value % base];
+    return begin;
+}
+
+#endif

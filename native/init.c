@@ -78,14 +78,12 @@
 
 /* ---- The command ---- */
 
-static _Noreturn void run(bool leads_group) {
-    if (leads_group) {
-        /* Signals are blocked still, so taking the terminal does not stop us (SIGTTOU). */
-        bool has_terminal = tcgetpgrp(0) == getpgrp();
+static _Noreturn void run(bool leads_group, bool has_terminal) {
+    if (leads_group)
         setpgid(0, 0);
-        if (has_terminal)
-            tcsetpgrp(0, getpid());
-    }
+    /* Signals are blocked still, so taking the terminal does not stop us (SIGTTOU). */
+    if (has_terminal)
+        tcsetpgrp(0, getpid());
     default_signals();
     /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
@@ -101,6 +99,21 @@ static _Noreturn void run(bool leads_group) {
     report(&(struct report){.kind = REPORT_NOT_EXECUTED, .value = error});
     SAY("can't run ", task.program, ": ", strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+static pid_t start(void) {
+    bool leads_group = getpgrp() == getpid();
+    /* After the fork either side may have given the command its group already. */
+    bool has_terminal = leads_group && tcgetpgrp(0) == getpgrp();
+    pid_t command = fork();
+    if (command < 0)
+        refuse("fork", "");
+    if (command == 0)
+        run(leads_group, has_terminal);
+    /* Both sides do it, so that no signal is sent to a group that is not there yet. */
+    if (leads_group)
+        setpgid(command, command);
+    return command;
 }
 
 /* ---- Watching over it ---- */
@@ -217,15 +230,7 @@ int main(int argc, char **argv) {
     struct pollfd launcher = {.fd = task.report};
     if (poll(&launcher, 1, 0) > 0)
         _exit(EXIT_ABANDONED);
-    bool leads_group = getpgrp() == getpid();
-    pid_t command = task.program ? fork() : -1;
-    if (task.program && command < 0)
-        refuse("fork", "");
-    if (command == 0)
-        run(leads_group);
-    /* Both sides do it, so that no signal is sent to a group that is not there yet. */
-    if (leads_group && command > 0)
-        setpgid(command, command);
+    pid_t command = task.program ? start() : -1;
     if (!task.program)
         report(&(struct report){.kind = REPORT_CONFINED});
     struct pollfd events[] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import pty
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from paddock.sandbox import bpf, init
 from paddock.sandbox.syscall_table import MACHINES
-from tests.sandbox.identity import each_user
+from tests.sandbox.identity import PYTHON, each_user
 from tests.sandbox.init_start import TIMEOUT_S, Start
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -155,3 +156,15 @@ def test_a_program_is_looked_up_in_path_or_where_programs_are(
     environment: dict[str, str], status: int
 ) -> None:
     assert run("--", "true", environment=environment).returncode == status
+
+
+# --- the terminal -----------------------------------------------------------
+
+
+def test_the_command_has_the_terminal_that_the_launcher_had() -> None:
+    code = "import os; print(os.tcgetpgrp(0) == os.getpgrp() == os.getpid())"
+    ours, theirs = pty.openpty()
+    argv = ["setsid", "--ctty", str(init.PATH), "--", PYTHON, "-c", code]
+    with os.fdopen(ours, "rb") as output, os.fdopen(theirs, "rb") as terminal:
+        done = subprocess.run(argv, stdin=terminal, stdout=terminal, timeout=TIMEOUT_S, check=False)
+        assert (done.returncode, output.readline()) == (0, b"True\r\n")

@@ -233,6 +233,12 @@ static bool is_doubtful(const struct place *place) {
 
 /* Removes a place that is not needed any more; false if it has to be kept a moment longer. */
 static bool clear_away(struct place *place) {
+    if (is_out_of_reach(place->path)) {
+        /* Not one that was moved: its user opens the directory again, and must not find it there. */
+        place->attempts++;
+        has_left_some = has_left_some || is_leaving;
+        return is_leaving && place->attempts > FAREWELLS;
+    }
     if (flock(place->fd, LOCK_EX | LOCK_NB) != 0) {
         /* Ours is lost by this, so others are not in our way, nor we in theirs. */
         place->is_locked = false;
@@ -270,6 +276,8 @@ static void clear_unused(void) {
         struct place *place = *link;
         if (place->users == 0 && clear_away(place)) {
             *link = place->next;
+            /* What stays at its path is others' from now on. */
+            flock(place->fd, LOCK_UN);
             place->next = cleared;
             cleared = place;
             unburied++;
@@ -337,6 +345,10 @@ static void reclaim(const char *item) {
     struct place *place = find(path);
     if (!place) {
         int fd = acquire(path, is_directory, false);
+        if (fd < 0 && is_out_of_reach(path)) {
+            note_in_journal(item, strlen(item) + 1);
+            has_left_some = true;
+        }
         if (fd < 0)
             return;
         note_in_journal(item, strlen(item) + 1);

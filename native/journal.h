@@ -86,7 +86,7 @@ static void shorten_journal(void) {
     struct stat found;
     for (char *item = items, *next; item < items + length; item = next) {
         next = item + strlen(item) + 1;
-        if (lstat(item + 1, &found) == 0) {
+        if (lstat(item + 1, &found) == 0 || errno == EACCES) {
             memmove(items + kept, item, (size_t)(next - item));
             kept += (size_t)(next - item);
         }

@@ -45,6 +45,12 @@ static bool is_at(int fd, const char *path) {
            held.st_ino == found.st_ino;
 }
 
+/* Whether it can't be told what is at a path: a command has closed a directory above it. */
+static bool is_out_of_reach(const char *path) {
+    struct stat found;
+    return lstat(path, &found) != 0 && errno == EACCES;
+}
+
 static bool is_place(int fd, bool is_directory) {
     struct stat found;
     if (fstat(fd, &found) != 0 || (found.st_uid != geteuid() && geteuid() != 0))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ import pytest
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.facts import FileFacts
-from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken, lock
+from paddock.sandbox.janitor import JOURNALS, PROGRAM, Janitor, PlaceTaken, lock
 from paddock.sandbox.look import Kind
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
 from tests.sandbox.storm import janitors
@@ -141,6 +143,24 @@ def test_place_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path
     janitor.release([place], was_killed=False)
     assert [path.name for path in (tmp_path / ".git").iterdir()] == ["HEAD"]
     assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
+
+
+def test_what_became_its_owners_is_not_locked_while_the_janitor_has_more_to_do(
+    runtime: Path, tmp_path: Path
+) -> None:
+    path = os.fsencode(tmp_path / ".git")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with subprocess.Popen([PROGRAM, runtime], stdin=theirs.fileno()) as helper, ours:
+        theirs.close()
+        ours.send(b"hd" + path + b"\0")
+        assert ours.recv(1) == b"\0"
+        (tmp_path / ".git" / "HEAD").write_text("ref")
+        # Both are there when it looks.
+        helper.send_signal(signal.SIGSTOP)
+        ours.send(b"d" + path + b"\0")
+        ours.send(b"hd" + path + b"\0")
+        helper.send_signal(signal.SIGCONT)
+        assert (ours.recv(1), ours.recv(1)) == (b"\0", bytes([errno.EEXIST]))
 
 
 def test_directory_of_the_same_mode_that_holds_something_is_no_place(

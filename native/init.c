@@ -23,7 +23,8 @@
  *     mounted=DEV:INODE:PATH what must be mounted at a path
  *     mask=PATH              a mount that the command must not get around (mask.h); those of one
  *                            directory stand together
- *     private=PATH           the same, where nobody would move what it is on
+ *     guard=PATH             the same, where the command could make what others obey: that is put aside
+ *     private=PATH           the same as a mask, where nobody would move what it is on
  *     hold=1                 before `--`, in place of a program: keep the sandbox
  *                            for others to enter, until SIGTERM
  *     more=FD                the last: what follows is in a file, each ended by NUL
@@ -145,16 +146,32 @@ static void kill_everything(void) {
     }
 }
 
+/* To be called when nothing of the command lives any more. */
+static _Noreturn void tell_breach(const struct mask *lost) {
+    report(&(struct report){.kind = REPORT_BREACH});
+    tell_of_loss(lost);
+    finish(EXIT_NOT_CONFINED);
+}
+
 /* Ends everything if a mask is lost: the command can reach what it must not. */
 static void hold_masks(void) {
     const struct mask *lost = lost_mask();
     if (!lost)
         return;
     kill_everything();
-    put_all_aside();
-    report(&(struct report){.kind = REPORT_BREACH});
-    tell_of_loss(lost);
-    finish(EXIT_NOT_CONFINED);
+    settle_masks();
+    tell_breach(lost);
+}
+
+/* Ends everything, and then looks for lost masks: the command may have been quicker than the kernel, which moves first
+ * and then tells. Returns if there is none. */
+static void end_with_masks(void) {
+    if (masks.count == 0)
+        return;
+    kill_everything();
+    const struct mask *lost = settle_masks();
+    if (lost)
+        tell_breach(lost);
 }
 
 /* Reaps all that ended; returns when the command itself has not. */
@@ -165,11 +182,7 @@ static void reap(pid_t command) {
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
         if (pid != command)
             continue;
-        /* It may have been quicker than the kernel, which moves first and then tells. */
-        if (masks.count > 0) {
-            kill_everything();
-            hold_masks();
-        }
+        end_with_masks();
         report(&(struct report){
             .kind = REPORT_EXITED, .value = status,
             .user_us = microseconds(usage.ru_utime), .system_us = microseconds(usage.ru_stime),
@@ -247,6 +260,7 @@ int main(int argc, char **argv) {
             serve_signals(signals, command);
         if (events[1].revents) {
             char digits[NUMBER_BYTES];
+            end_with_masks();
             report(&(struct report){.kind = REPORT_WALL_LIMIT});
             SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
             finish(EXIT_WALL);

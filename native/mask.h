@@ -43,15 +43,21 @@ enum { MASK_SIGNAL = SIGIO };
 /* Soon enough, and thousands of masks, each a microsecond to look at, take up some hundredths of a processor. */
 enum { LOOK_MS = 100 };
 
+/* Since Linux 6.6 on every machine; older headers lack it. */
+enum { FCHMODAT2 = 452 };
+
 struct mask {
     char *path;
     int directory;   /* that it is in; -1 while it can't be reached */
-    bool is_private; /* so that nobody has to do with it who would move it */
+    bool is_private; /* Paddock's own, so that nobody has to do with it who would move it */
+    bool is_guard;   /* of what others obey, which the command must not make anew */
+    bool is_closed;  /* its directory, when it was last looked at */
     bool is_known;   /* what it is */
     bool is_directory;
     uint32_t device_major, device_minor;
     uint64_t inode;
     uint32_t aside; /* a number in the name that was given to what stood in its place, or 0 */
+    bool is_suspect; /* what stands in its place, and could not be put aside */
 };
 static struct {
     struct mask *all;
@@ -71,21 +77,21 @@ static int open_directory(const struct mask *mask) {
     *name = '\0';
     int place = open_without_links(mask->path);
     *name = '/';
-    /* Those of all sandboxes may be in one directory, /tmp, and each would be woken by whatever anybody does there. */
-    if (place < 0 || mask->is_private)
+    if (place < 0)
         return place;
     /* What comes from elsewhere and replaces a mask is told as DN_CREATE, as is whatever is made there. That is often,
      * and the loss of the mount is told as well. */
     long events = DN_RENAME | DN_DELETE | DN_MULTISHOT | (masks.mounts < 0 ? DN_CREATE : 0);
+    /* Those of all sandboxes may be in one directory, /tmp, and each would be woken by whatever is removed there. */
+    if (mask->is_private && masks.mounts >= 0)
+        events = DN_RENAME | DN_MULTISHOT;
     int directory = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0 && fcntl(directory, F_NOTIFY, events) == 0) {
-        close(place);
-        return directory;
-    }
-    if (directory >= 0)
-        close(directory);
-    masks.has_unwatched = true;
-    return place;
+    if (directory < 0 || fcntl(directory, F_NOTIFY, events) != 0)
+        masks.has_unwatched = true;
+    if (directory < 0)
+        return place;
+    close(place);
+    return directory;
 }
 
 /* Whether a mask is where it has to be, and what it was when it was first seen. */
@@ -96,9 +102,11 @@ static bool is_in_place(struct mask *mask) {
     if (mask->directory < 0 || statx(mask->directory, name_of(mask), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
                                      STATX_TYPE | STATX_INO, &found) != 0) {
         /* Out of reach of the command as well, until it changes the mode of a directory, which nobody tells. */
-        masks.has_unwatched = masks.has_unwatched || errno == EACCES;
-        return errno == EACCES;
+        mask->is_closed = errno == EACCES;
+        masks.has_unwatched = masks.has_unwatched || mask->is_closed;
+        return mask->is_closed;
     }
+    mask->is_closed = false;
     /* A kernel that can't tell whether it is a mount leaves us with what it is. */
     if (found.stx_attributes_mask & IS_MOUNT_ROOT && !(found.stx_attributes & IS_MOUNT_ROOT))
         return false;
@@ -129,25 +137,65 @@ static bool name_aside(const struct mask *mask, uint32_t number, char name[NAME_
     return true;
 }
 
-/* Moves away what is at the path of a lost mask, if anything is. Between the loss and its death the command had time for
+static bool move_to(const struct mask *mask, const char *name, unsigned flags) {
+    return syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, flags) == 0;
+}
+
+/* Moves away what is at the path of a lost guard, if anything is. Between the loss and its death the command had time for
  * some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else there as
- * soon. A file may well be replaced in one step, as editors do, so it stays. The new name can't be known
- * beforehand, or the command could have taken it. */
+ * soon. A file may well be replaced by another in one step, as editors do, so that stays, and somebody has to look at
+ * it. The new name can't be known beforehand, or the command could have taken it. */
 static void put_aside(struct mask *mask) {
     uint32_t number;
     char name[NAME_MAX + 1];
-    if (!mask->is_directory || mask->directory < 0 || getrandom(&number, sizeof number, 0) < 0 ||
+    struct statx found;
+    if (!mask->is_guard || mask->directory < 0)
+        return;
+    /* The kernel takes a mount away before it moves something else to its place, and does both under the lock of the
+     * directory. This waits for the lock, and fails. */
+    move_to(mask, name_of(mask), RENAME_NOREPLACE);
+    if (statx(mask->directory, name_of(mask), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &found) != 0)
+        return;
+    mask->is_suspect = true;
+    if ((!mask->is_directory && S_ISREG(found.stx_mode)) || getrandom(&number, sizeof number, 0) < 0 ||
         !name_aside(mask, number, name))
         return;
-    if (syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, RENAME_NOREPLACE) == 0)
-        mask->aside = number;
+    /* Not every file system can do it without replacing (NFS), but the name is new in any case. */
+    mask->is_suspect = !move_to(mask, name, RENAME_NOREPLACE) && !(errno == EINVAL && move_to(mask, name, 0));
+    mask->aside = mask->is_suspect ? 0 : number;
 }
 
-/* To be called when nothing of the command lives any more. */
-static void put_all_aside(void) {
-    for (int i = 0; i < masks.count; i++)
-        if (!is_in_place(&masks.all[i]))
-            put_aside(&masks.all[i]);
+static bool set_mode(int directory, mode_t mode) {
+    /* The second is for one that could not be read when it was opened. */
+    return syscall(SYS_fchmod, directory, mode) == 0 || syscall(FCHMODAT2, directory, "", mode, AT_EMPTY_PATH) == 0;
+}
+
+/* Lets this process search a directory of its user that somebody has closed. Returns the mode that it had, or -1. */
+static int open_up(int directory) {
+    struct stat status;
+    if (fstat(directory, &status) != 0)
+        return -1;
+    mode_t mode = status.st_mode & 07777;
+    return set_mode(directory, mode | S_IRWXU) ? (int)mode : -1;
+}
+
+/* As `lost_mask`, and puts aside what is in the place of lost guards. To be called when nothing of the command lives any
+ * more: it may have closed a directory in order to hide what it did there. */
+static const struct mask *settle_masks(void) {
+    const struct mask *lost = NULL;
+    for (struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
+        bool is_kept = is_in_place(mask);
+        int mode = mask->is_closed ? open_up(mask->directory) : -1;
+        if (mode >= 0)
+            is_kept = is_in_place(mask);
+        if (!is_kept) {
+            lost = lost ? lost : mask;
+            put_aside(mask);
+        }
+        if (mode >= 0)
+            set_mode(mask->directory, (mode_t)mode);
+    }
+    return lost;
 }
 
 /* Nothing may be left to do after this: whoever has the other end of standard error may never read it. */
@@ -155,9 +203,12 @@ static void tell_of_loss(const struct mask *lost) {
     char name[NAME_MAX + 1];
     SAY("the command was killed, because ", lost->path,
         " was moved, removed or replaced by somebody else, and no longer kept from it");
-    for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++)
+    for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
         if (mask->aside && name_aside(mask, mask->aside, name))
             SAY("the command may have made what was at ", mask->path, " then; it is now in ", name, ", beside it");
+        if (mask->is_suspect)
+            SAY("the command may have made what is at ", mask->path, "; look at it before you use it");
+    }
 }
 
 static bool is_beside(const struct mask *mask, const struct mask *other) {
@@ -185,14 +236,14 @@ static void list_masks(void) {
     if (!masks.all)
         refuse("masks", "");
     for (int i = 0; i < task.n_words; i++) {
-        char *private = value_of(task.words[i], "private");
-        char *path = private ? private : value_of(task.words[i], "mask");
+        char *private = value_of(task.words[i], "private"), *guard = value_of(task.words[i], "guard");
+        char *path = private ? private : guard ? guard : value_of(task.words[i], "mask");
         if (path && *path != '/') {
             errno = EINVAL;
             refuse("word ", task.words[i]);
         }
         if (path)
-            masks.all[masks.count++] = (struct mask){.path = path, .directory = -1, .is_private = private};
+            masks.all[masks.count++] = (struct mask){.path = path, .directory = -1, .is_private = private, .is_guard = guard};
     }
 }
 

@@ -115,7 +115,7 @@ static void parse_word(char *word) {
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
     } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "mask") &&
-               !value_of(word, "private") && !value_of(word, "hold")) {
+               !value_of(word, "guard") && !value_of(word, "private") && !value_of(word, "hold")) {
         /* The time of these comes later, or was before. */
         errno = EINVAL;
         refuse("word ", word);

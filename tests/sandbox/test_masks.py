@@ -8,7 +8,7 @@ import resource
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ def _special(kind: str, access: str, **more: str) -> dict[str, Any]:
     return {"path": {"type": "special", "value": {"kind": kind, **more}}, "access": access}
 
 
-def _profile(*entries: dict[str, Any]) -> str:
+def _profile(*entries: dict[str, Any], **limits: int) -> str:
     """Everything can be read, the project written, and the entries."""
     restricted = [_special("root", "read"), _special("project_roots", "write"), *entries]
-    return json.dumps({"type": "managed", "file_system": {"type": "restricted", "entries": restricted}})
+    file_system = {"type": "restricted", "entries": restricted}
+    return json.dumps({"type": "managed", "file_system": file_system, "limits": limits})
 
 
 def _below(subpath: str, access: str) -> dict[str, Any]:
@@ -54,10 +55,12 @@ class Workplace:
         self._launchers = list(launchers)
         self._pool = pool
 
-    def start(self, script: str, profile: str = ":workspace", *options: str) -> Future[Outcome]:
+    def start(
+        self, script: str, profile: str = ":workspace", *options: str, env: Mapping[str, str] | None = None
+    ) -> Future[Outcome]:
         """Run a script; this returns when it has made the file `ready`, which is removed."""
         words = ["sandbox", "--profile", profile, *options, "--", "/bin/sh", "-c", f"touch ready; {script}"]
-        command = self._pool.submit(self._launchers.pop().run, words, cwd=self.project)
+        command = self._pool.submit(self._launchers.pop().run, words, cwd=self.project, env=env)
         self.wait_until(lambda: (self.project / "ready").exists() or command.done())
         (self.project / "ready").unlink()
         return command
@@ -133,6 +136,73 @@ def test_what_a_command_makes_before_it_is_dead_is_put_aside(place: Workplace) -
     for name in set(left) - {"elsewhere", "racing"}:
         assert name.startswith(".git-put-aside-")
         assert f"may have made what was at {place.project}/.git then; it is now in {name}" in outcome.stderr
+
+
+@pytest.mark.parametrize("end", ["exit", "sleep 60"], ids=["ended", "out of time"])
+def test_what_a_command_makes_is_put_aside_though_it_closes_the_directory(place: Workplace, end: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can move something in a directory that is closed")
+    signals = place.project.with_name(f"{place.project.name}-signals")
+    signals.mkdir()
+    wait = f"until [ -e {signals}/go ]; do sleep 0.02; done"
+    command = place.start(
+        f"chmod 000 .; {wait}; chmod 700 $PWD; {TRAP}; chmod 000 .; {end}", _profile(wallSeconds=2)
+    )
+    _move(place.project / ".git")
+    (signals / "go").touch()
+    _assert_ended(command, place.project / ".git")
+    assert ".git" not in os.listdir(place.project)
+    place.project.chmod(0o700)
+
+
+def test_no_place_is_left_in_a_directory_that_the_command_has_closed(place: Workplace) -> None:
+    assert place.start("chmod 000 .").result(DEADLINE_S).status == 0
+    place.project.chmod(0o700)
+    place.wait_until(lambda: not os.listdir(place.project))
+
+
+def test_what_its_user_puts_in_the_place_of_a_denied_directory_stays(place: Workplace) -> None:
+    (place.project / "secrets").mkdir()
+    (place.project / "secrets" / ".env").write_text("secret")
+    (place.project / "new").mkdir()
+    command = place.start(WAIT, SECRETIVE)
+    _move(place.project / "secrets")
+    (place.project / "new").rename(place.project / "secrets")
+    _assert_ended(command, place.project / "secrets")
+    assert sorted(os.listdir(place.project)) == ["elsewhere", "secrets"]
+
+
+def test_link_in_the_place_of_a_file_that_git_obeys_is_put_aside(place: Workplace) -> None:
+    (place.project / ".git").write_text("gitdir: /nowhere")
+    (place.project / "trap").symlink_to("elsewhere")
+    command = place.start(WAIT)
+    (place.project / "trap").rename(place.project / ".git")
+    _assert_ended(command, place.project / ".git")
+    (aside,) = os.listdir(place.project)
+    assert aside.startswith(".git-put-aside-")
+
+
+def test_file_that_git_obeys_stays_when_it_is_replaced_but_is_told_of(place: Workplace) -> None:
+    (place.project / ".git").write_text("gitdir: /nowhere")
+    command = place.start(WAIT)
+    _replace(place.project / ".git")
+    _assert_ended(command, place.project / ".git")
+    assert os.listdir(place.project) == [".git"]
+    assert f"may have made what is at {place.project}/.git" in command.result().stderr
+
+
+def test_command_is_ended_when_the_directory_of_paddock_is_moved(
+    place: Workplace, launcher: Launcher, ground: Path
+) -> None:
+    runtime = ground / f"{place.project.name}-runtime"
+    runtime.mkdir(mode=0o700)
+    os.chown(runtime, launcher.user, launcher.user)
+    command = place.start(WAIT, ":workspace", env={"PADDOCK_RUNTIME_DIR": str(runtime)})
+    runtime.rename(runtime.with_name(f"{runtime.name}-moved"))
+    runtime.mkdir()
+    _assert_ended(command, runtime)
+    # It may be that of a new server.
+    assert runtime.is_dir()
 
 
 def test_command_that_may_write_where_another_is_masked_leaves_the_mask_in_its_place(

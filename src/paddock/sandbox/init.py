@@ -95,7 +95,7 @@ def words(
     if argv0 is not None:
         said.append(f"argv0={argv0}")
     said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]
-    said += [f"{'private' if mask.is_private else 'mask'}={mask.path}" for mask in masks]
+    said += [f"{mask.kind}={mask.path}" for mask in masks]
     if holds:
         said.append("hold=1")
     if more_fd is not None:

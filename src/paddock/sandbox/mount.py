@@ -102,13 +102,25 @@ class Placeholder:
     kind: PlaceholderKind
 
 
+class MaskKind(StrEnum):
+    """What is to be done if a mask is taken away, besides ending the command."""
+
+    MASK = "mask"
+    """Nothing."""
+
+    GUARD = "guard"
+    """To put aside what is in its place then: others would obey what the command may have made there."""
+
+    PRIVATE = "private"
+    """Nothing. It is on something of Paddock's own, which nobody moves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mask:
     """A path where a mount takes something away, and has to stay for as long as the command runs."""
 
     path: str
-    is_private: bool = False
-    """Whether what it is on is Paddock's own, which nobody moves."""
+    kind: MaskKind = MaskKind.MASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from paddock.sandbox.extent import Extent
 from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
 from paddock.sandbox.metadata import protections
-from paddock.sandbox.mount import Mask, Mount, Placeholder
-from paddock.sandbox.path import ROOT, is_within
+from paddock.sandbox.mount import Mask, MaskKind, Mount, Placeholder
+from paddock.sandbox.path import ROOT, ancestors, is_within
 from paddock.sandbox.view import View
 
 PATTERN: Final = "deny pattern"
@@ -119,9 +119,14 @@ def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundi
 
 
 def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
-    private = {rule.path for rule in table.rules if rule.origin == PRIVATE}
+    kinds: dict[str, MaskKind] = {}
+    for rule in table.rules:
+        if rule.access is Access.READ:
+            # What is above it could be made anew with all that is in it.
+            kinds |= dict.fromkeys((rule.path, *ancestors(rule.path)), MaskKind.GUARD)
+    kinds |= {rule.path: MaskKind.PRIVATE for rule in table.rules if rule.origin == PRIVATE}
     beside_each_other = sorted(paths, key=lambda path: path.rpartition("/"))
-    return tuple(Mask(path, is_private=path in private) for path in beside_each_other)
+    return tuple(Mask(path, kinds.get(path, MaskKind.MASK)) for path in beside_each_other)
 
 
 def _limits_of(profile: ManagedProfile | ExternalProfile) -> Limits:

@@ -25,6 +25,7 @@ from paddock.sandbox.explain import explain
 from paddock.sandbox.mount import (
     Bind,
     EmptyDirectory,
+    MaskKind,
     Placeholder,
     PlaceholderKind,
     Seal,
@@ -227,7 +228,9 @@ def test_every_mount_that_takes_something_away_is_a_mask_and_those_of_a_director
         *("/w/.agents", "/w/.aws", "/w/.codex", "/w/.git", "/w/.paddock", "/w/a", "/w/p"),
         "/w/a/s",
     ]
-    assert [mask.path for mask in plan.masks if mask.is_private] == ["/w/p"]
+    assert [mask.path for mask in plan.masks if mask.kind is MaskKind.PRIVATE] == ["/w/p"]
+    # What is only kept from being read, and what leads there, may be replaced by its owner.
+    assert [mask.path for mask in plan.masks if mask.kind is MaskKind.MASK] == ["/usr/x", "/w/a", "/w/a/s"]
 
 
 def test_place_of_others_that_the_profile_opens_is_held_and_can_not_be_moved() -> None:

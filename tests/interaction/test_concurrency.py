@@ -104,6 +104,24 @@ async def test_more_requests_than_may_wait_are_all_answered() -> None:
             assert (await client.answer(poll))["exited"] is False
 
 
+async def test_a_client_is_read_on_when_all_that_waited_for_their_turn_were_parked() -> None:
+    async with session(concurrent_requests=2, queued_requests=4) as client:
+        for process in ("busy", "other"):
+            await client.start(process, "/bin/sleep", "1000", pipeStdin=True)
+        for process in ("busy", "other"):
+            # More than the queue and the widest pipe hold, so that the answer waits for the process.
+            chunk = encode(bytes(3 * QUEUE_LIMIT_BYTES))
+            client.request("process/write", {"processId": process, "chunk": chunk, "writeId": "1"})
+        waits = [client.request("process/wait", {"processId": "other"}) for _ in range(3)]
+        end = client.request("process/terminate", {"processId": "busy"})
+        waits.append(client.request("process/wait", {"processId": "other"}))
+
+        assert await client.answer(end) == {"running": True}
+        assert await client.call("process/terminate", {"processId": "other"}) == {"running": True}
+        for wait in waits:
+            assert (await client.answer(wait))["exitCode"] == 137
+
+
 async def test_a_terminate_does_not_overtake_a_start_that_waits_for_its_turn() -> None:
     async with session(concurrent_requests=2) as client:
         await client.start("busy", "/bin/sleep", "1000", pipeStdin=True)

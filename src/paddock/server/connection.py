@@ -121,7 +121,11 @@ class ClientConnection:
         limits = CodecLimits(max_values=settings.max_json_values, max_depth=settings.max_json_depth)
         self._protocol = ServingConnection(link.peer, limits, is_operator=is_operator)
         self._dispatcher = Dispatcher(
-            settings.concurrent_requests, settings.max_parked_requests, self._carry_out, self._finish
+            settings.concurrent_requests,
+            settings.max_parked_requests,
+            self._carry_out,
+            self._finish,
+            self._read_if_there_is_room,
         )
         self.session: Session
         """The session; every method but `initialize` has one."""
@@ -302,7 +306,7 @@ class ClientConnection:
                 self._is_next_timed = True
         if then is not None:
             then()
-        if self._is_congested or not self._is_reading:
+        if self._is_congested:
             self._read_if_there_is_room()
 
     def _answer_unusually(self, call: Call, result: Then | Encoded) -> Callable[[], None] | None:

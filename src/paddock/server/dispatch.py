@@ -38,6 +38,9 @@ Finish = Callable[[Call, Any, Exception | None, float], None]
 """Told the outcome of each call, in the order in which they finish, and since when it has waited: for its
 turn or in its handler; 0 if it did neither."""
 
+Advanced = Callable[[], None]
+"""Told when calls that had waited have begun, so that there may be room for others."""
+
 
 class Then(Struct, frozen=True):
     """A result, or a RequestError, and what is to be done once it was sent."""
@@ -76,9 +79,12 @@ class _Queue:
 class Dispatcher:
     """Runs the calls of one connection. `aclose` cancels what is unfinished and waits for it."""
 
-    def __init__(self, concurrency: int, max_parked: int, handler: Handler, finish: Finish) -> None:
+    def __init__(
+        self, concurrency: int, max_parked: int, handler: Handler, finish: Finish, advanced: Advanced
+    ) -> None:
         self._handler = handler
         self._finish = finish
+        self._advanced = advanced
         self._ordinary = _Queue(concurrency)
         self._control = self._ordinary if concurrency == 1 else _Queue(concurrency)
         self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked)
@@ -156,7 +162,10 @@ class Dispatcher:
             self._finish(call, None, error, since_s)
         else:
             raise error
-        self._advance(queue)
+        if queue.waiting:
+            self._advance(queue)
+            # Of those that were parked none may finish, and make room known, before another request is read.
+            self._advanced()
 
     def _advance(self, queue: _Queue) -> None:
         while queue.waiting and queue.running < queue.limit and not self._is_closed:

@@ -29,7 +29,8 @@ class Bench:
         self.waited: set[int] = set()
         self.gates: dict[int, asyncio.Future[Any]] = {}
         self.heard: asyncio.Future[None] | None = None
-        self.dispatcher = Dispatcher(concurrency, MAX_PARKED, self.handle, self.finish)
+        self.left_at_advances: list[int] = []
+        self.dispatcher = Dispatcher(concurrency, MAX_PARKED, self.handle, self.finish, self.advanced)
 
     def submit(self, number: int, *, is_control: bool = False) -> None:
         self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
@@ -52,6 +53,9 @@ class Bench:
         self.finished.append((call.id, error or result))
         if self.heard is not None and not self.heard.done():
             self.heard.set_result(None)
+
+    def advanced(self) -> None:
+        self.left_at_advances.append(self.dispatcher.waiting)
 
     async def open(self, number: int) -> None:
         """Let a handler finish, and return when its outcome was reported."""
@@ -136,6 +140,20 @@ async def test_parked_requests_take_no_place_up_to_a_bound_of_their_own() -> Non
     await bench.dispatcher.aclose()
 
 
+async def test_it_is_told_when_calls_that_waited_have_been_parked() -> None:
+    bench = Bench(2)
+    for number in (1, 2, PARKED, PARKED + 1, 3):
+        bench.submit(number)
+    assert bench.dispatcher.waiting == 3
+    await asyncio.sleep(0)
+
+    await bench.open(1)
+
+    assert bench.begun[2:] == [PARKED, PARKED + 1, 3]
+    assert bench.left_at_advances == [0]
+    await bench.dispatcher.aclose()
+
+
 async def test_a_bound_of_one_is_strictly_serial_for_parked_requests_too() -> None:
     bench = Bench(1)
     bench.submit(PARKED)
@@ -158,9 +176,10 @@ async def test_an_error_of_a_handler_is_its_outcome() -> None:
     def refuse(_: Call) -> Any:
         raise problem
 
-    dispatcher = Dispatcher(
-        2, MAX_PARKED, refuse, lambda _call, _result, error, _since: outcomes.append(error)
-    )
+    def finish(_call: Call, _result: Any, error: Exception | None, _since_s: float) -> None:
+        outcomes.append(error)
+
+    dispatcher = Dispatcher(2, MAX_PARKED, refuse, finish, lambda: None)
     dispatcher.submit(Call(1, ORDINARY, NoParams(), size_bytes=0))
 
     assert outcomes == [problem]

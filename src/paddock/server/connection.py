@@ -158,7 +158,7 @@ class ClientConnection:
             return self.session
         if not self.is_operator:
             raise ForeignSession(session_id)
-        return self.services.sessions.find(session_id)
+        return self.services.sessions.visit(session_id)
 
     @property
     def has_extensions(self) -> bool:

@@ -121,6 +121,8 @@ class Session:
         self.record = record
         self.client_name = ""
         """What the client calls itself, for people."""
+        self.is_visited = False
+        """Whether an operator came to one of its processes, and may not have read its end when it is over."""
         self._settings = settings
         self._on_ended = on_ended
         self._on_remembered = on_remembered
@@ -363,7 +365,7 @@ class Session:
         is_over = self._outbox is None and self._expiry_timer is None
         if not is_over or self._live or self._remnants.is_to_be_ended or self._is_ended:
             return
-        if any(entry.managed.description.is_kept_alive for _, entry in self._closed):
+        if any(self.is_visited or entry.managed.description.is_kept_alive for _, entry in self._closed):
             self._on_remembered(self)
         else:
             self._end()

@@ -51,11 +51,12 @@ class SessionRegistry:
         """Every session, oldest first."""
         return list(self._sessions.values())
 
-    def find(self, session_id: str) -> Session:
-        """The session of this id, attached or not. Raises UnknownSession."""
+    def visit(self, session_id: str) -> Session:
+        """The session of this id, attached or not, for an operator. Raises UnknownSession."""
         session = self._sessions.get(session_id)
         if session is None:
             raise UnknownSession(session_id)
+        session.is_visited = True
         return session
 
     def open(self, outbox: Outbox, *, client_name: str = "", ttl_s: float | None = None) -> Session:

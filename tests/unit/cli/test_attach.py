@@ -206,6 +206,22 @@ def test_lines_go_to_a_process_on_pipes_and_the_end_of_file_key_ends_its_input(s
         assert owner.wait() == 0
 
 
+def test_the_end_of_a_process_is_seen_though_its_owner_left_sooner(served_desk: Desk) -> None:
+    script = "echo ready; read line; echo the last words; exit 7"
+    command = ("run", "--no-tty", "--server", server_of(served_desk), "--", "sh", "-c", script)
+    with (
+        served_desk.terminal(*command) as owner,
+        served_desk.terminal("attach", only_process(served_desk)) as screen,
+    ):
+        screen.read_until(b"ready\r\n")
+        screen.child.send_signal(signal.SIGSTOP)
+        owner.type(b"\r")
+        assert owner.wait() == 7
+        screen.child.send_signal(signal.SIGCONT)
+        screen.read_until(b"the last words\r\n")
+        assert screen.wait() == 7
+
+
 @pytest.mark.parametrize(("key", "status"), [(b"\x03", 130), (LEAVE, 0)])
 def test_a_process_on_pipes_is_left_by_the_keys_that_interrupt(
     served_desk: Desk, key: bytes, status: int

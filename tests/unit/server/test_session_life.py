@@ -127,10 +127,7 @@ class SessionLife(RuleBasedStateMachine):
 
     @property
     def is_known(self) -> bool:
-        try:
-            return self.registry.find(self.session.id) is self.session
-        except UnknownSession:
-            return False
+        return self.session in self.registry.sessions
 
     # --- rules --------------------------------------------------------------
 

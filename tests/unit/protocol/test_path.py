@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from paddock.protocol import path as path_module
 from paddock.protocol.path import file_uri, parse_path
 
+PIECES = st.sampled_from(
+    [
+        "/",
+        "a",
+        "Z_9-.",
+        ".",
+        "..",
+        "%41",
+        "%2E",
+        "%",
+        "\0",
+        "?",
+        "#",
+        "~",
+        "C:",
+        "ä",
+        "\ud800",
+        "localhost",
+        "\n",
+    ]
+)
 NAMES = st.binary(min_size=1, max_size=20).filter(lambda name: b"\0" not in name and b"/" not in name)
 
 
@@ -53,6 +75,42 @@ def test_an_answer_uses_the_form_of_the_request() -> None:
 def test_a_name_that_is_not_text_is_answered_as_a_uri() -> None:
     assert parse_path("/tmp").like(b"/a\xff") == "file:///a%FF"
     assert parse_path("file:///a%FF").path == "/a\udcff"
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+@example("")
+@example("/")
+@example("/a/")
+@example("//a")
+@example("/.a")
+@example("/a/..")
+@example("/c:/x")
+@example("/a" * 10_000)
+def test_a_uri_is_read_alike_whether_or_not_the_scanner_is_compiled(rest: str) -> None:
+    uri = "file://" + rest
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_module, "plain_path", lambda _: None)
+        ordinary = reading(uri)
+
+    assert reading(uri) == ordinary
+
+
+@pytest.mark.parametrize("text", ["file:///a/b.c/_-9", "file:///C"])
+def test_a_plain_uri_takes_the_short_cut(text: str) -> None:
+    scanner = pytest.importorskip(
+        "paddock.protocol._scanner", reason="the scanner is not compiled: no Python headers"
+    )
+
+    assert scanner.plain_path(text) == parse_path(text).path
+
+
+def reading(text: str) -> object:
+    """Everything that is made of a text, or why it is refused."""
+    try:
+        parsed = parse_path(text)
+    except ValueError as problem:
+        return str(problem)
+    return parsed.path, parsed.text, parsed.is_uri, parsed.is_foreign
 
 
 @given(st.lists(NAMES, max_size=4))

@@ -217,7 +217,7 @@ class ClientConnection:
             self._receive_timed(message)
             return
         event = self._protocol.receive(message)
-        # Nearly everything is a call; a pattern for it below would cost more than the rest of this method.
+        # Nearly everything is a call; to look at the type costs less than a pattern for it below.
         if type(event) is Call:
             if not self._dispatcher.submit(event):
                 self._read_if_there_is_room()

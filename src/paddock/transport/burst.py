@@ -24,8 +24,8 @@ HELD_LIMIT_BYTES: Final = 64 * 1024
 """What is held back at most, so that the link's own limits see answers that nobody reads."""
 
 HELD_MESSAGES: Final = 16
-"""How many are held back at most: half of the requests that run at once by default. A client that keeps as
-many in flight works on the first half of its answers while the second is being made."""
+"""How many are held back at most. A client that keeps twice as many requests in flight, or more, works on the
+first of its answers while the others are being made."""
 
 _MESSAGE_BYTES: Final = HELD_LIMIT_BYTES // HELD_MESSAGES
 """What a message counts for besides its length, so that one bound serves both limits."""

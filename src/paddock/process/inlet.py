@@ -37,8 +37,7 @@ class Inlet:
         self._is_terminal = is_terminal
         self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes | memoryview] = deque()
-        self.queued_bytes = 0
-        """How much waits; a caller that respects `QUEUE_HARD_LIMIT_BYTES` looks here before it writes."""
+        self._queued_bytes = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.is_open = True
@@ -61,20 +60,25 @@ class Inlet:
         if self._is_terminal:
             self._is_at_line_start = data.endswith(b"\n")
         self._queue.append(data)
-        self.queued_bytes += len(data)
+        self._queued_bytes += len(data)
         if self._is_watching:
-            if self.queued_bytes > QUEUE_LIMIT_BYTES:
+            if self._queued_bytes > QUEUE_LIMIT_BYTES:
                 self._has_room.clear()
-        elif self.queued_bytes >= GATHERED_BYTES:
+        elif self._queued_bytes >= GATHERED_BYTES:
             self._flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self._turn_ended)
 
     @property
+    def is_full(self) -> bool:
+        """Whether so much waits that no more may be queued."""
+        return self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
+
+    @property
     def has_room(self) -> bool:
         """Whether less waits than the bound allows."""
-        return self.queued_bytes <= QUEUE_LIMIT_BYTES
+        return self._queued_bytes <= QUEUE_LIMIT_BYTES
 
     async def room(self) -> None:
         """Wait until the process has read enough, or the input is closed."""
@@ -112,7 +116,7 @@ class Inlet:
             self._terminal_end.close()
         self._watch(False)
         self._queue.clear()
-        self.queued_bytes = 0
+        self._queued_bytes = 0
         os.close(self._fd)
         self._has_room.set()
 
@@ -131,12 +135,12 @@ class Inlet:
                 # EPIPE or EIO: nobody will ever read this.
                 self.close()
                 return
-            self.queued_bytes -= written
+            self._queued_bytes -= written
             self._forget(written)
             if self._queue:
                 self._widen()
         self._watch(bool(self._queue))
-        if self.queued_bytes <= QUEUE_LIMIT_BYTES:
+        if self._queued_bytes <= QUEUE_LIMIT_BYTES:
             self._has_room.set()
         else:
             self._has_room.clear()

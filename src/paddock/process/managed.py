@@ -26,7 +26,7 @@ from paddock.model.terminal import TerminalSize
 from paddock.model.usage import Usage
 from paddock.process.enclosure import Enclosure, Judgement
 from paddock.process.group import ProcessGroup
-from paddock.process.inlet import QUEUE_HARD_LIMIT_BYTES, QUEUE_LIMIT_BYTES, Inlet
+from paddock.process.inlet import Inlet
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import Chunk, OutputLog
 from paddock.process.spawner import ExitReport
@@ -341,10 +341,10 @@ class ManagedProcess:
         if inlet is None:
             self._early_input.append(data)
             return True
-        if inlet.queued_bytes > QUEUE_HARD_LIMIT_BYTES:
+        if inlet.is_full:
             raise StdinFull(self.description.process_id)
         inlet.write(data)
-        return inlet.queued_bytes <= QUEUE_LIMIT_BYTES
+        return inlet.has_room
 
     @property
     def has_stdin_room(self) -> bool:

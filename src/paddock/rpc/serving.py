@@ -3,7 +3,7 @@
 Feed every message that arrives to `receive` and do what the returned event
 says:
 
-    Call      carry the request out, then send `result(...)` or `failure(...)`
+    Call      carry the request out, then send `write_result` or `write_error` of its id
     Refusal   send these bytes; the request is answered
     Ready     the client sent `initialized`; nothing to do
     Drop      close the connection at once, without a word

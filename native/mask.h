@@ -202,7 +202,7 @@ static const struct mask *settle_masks(void) {
 static void tell_of_loss(const struct mask *lost) {
     char name[NAME_MAX + 1];
     SAY("the command was killed, because ", lost->path,
-        " was moved, removed or replaced by somebody else, and no longer kept from it");
+        " was moved, removed or replaced by somebody else, and its profile could not be enforced any more; run it again");
     for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
         if (mask->aside && name_aside(mask, mask->aside, name))
             SAY("the command may have made what was at ", mask->path, " then; it is now in ", name, ", beside it");
@@ -213,7 +213,8 @@ static void tell_of_loss(const struct mask *lost) {
 
 static bool is_beside(const struct mask *mask, const struct mask *other) {
     ptrdiff_t length = name_of(mask) - mask->path;
-    return mask->is_private == other->is_private && length == name_of(other) - other->path && memcmp(mask->path, other->path, (size_t)length) == 0;
+    return mask->is_private == other->is_private && length == name_of(other) - other->path &&
+           memcmp(mask->path, other->path, (size_t)length) == 0;
 }
 
 /* One descriptor for each directory: with many patterns that is more than the limit for programs that use select(2). */

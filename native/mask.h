@@ -141,10 +141,10 @@ static bool move_to(const struct mask *mask, const char *name, unsigned flags) {
     return syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, flags) == 0;
 }
 
-/* Moves away what is at the path of a lost guard, if anything is. Between the loss and its death the command had time for
- * some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else there as
- * soon. A file may well be replaced by another in one step, as editors do, so that stays, and somebody has to look at
- * it. The new name can't be known beforehand, or the command could have taken it. */
+/* Moves away what is at the path of a lost guard, if anything is. Between the loss and its death the command had
+ * time for some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else
+ * there as soon. A file may well be replaced by another in one step, as editors do, so that stays, and somebody has to
+ * look at it. The new name can't be known beforehand, or the command could have taken it. */
 static void put_aside(struct mask *mask) {
     uint32_t number;
     char name[NAME_MAX + 1];
@@ -179,8 +179,8 @@ static int open_up(int directory) {
     return set_mode(directory, mode | S_IRWXU) ? (int)mode : -1;
 }
 
-/* As `lost_mask`, and puts aside what is in the place of lost guards. To be called when nothing of the command lives any
- * more: it may have closed a directory in order to hide what it did there. */
+/* As `lost_mask`, and puts aside what is in the place of lost guards. To be called when nothing of the command lives
+ * any more: it may have closed a directory in order to hide what it did there. */
 static const struct mask *settle_masks(void) {
     const struct mask *lost = NULL;
     for (struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
@@ -202,7 +202,8 @@ static const struct mask *settle_masks(void) {
 static void tell_of_loss(const struct mask *lost) {
     char name[NAME_MAX + 1];
     SAY("the command was killed, because ", lost->path,
-        " was moved, removed or replaced by somebody else, and its profile could not be enforced any more; run it again");
+        " was moved, removed or replaced by somebody else, and its profile could not be enforced any more;"
+        " run it again");
     for (const struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
         if (mask->aside && name_aside(mask, mask->aside, name))
             SAY("the command may have made what was at ", mask->path, " then; it is now in ", name, ", beside it");
@@ -244,7 +245,8 @@ static void list_masks(void) {
             refuse("word ", task.words[i]);
         }
         if (path)
-            masks.all[masks.count++] = (struct mask){.path = path, .directory = -1, .is_private = private, .is_guard = guard};
+            masks.all[masks.count++] =
+                (struct mask){.path = path, .directory = -1, .is_private = private, .is_guard = guard};
     }
 }
 

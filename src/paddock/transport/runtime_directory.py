@@ -89,7 +89,7 @@ def provide(places: list[Path], uid: int) -> Path:
                 place.mkdir(0o700)
             problem = fault_of(place, uid)
         except OSError as error:
-            problem = os.strerror(error.errno or 0).lower()
+            problem = (error.strerror or str(error)).lower()
         if problem is None:
             return place
         problems.append(f"{place}: {problem}")

@@ -61,6 +61,7 @@ _HEADERS = Path(sysconfig.get_path("include"))
 _MODULE_FLAGS = ("-fPIC", "-shared", "-fvisibility=hidden", "-isystem", str(_HEADERS))
 
 MODULES = (
+    Program(Path("native/frames.c"), Path("src/paddock/transport/_frames.abi3.so"), _MODULE_FLAGS),
     Program(Path("native/scanner.c"), Path("src/paddock/protocol/_scanner.abi3.so"), _MODULE_FLAGS),
     Program(Path("native/status.c"), Path("src/paddock/fs/_status.abi3.so"), _MODULE_FLAGS),
 )

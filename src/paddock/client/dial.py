@@ -73,7 +73,7 @@ def _websocket(url: str, options: DialOptions) -> Dial:
     )
 
     async def dial(accept: Accept) -> Link:
-        # Each medium is imported only when it is used: the websocket library is big.
+        # Each medium is imported only when it is used: what the websocket one stands on is big.
         from paddock.transport import websocket
 
         return await websocket.connect(

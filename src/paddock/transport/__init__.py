@@ -5,6 +5,6 @@ two roles in `link`. A transport moves opaque bytes in order, bounds what it
 buffers and tells its owner when the other side is too slow. It knows nothing of
 JSON-RPC, of sessions or of who may connect beyond what the medium itself tells.
 
-Nothing is imported here on purpose: the websocket library is the most expensive
+Nothing is imported here on purpose: what `websocket` stands on is the most expensive
 import of the server, and the other media must not pay for it.
 """

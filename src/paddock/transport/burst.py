@@ -12,8 +12,9 @@ Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 from typing import Final
+
+from paddock.transport.frames import TEXT, frame_head
 
 Message = bytes | bytearray
 
@@ -30,18 +31,7 @@ first of its answers while the others are being made."""
 _MESSAGE_BYTES: Final = HELD_LIMIT_BYTES // HELD_MESSAGES
 """What a message counts for besides its length, so that one bound serves both limits."""
 
-_TEXT_FRAME: Final = 0x81
-_LENGTH_FOLLOWS: Final = 126
-_pack_long_head: Final = Struct("!BBH").pack
-
-
-def _head(length: int) -> bytes:
-    if length < _LENGTH_FOLLOWS:
-        return bytes((_TEXT_FRAME, length))
-    return _pack_long_head(_TEXT_FRAME, _LENGTH_FOLLOWS, length)
-
-
-_HEADS: Final = tuple(map(_head, range(512)))
+_HEADS: Final = tuple(frame_head(TEXT, length) for length in range(512))
 """Of most answers, made in advance."""
 
 
@@ -84,7 +74,7 @@ class Burst:
             self._send(message)
             return
         held = self._held
-        held += _HEADS[length] if length < len(_HEADS) else _head(length)
+        held += _HEADS[length] if length < len(_HEADS) else frame_head(TEXT, length)
         held += message
         self._room_bytes -= length + _MESSAGE_BYTES
         if self._room_bytes <= 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from paddock.journal import Journal
@@ -64,16 +64,17 @@ class Delivery:
             _journal.error("connection has no receiver", error=error, peer=self._link.peer)
             self.fail(error)
 
-    def deliver(self, message: Received) -> None:
-        """Pass one message on, now or when the pause is over; drop it if the link is closing."""
-        if self._is_flowing:
-            try:
-                self._receiver.message_received(message)
-            except Exception as error:
-                self._blame_receiver(error)
-        elif self.is_open:
-            # Also those that come after a resume_reading, while earlier ones are still held.
-            self._held.append(bytes(message))
+    def deliver(self, messages: Iterable[Received]) -> None:
+        """Pass messages on, now or when the pause is over; drop them if the link is closing."""
+        for message in messages:
+            if self._is_flowing:
+                try:
+                    self._receiver.message_received(message)
+                except Exception as error:
+                    self._blame_receiver(error)
+            elif self.is_open:
+                # Also those that come after a resume_reading, while earlier ones are still held.
+                self._held.append(bytes(message))
 
     def pause(self) -> None:
         """Hold messages back from now on. The link stops its input itself."""

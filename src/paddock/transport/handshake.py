@@ -17,10 +17,11 @@ from paddock.transport.listener import DoorSocket
 
 
 def ignore_hang_ups(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handle the faults of a loop that serves TLS; for whoever owns the loop to set.
+    """Handle the faults of a loop on which TLS is spoken, as the default handler does, but for one.
 
-    A peer that hangs up in the middle of the TLS handshake is no fault, but is reported as
-    one, and with a class in place of an exception, at which the default handler fails.
+    A peer that hangs up in the middle of the TLS handshake is no fault, but aiofastnet reports it
+    as one, and with a class in place of an exception, at which the default handler fails. A
+    server's loop gets this from whoever owns it, a client's from `websocket.connect`.
     """
     if context.get("exception") is not ConnectionResetError:
         loop.default_exception_handler(context)

@@ -6,21 +6,48 @@ whoever passes an `HttpPolicy` to `websocket.listen`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+
+class Headers(Mapping[str, str]):
+    """The header fields of one head. Ignores the case of names; of a repeated header it gives the first.
+
+    Iterating gives each name once, in lower case.
+    """
+
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in fields:
+            self._values.setdefault(name.lower(), []).append(value)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def all(self, name: str) -> Sequence[str]:
+        """Every value of a header, in order."""
+        return self._values.get(name.lower(), ())
+
+    def tokens(self, name: str) -> frozenset[str]:
+        """The members of a header that is a list, in lower case, over all its lines (RFC 9110, 5.6.1)."""
+        members = ",".join(self.all(name)).split(",")
+        return frozenset(member.strip(" \t").lower() for member in members) - {""}
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request head.
-
-    `headers` ignores the case of names; of a repeated header it gives the first.
-    """
+    """One request head."""
 
     method: str
     path: str
     """The request target without its query."""
-    headers: Mapping[str, str]
+    headers: Headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

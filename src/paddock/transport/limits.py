@@ -1,7 +1,7 @@
 """How much a transport buffers and how long it waits.
 
 Values only, so that the server can fill them from its settings without
-importing a transport, let alone the websocket library.
+importing a transport, let alone what the websocket one stands on.
 """
 
 from __future__ import annotations

@@ -159,8 +159,7 @@ class LineLink(asyncio.Protocol, Link):
         except MessageTooLarge as error:
             self._delivery.fail(error)
             return
-        for message in messages:
-            self._delivery.deliver(message)
+        self._delivery.deliver(messages)
         if self._delivery.is_paused:
             # uvloop starts to read after connection_made even if reading was paused in there.
             self._stream.pause_reading()

@@ -109,7 +109,7 @@ class MemoryLink(Link):
         if len(message) > self._limits.max_message_bytes:
             self._delivery.fail(MessageTooLarge(self._limits.max_message_bytes))
         else:
-            self._delivery.deliver(message)
+            self._delivery.deliver((message,))
 
     def pump_soon(self) -> None:
         """Pass on what is queued in a later turn of the loop, once however often this is called."""

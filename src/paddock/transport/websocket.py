@@ -3,33 +3,35 @@
 A listener shows every well-formed GET request to an `HttpPolicy` first, which may
 answer it instead of upgrading; health checks, origins and credentials are decided
 there and not here. A connection that is upgraded becomes a `WebSocketLink`.
-
-This module and `websocket_link` are the only ones that import picows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import errno
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Mapping
-from http import HTTPStatus
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-import picows
+import aiofastnet
 
-from paddock.errors import ConnectError, HandshakeRefused, ListenError
+from paddock.errors import ConnectError, ListenError
 from paddock.journal import Journal
+from paddock.transport import upgrade
 from paddock.transport.delivery import Introduction
-from paddock.transport.handshake import HandshakeDoor, Handshakes
+from paddock.transport.handshake import HandshakeDoor, Handshakes, ignore_hang_ups
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
 from paddock.transport.listener import BACKLOG, Listener, OpenLinks
+from paddock.transport.opening import HUNG_UP, Application, Reception
 from paddock.transport.reason import reason_of
 from paddock.transport.websocket_link import WebSocketLink, address_text
 
@@ -37,6 +39,12 @@ _journal = Journal(logging.getLogger(__name__))
 
 _FULL: Final = HttpResponse(status=503, body=b"too many connections")
 _POLICY_FAILED: Final = HttpResponse(status=500, body=b"internal error")
+
+# aiofastnet sends without delay (TCP_NODELAY) what says that it is TCP; the default, 0, does not.
+_TCP: Final = socket.IPPROTO_TCP
+
+# What a path and a query hold beside letters and digits (RFC 3986, 3.3 and 3.4), and what is quoted already.
+_RESOURCE_CHARACTERS: Final = "/?:@!$&'()*+,;=~%"
 
 
 def _upgrade_everything(request: HttpRequest) -> HttpResponse | None:
@@ -57,8 +65,8 @@ async def listen(
     With `ssl_context` every connection is encrypted, and the URL says wss.
     `http` is called for each request before the upgrade and must not block. Requests
     that it never sees get a 400: other methods than GET, other versions than HTTP/1.1,
-    a body, a head over 16 KiB. So does a request that `http` lets through and that is
-    no proper websocket upgrade.
+    a body, no Host. So does a request that `http` lets through and that is no proper
+    websocket upgrade. A peer whose head is over 16 KiB is dropped.
     """
     limits = limits or WebSocketLimits()
     scheme = "ws" if ssl_context is None else "wss"
@@ -84,25 +92,26 @@ async def connect(
     status, or what `accept` raises. The headers may hold credentials: they are in none of
     these errors, and redirects and proxies are not followed. Nothing is left open if this
     raises or is cancelled.
+
+    If the loop reports faults by default, `ignore_hang_ups` becomes its handler for wss.
     """
-    host, port, is_secure = _target(url)
+    target = _target(url)
     _check_headers(url, headers or {})
-    if is_secure and ssl_context is None:
+    if not target.is_secure:
+        ssl_context = None
+    elif ssl_context is None:
         ssl_context = ssl.create_default_context()
     introduction = Introduction(accept)
-    link = WebSocketLink(introduction, limits)
+    link = WebSocketLink(introduction, limits, is_client=True)
+    application = _apply(url, target, headers or {}, link)
     try:
         async with asyncio.timeout(timeout_s):
-            sock = await _dial(host, port)
-            await _upgrade(sock, url, link, limits, headers or {}, ssl_context)
-    except picows.WSInvalidStatusError as error:
-        raise _refusal(url, error) from error
-    except picows.WSError as error:
-        raise ConnectError(url, str(error)) from error
+            sock = await _dial(target.host, target.port)
+            await _open(sock, application, ssl_context, target.host)
     except TimeoutError as error:
-        raise ConnectError(url, f"no answer within {timeout_s} s") from error
+        raise application.refusal or ConnectError(url, f"no answer within {timeout_s} s") from error
     except OSError as error:
-        raise ConnectError(url, reason_of(error)) from error
+        raise ConnectError(url, reason_of(error) or HUNG_UP) from error
     introduction.confirm(link)
     return link
 
@@ -134,21 +143,13 @@ class _WebSocketListener(Listener):
             "ssl_handshake_timeout": self._limits.handshake_timeout_s,
             "ssl_shutdown_timeout": self._limits.close_timeout_s,
         }
-        server = await picows.ws_create_server(
-            self._route,
+        # Not the loop's own: uvloop's accepts by the descriptor, and would not ask the door.
+        server = await aiofastnet.create_server(
+            asyncio.get_running_loop(),
+            self._receive,
             sock=sock,
             backlog=BACKLOG,
-            websocket_handshake_timeout=self._limits.handshake_timeout_s,
-            max_frame_size=self._limits.largest_frame_bytes,
-            logger_name=_discreet_log(),
             **(tls_options if ssl_context is not None else {}),
-            # WebSocketLink does both: the automatic pong ignores back-pressure, and the
-            # automatic ping insists on an answer.
-            enable_auto_pong=False,
-            enable_auto_ping=False,
-            # Without it, picows hands its reused header buffer to the loop's own transport,
-            # which may still refer to it when the next message overwrites it.
-            use_aiofastnet=True,
         )
         self._server = cast(_Server, server)
 
@@ -165,26 +166,27 @@ class _WebSocketListener(Listener):
         await self._handshakes.aclose()
         await self._server.wait_closed()
 
-    def _route(
-        self, request: picows.WSUpgradeRequest
-    ) -> picows.WSListener | picows.WSUpgradeResponseWithListener:
-        answer = self._answer(request)
-        if answer is not None:
-            return picows.WSUpgradeResponseWithListener(_to_picows(answer), None)
-        _tolerate_connection_list(request)
-        return WebSocketLink(self._accept, self._limits, started=self._upgraded, ended=self._links.remove)
+    def _receive(self) -> Reception:
+        return Reception(self._answer, self._make_link, self._limits.handshake_timeout_s)
+
+    def _make_link(self) -> WebSocketLink:
+        return WebSocketLink(
+            self._accept,
+            self._limits,
+            is_client=False,
+            started=self._upgraded,
+            ended=self._links.remove,
+        )
 
     def _upgraded(self, link: WebSocketLink) -> None:
         self._handshakes.end(link.descriptor)
         self._links.add(link)
 
-    def _answer(self, request: picows.WSUpgradeRequest) -> HttpResponse | None:
-        path = request.path.decode("latin-1").partition("?")[0]
+    def _answer(self, request: HttpRequest) -> HttpResponse | None:
         try:
-            answer = self._http(HttpRequest(request.method.decode("latin-1"), path, request.headers))
+            answer = self._http(request)
         except Exception as error:
-            # picows would send the text of the exception to the peer.
-            _journal.error("HTTP policy failed", error=error, path=path)
+            _journal.error("HTTP policy failed", error=error, path=request.path)
             return _POLICY_FAILED
         if answer is None and (self._is_closed or self._links.is_full):
             _journal.warning("connection refused", reason="too many connections")
@@ -192,23 +194,12 @@ class _WebSocketListener(Listener):
         return answer
 
 
-def _discreet_log() -> logging.Logger:
-    """Give picows a log for faults alone.
-
-    It would tell of each connection, as the server does in its own words, and at its finest
-    level of each request, with the credentials in it.
-    """
-    log = logging.getLogger(f"{__name__}.picows")
-    log.setLevel(logging.WARNING)
-    return log
-
-
 async def _bind(scheme: str, host: str, port: int) -> HandshakeDoor:
     address = f"{scheme}://{address_text((host, port))}"
     sock: HandshakeDoor | None = None
     try:
         family, sockaddr = (await _resolve(host, port))[0]
-        sock = HandshakeDoor(family, socket.SOCK_STREAM)
+        sock = HandshakeDoor(family, socket.SOCK_STREAM, _TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # One address means one address: [::] must not take IPv4 as well.
@@ -240,33 +231,57 @@ async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any
     return [(family, sockaddr) for family, _, _, _, sockaddr in found]
 
 
-def _target(url: str) -> tuple[str, int, bool]:
-    """Check a URL completely: what picows would refuse later would leak the connected socket."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    host: str
+    port: int
+    is_secure: bool
+    resource: str
+    """Path and query, quoted."""
+
+    @property
+    def authority(self) -> str:
+        """What goes into Host (RFC 9110, 7.2): the port only if it is not the scheme's own."""
+        default = 443 if self.is_secure else 80
+        return address_text((self.host, self.port)).removesuffix(f":{default}")
+
+
+def _target(url: str) -> _Target:
     try:
         parts = urlsplit(url)
         port = parts.port
+        host = (parts.hostname or "").encode("idna").decode()
     except ValueError as error:
-        raise ConnectError(url, str(error)) from error
-    if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment:
-        raise ConnectError(url, "expected ws://HOST:PORT or wss://HOST:PORT")
+        raise ConnectError(url.rpartition("@")[2], str(error)) from error
     if parts.username is not None:
-        raise ConnectError(parts.hostname, "credentials belong into the headers, not into the URL")
+        raise ConnectError(host, "credentials belong into the headers, not into the URL")
+    if parts.scheme not in ("ws", "wss") or not host or not host.isprintable() or parts.fragment:
+        raise ConnectError(url, "expected ws://HOST:PORT or wss://HOST:PORT")
     is_secure = parts.scheme == "wss"
-    return parts.hostname, port or (443 if is_secure else 80), is_secure
+    resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return _Target(host, port or (443 if is_secure else 80), is_secure, quote(resource, _RESOURCE_CHARACTERS))
 
 
 def _check_headers(url: str, headers: Mapping[str, str]) -> None:
     """Refuse what would end a header and begin another one, or what a server would quote in its refusal."""
     for name, value in headers.items():
+        if not upgrade.is_token(name) or name.lower() in upgrade.OWN_HEADERS:
+            raise ConnectError(url, f"{name!r} can't be the name of a further header")
         if not (value.isascii() and value.isprintable()):
             raise ConnectError(url, f"the header {name} holds characters that HTTP does not allow")
+
+
+def _apply(url: str, target: _Target, headers: Mapping[str, str], link: WebSocketLink) -> Application:
+    key = base64.b64encode(os.urandom(16)).decode()
+    request = upgrade.write_request(target.authority, target.resource, key, headers)
+    return Application(url, request, key, link)
 
 
 async def _dial(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
     for family, sockaddr in await _resolve(host, port):
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = socket.socket(family, socket.SOCK_STREAM, _TCP)
         sock.setblocking(False)
         try:
             await loop.sock_connect(sock, sockaddr)
@@ -281,60 +296,25 @@ async def _dial(host: str, port: int) -> socket.socket:
     raise failure
 
 
-def _refusal(url: str, error: picows.WSInvalidStatusError) -> HandshakeRefused:
-    status = int(error.response.status) if error.response is not None else 0
-    # picows keeps only what came in one segment with the head.
-    return HandshakeRefused(url, status, (error.raw_body or b"").decode("utf-8", "replace"))
-
-
-async def _upgrade(
-    sock: socket.socket,
-    url: str,
-    link: WebSocketLink,
-    limits: WebSocketLimits,
-    headers: Mapping[str, str],
-    ssl_context: ssl.SSLContext | None,
+async def _open(
+    sock: socket.socket, application: Application, ssl_context: ssl.SSLContext | None, host: str
 ) -> None:
+    loop = asyncio.get_running_loop()
+    if ssl_context is not None and loop.get_exception_handler() is None:
+        loop.set_exception_handler(ignore_hang_ups)
     try:
-        await picows.ws_connect(
-            lambda request, response: link,
-            url,
-            socket_factory=lambda target: sock,
-            ssl_context=ssl_context,
-            extra_headers=headers,
-            max_redirects=0,
-            websocket_handshake_timeout=None,
-            max_frame_size=limits.largest_frame_bytes,
-            logger_name=_discreet_log(),
-            enable_auto_pong=False,
-            use_aiofastnet=True,
+        await aiofastnet.create_connection(
+            loop,
+            lambda: application,
+            sock=sock,
+            ssl=ssl_context,
+            server_hostname=host if ssl_context is not None else None,
         )
-        # picows returns as if nothing was wrong when the server just hangs up.
-        if not link.is_connected:
-            raise ConnectError(url, "the server ended the connection during the handshake")
+        await application.upgraded()
     except BaseException:
-        if link.is_connected:
-            link.abort()
+        if application.is_connected:
+            application.abort()
         else:
-            # ws_connect leaves its transport open when it is cancelled or fails, and does not
-            # hand it out. Shutting the socket down below makes the transport close itself.
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+            # Its transport, if it has one, has failed and is done with it.
+            sock.close()
         raise
-
-
-def _to_picows(answer: HttpResponse) -> picows.WSUpgradeResponse:
-    headers = {**answer.headers, "Content-Type": answer.content_type}
-    if not answer.body:
-        # picows omits the length of an empty body, and clients would wait for one.
-        headers = {**answer.headers, "Content-Length": "0"}
-    response: picows.WSUpgradeResponse = picows.WSUpgradeResponse.create_ok_response(answer.body, headers)
-    response.status = HTTPStatus(answer.status)
-    return response
-
-
-def _tolerate_connection_list(request: picows.WSUpgradeRequest) -> None:
-    """Accept `Connection: keep-alive, Upgrade`, which RFC 9110 allows and picows does not."""
-    tokens = request.headers.get("Connection", "").split(",")
-    if any(token.strip().lower() == "upgrade" for token in tokens):
-        request.headers["Connection"] = "upgrade"

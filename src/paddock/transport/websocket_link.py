@@ -1,9 +1,10 @@
-"""One websocket connection, on either side.
+"""One websocket connection, on either side, from the end of its handshake on.
 
 Sends text frames; takes text and binary ones, whole or in fragments, and hands both
 up as bytes without looking at them (whoever decodes a message checks its UTF-8).
 Anything that RFC 6455 forbids, or that is over a limit, drops the connection. No
-extensions, no subprotocols. The handshake is the business of `websocket`.
+extensions, no subprotocols. The handshake is the business of `websocket`, what a single
+frame looks like that of `frames`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
-
 from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
 from paddock.transport.burst import Burst, Message
 from paddock.transport.delivery import Delivery, Farewell
+from paddock.transport.frames import (
+    CLOSE,
+    CONTINUATION,
+    GOING_AWAY,
+    LARGE_BYTES,
+    MESSAGE_TOO_BIG,
+    NO_CODE,
+    NORMAL_CLOSURE,
+    PING,
+    PONG,
+    PROTOCOL_ERROR,
+    TEXT,
+    Frame,
+    FrameReader,
+    frame_head,
+    masked_frame,
+    read_close,
+)
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
 
@@ -27,77 +44,89 @@ if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
-# Looked up once, not per message.
-_TEXT: Final = WSMsgType.TEXT
-_BINARY: Final = WSMsgType.BINARY
-
-# 1005 is never on the wire; it stands for a close frame without a code (RFC 6455, 7.1.5).
-_NO_CLOSE_CODE: Final = 1005
 _READ_BYTES: Final = 128 * 1024
-"""What one turn of the loop takes from one peer: the parser's own buffer grows to megabytes, and every
-message in it would be answered before anybody else's."""
+"""What one turn of the loop takes from one peer: every message in it is answered before anybody else's."""
 
 _BULK_READ_BYTES: Final = 8 * _READ_BYTES
-"""The same from a peer whose last read was bulk data, large messages only: their bytes cost little, and the
+"""The same from a peer that sends bulk data, large messages on the average: their bytes cost little, and the
 fewer the turns, the fewer the system calls."""
 
-_BULK_MESSAGE_BYTES: Final = 16 * 1024
-"""From this size on, messages are large."""
+_BULK_BYTES: Final = 4 * LARGE_BYTES
+"""A shorter read does not tell that more is to come."""
 
-_BULK_BYTES: Final = 4 * _BULK_MESSAGE_BYTES
-"""A shorter read tells nothing."""
-
-_CLEAN_CLOSE_CODES: Final = frozenset((1000, 1001, _NO_CLOSE_CODE))
+_CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 
 
 def _nobody_cares(link: Link) -> None:
     """Stand in for a callback that nobody needs."""
 
 
-class WebSocketLink(WSListener, Link):
-    """A link over picows. Becomes usable when picows calls `on_ws_connected`."""
+class WebSocketLink(asyncio.BufferedProtocol, Link):
+    """A link over an asyncio transport. Becomes usable with `open`.
+
+    A client masks what it sends and a server does not; all else is the same on both sides.
+    """
 
     def __init__(
         self,
         accept: Accept,
         limits: WebSocketLimits,
         *,
+        is_client: bool,
         started: Callable[[WebSocketLink], None] = _nobody_cares,
         ended: Callable[[Link], None] = _nobody_cares,
     ) -> None:
         self.peer = "ws"
-        self.is_connected = False
         self._accept = accept
         self._limits = limits
+        self._is_client = is_client
         self._started = started
-        self._ws: WSTransport
         self._stream: asyncio.Transport
-        self.burst = Burst(self._send_message, self._send_frames)
-        self.has_taken_small = False
-        """Whether a message, or a part of one, has come that is not large."""
+        self._socket: socket.socket
+        self._reader = FrameReader(is_masked=not is_client, max_frame_bytes=limits.largest_frame_bytes)
+        self._read_bytes = _READ_BYTES
+        self._burst = Burst(self._send_message, self._write)
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
+        """What has come of a message in fragments."""
+        self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
+
+    def open(self, stream: asyncio.Transport, early: bytes) -> None:
+        """Take over an upgraded connection and make its receiver. `early` came behind the handshake."""
+        self._stream = stream
+        self._socket = stream.get_extra_info("socket")
+        scheme = "ws" if stream.get_extra_info("ssl_object") is None else "wss"
+        self.peer = f"{scheme} {address_text(stream.get_extra_info('peername'))}"
+        stream.set_protocol(self)
+        stream.set_write_buffer_limits(
+            high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
+        )
+        self._started(self)
+        self._heartbeat.start()
+        self._delivery.attach(self._accept)
+        if early:
+            self._reader.space(len(early))[:] = early
+            self.buffer_updated(len(early))
 
     # ------------------------------------------------------------------ for the owner
 
     @property
     def buffered_bytes(self) -> int:
         """See `Link`."""
-        return self.burst.held_bytes + self._stream.get_write_buffer_size()
+        return self._burst.held_bytes + self._stream.get_write_buffer_size()
 
     @property
     def descriptor(self) -> int:
         """The file descriptor below, from `started` on."""
-        fd: int = self._stream.get_extra_info("socket").fileno()
-        return fd
+        return self._socket.fileno()
 
     def send(self, message: Message) -> None:
         """See `Link`."""
         if self._delivery.is_open:
-            self.burst.send(message)
+            self._burst.send(message)
 
     def pause_reading(self) -> None:
         """See `Link`."""
@@ -113,8 +142,7 @@ class WebSocketLink(WSListener, Link):
         if not self._delivery.is_open:
             return
         self._delivery.stop()
-        self.burst.flush()
-        self._ws.send_close(WSCloseCode.OK)
+        self._send_close(NORMAL_CLOSURE)
         # The peer's answer has to be read even if the owner had paused reading.
         self._stream.resume_reading()
         self._farewell.begin()
@@ -124,174 +152,168 @@ class WebSocketLink(WSListener, Link):
         self._delivery.stop()
         # asyncio's transports cannot be aborted once they are gone.
         if not self._delivery.is_finished:
-            self.burst.flush()
+            self._burst.flush()
             self._stream.abort()
 
-    # ------------------------------------------------------------------ for picows
+    # ------------------------------------------------------------------ for the transport
 
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        """Take over the upgraded connection and make its receiver."""
-        self.is_connected = True
-        self._ws = transport
-        self._stream = transport.underlying_transport
-        scheme = "ws" if self._stream.get_extra_info("ssl_object") is None else "wss"
-        self.peer = f"{scheme} {address_text(self._stream.get_extra_info('peername'))}"
-        self._stream.set_protocol(_Tap(self._stream, self, transport, self._heartbeat))
-        self._stream.set_write_buffer_limits(
-            high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
-        )
-        self._started(self)
-        self._heartbeat.start()
-        self._delivery.attach(self._accept)
-        # Frames that came in one segment with the handshake do not pass the tap.
-        asyncio.get_running_loop().call_soon(self.parsed)
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Let the transport read as much as is fair to other connections."""
+        return self._reader.space(self._read_bytes)
 
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """Hand a whole message up; leave the rest to the slow path."""
-        kind = frame.msg_type
-        if (
-            (kind is not _TEXT and kind is not _BINARY)
-            or not frame.fin
-            or self._assembly is not None
-            or frame.rsv1
-            or frame.rsv2
-            or frame.rsv3
-        ):
-            self._take_unusual(kind, frame)
-        elif frame.payload_size < _BULK_MESSAGE_BYTES:
-            self.has_taken_small = True
-            self._delivery.deliver(frame.get_payload_as_bytes())
-        else:
-            # picows' own buffer: to copy a large message costs as much as to decode it.
-            self._delivery.deliver(frame.get_payload_as_memoryview())
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what has come whole."""
+        self._heartbeat.heard = True
+        self._reader.fill(nbytes)
+        if not self._is_client:
+            self._burst.begin()
+        frames = self._take_all()
+        self._burst.end()
+        if nbytes < frames * LARGE_BYTES:
+            self._read_bytes = _READ_BYTES
+        elif nbytes >= _BULK_BYTES:
+            self._read_bytes = _BULK_READ_BYTES
+        self._notice_reset()
 
-    # ------------------------------------------------------------------ for the tap
-
-    def parsed(self) -> None:
-        """Drop the connection if picows has found a violation in what it just read.
-
-        picows answers one with a close frame, goes on reading for 10 ms and then closes
-        gracefully, which never ends if the peer does not read. It tells the listener nothing.
-        """
-        if not (self._delivery.is_open and self._ws.is_close_frame_sent):
-            return
-        sent = self._ws.close_handshake.sent
-        if sent is not None and sent.code == WSCloseCode.MESSAGE_TOO_BIG:
-            self._delivery.fail(MessageTooLarge(self._limits.largest_frame_bytes))
-        else:
-            self._violation(sent.reason if sent is not None else "unreadable frame")
-
-    def input_ended(self) -> None:
-        """Note that the peer will send nothing more; what is queued may still reach it."""
+    def eof_received(self) -> None:
+        """End the link: half-open connections have no use here."""
         if self._delivery.is_open:
             self._delivery.fail(ConnectionLost(f"{self.peer} ended the connection without a close frame"))
 
-    def broken(self, code: int) -> None:
-        """End the link because of an error of its socket."""
-        if self._delivery.is_open:
-            cause = OSError(code, os.strerror(code))
-            error = ConnectionLost(f"{self.peer} was lost: {cause}")
-            error.__cause__ = cause
-            self._delivery.fail(error)
-
-    def lost(self, cause: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """Make the last call to the receiver."""
         self._heartbeat.stop()
         self._farewell.end()
         error: ConnectionLost | None = None
         if self._delivery.is_open:
-            error = ConnectionLost(f"{self.peer} was lost: {cause or 'the connection ended'}")
-            error.__cause__ = cause
+            error = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
+            error.__cause__ = exc
         self._delivery.finish(error)
 
-    def writing_paused(self) -> None:
-        """Pass the transport's high-water signal on."""
+    def pause_writing(self) -> None:
+        """Report the high-water mark."""
         self._delivery.writing_paused()
 
-    def writing_resumed(self) -> None:
-        """Pass the transport's low-water signal on."""
+    def resume_writing(self) -> None:
+        """Report the low-water mark."""
         self._delivery.writing_resumed()
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ in
 
-    # A send that failed is reported in a later turn of the loop; until then the transport would complain.
+    def _take_all(self) -> int:
+        """Hand up what can be taken from the reader. How many frames that were."""
+        frames = 0
+        try:
+            while not self._stream.is_closing():
+                if self._assembly is None:
+                    messages = self._reader.take_messages()
+                    frames += len(messages)
+                    self._delivery.deliver(messages)
+                frame = self._reader.take_frame()
+                if frame is None:
+                    break
+                frames += 1
+                self._take(frame)
+        except ProtocolViolation as problem:
+            violation = ProtocolViolation(f"{self.peer} broke the websocket protocol: {problem}")
+            self._refuse(PROTOCOL_ERROR, violation)
+        except MessageTooLarge as error:
+            self._refuse(MESSAGE_TOO_BIG, error)
+        return frames
 
-    def _send_message(self, message: Message) -> None:
-        if not self._stream.is_closing():
-            self._ws.send(_TEXT, message)
+    def _take(self, frame: Frame) -> None:
+        if frame.opcode == CLOSE:
+            self._take_close(bytes(frame.payload))
+        elif frame.opcode == PING:
+            # A peer that pings and does not read must not make the queue grow for ever.
+            if self.buffered_bytes <= self._limits.write_high_water_bytes:
+                self._send_control(PONG, bytes(frame.payload))
+        elif frame.opcode != PONG:
+            self._take_data(frame)
 
-    def _send_frames(self, frames: bytearray) -> None:
-        # When picows finds a violation, it sends a close frame at once, and nothing may follow that.
-        if not (self._stream.is_closing() or self._ws.is_close_frame_sent):
-            self._stream.write(frames)
+    def _take_data(self, frame: Frame) -> None:
+        is_continuation = frame.opcode == CONTINUATION
+        if is_continuation and self._assembly is None:
+            raise ProtocolViolation("a continuation frame continues nothing")
+        if not is_continuation and self._assembly is not None:
+            raise ProtocolViolation("a new message began inside a fragmented one")
+        if frame.is_final and self._assembly is None:
+            self._delivery.deliver((frame.payload,))
+            return
+        # One growing buffer, not a list of parts: a million one-byte parts would cost
+        # fifty times their size.
+        assembly = bytearray() if self._assembly is None else self._assembly
+        if len(assembly) + len(frame.payload) > self._limits.max_message_bytes:
+            raise MessageTooLarge(self._limits.max_message_bytes)
+        assembly += frame.payload
+        self._assembly = None if frame.is_final else assembly
+        if frame.is_final:
+            self._delivery.deliver((bytes(assembly),))
+
+    def _take_close(self, payload: bytes) -> None:
+        code, reason = read_close(payload)
+        fault: ConnectionLost | None = None
+        if self._delivery.is_open and code not in _CLEAN_CLOSE_CODES:
+            fault = ConnectionLost(f"{self.peer} closed the connection with code {code} {reason}".rstrip())
+        self._delivery.stop(fault)
+        if not self._has_sent_close:
+            self._send_close(NORMAL_CLOSURE)
+        self._stream.close()
+        self._farewell.begin()
+
+    def _refuse(self, code: int, fault: Exception) -> None:
+        """Drop a peer for what it sent, and tell it so if it listens."""
+        if not self._has_sent_close:
+            self._send_close(code)
+        self._delivery.fail(fault)
+
+    def _notice_reset(self) -> None:
+        # When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
+        # descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
+        try:
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        except OSError:
+            # What was taken has dropped the connection.
+            return
+        if code and self._delivery.is_open:
+            cause = OSError(code, os.strerror(code))
+            error = ConnectionLost(f"{self.peer} was lost: {cause}")
+            error.__cause__ = cause
+            self._delivery.fail(error)
 
     def _reopen(self) -> None:
         self._heartbeat.heard = True
         self._stream.resume_reading()
 
-    def _take_unusual(self, kind: WSMsgType, frame: WSFrame) -> None:
-        if frame.payload_size < _BULK_MESSAGE_BYTES:
-            self.has_taken_small = True
-        if frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self._violation("reserved bits are set, but no extension was negotiated")
-            return
-        match kind:
-            case WSMsgType.TEXT | WSMsgType.BINARY:
-                if self._assembly is not None:
-                    self._violation("a new message began inside a fragmented one")
-                else:
-                    self._assembly = bytearray()
-                    self._take_fragment(frame)
-            case WSMsgType.CONTINUATION:
-                if self._assembly is None:
-                    self._violation("a continuation frame continues nothing")
-                else:
-                    self._take_fragment(frame)
-            case WSMsgType.PING:
-                # A peer that pings and does not read must not make the queue grow for ever.
-                if self.buffered_bytes <= self._limits.write_high_water_bytes:
-                    self.burst.flush()
-                    self._ws.send_pong(frame.get_payload_as_bytes())
-            case WSMsgType.CLOSE:
-                self._take_close(frame.get_payload_as_bytes())
-            case WSMsgType.PONG:
-                pass
+    # ------------------------------------------------------------------ out
 
-    def _take_fragment(self, frame: WSFrame) -> None:
-        # One growing buffer, not a list of parts: a million one-byte parts would cost
-        # fifty times their size.
-        assembly = self._assembly
-        assert assembly is not None
-        if not self._delivery.is_open:
-            return
-        if len(assembly) + frame.payload_size > self._limits.max_message_bytes:
-            self._assembly = None
-            self._delivery.fail(MessageTooLarge(self._limits.max_message_bytes))
-            return
-        assembly += frame.get_payload_as_memoryview()
-        if frame.fin:
-            self._assembly = None
-            self._delivery.deliver(bytes(assembly))
+    def _send_message(self, message: Message) -> None:
+        self._send_frame(TEXT, message)
 
-    def _take_close(self, payload: bytes) -> None:
-        code = int.from_bytes(payload[:2], "big") if len(payload) >= 2 else _NO_CLOSE_CODE
-        fault: ConnectionLost | None = None
-        if self._delivery.is_open and code not in _CLEAN_CLOSE_CODES:
-            reason = payload[2:].decode("utf-8", "replace")
-            fault = ConnectionLost(f"{self.peer} closed the connection with code {code} {reason}".rstrip())
-        self._delivery.stop(fault)
-        if not self._ws.is_close_frame_sent:
-            self.burst.flush()
-            self._ws.send_close(WSCloseCode.OK)
-        self._ws.disconnect()
-        self._farewell.begin()
+    def _send_frame(self, opcode: int, payload: Message) -> None:
+        if self._is_client:
+            self._write(masked_frame(opcode, payload, os.urandom(4)))
+        elif len(payload) < LARGE_BYTES:
+            self._write(frame_head(opcode, len(payload)) + payload)
+        # A send that failed is reported in a later turn of the loop; until then the transport would complain.
+        elif not self._stream.is_closing():
+            self._stream.writelines((frame_head(opcode, len(payload)), payload))
 
-    def _violation(self, problem: str) -> None:
-        self._delivery.fail(ProtocolViolation(f"{self.peer} broke the websocket protocol: {problem}"))
+    def _write(self, data: Message) -> None:
+        if not self._stream.is_closing():
+            self._stream.write(data)
+
+    def _send_control(self, opcode: int, payload: bytes = b"") -> None:
+        self._burst.flush()
+        self._send_frame(opcode, payload)
+
+    def _send_close(self, code: int) -> None:
+        self._has_sent_close = True
+        self._send_control(CLOSE, code.to_bytes(2, "big"))
 
     def _ping(self) -> None:
         self._unsent_at_ping_bytes = self.buffered_bytes
-        self._ws.send_ping()
+        self._send_control(PING)
 
     def _peer_is_silent(self) -> None:
         # While the owner has paused reading, the peer's pong waits in the kernel.
@@ -308,7 +330,7 @@ class _Heartbeat:
 
     def __init__(self, ping: Callable[[], None], silent: Callable[[], None], limits: WebSocketLimits) -> None:
         self.heard = False
-        """Set by the tap on every read: a peer in the middle of a long frame is alive too."""
+        """Set on every read: a peer in the middle of a long frame is alive too."""
         self._ping = ping
         self._silent = silent
         self._interval_s = limits.ping_interval_s
@@ -339,75 +361,6 @@ class _Heartbeat:
         self._deadline = None
         if not self.heard:
             self._silent()
-
-
-class _Tap(asyncio.BufferedProtocol):
-    """Stands between the socket and picows' parser to see what picows does not report.
-
-    picows keeps to itself that bytes arrived, that the input ended, which error ended
-    the connection, and that it found a violation.
-    """
-
-    def __init__(
-        self,
-        stream: asyncio.Transport,
-        link: WebSocketLink,
-        ws: WSTransport,
-        heartbeat: _Heartbeat,
-    ) -> None:
-        parser = stream.get_protocol()
-        assert isinstance(parser, asyncio.BufferedProtocol)
-        self._parser = parser
-        self._socket: socket.socket = stream.get_extra_info("socket")
-        self._link = link
-        self._ws = ws
-        self._heartbeat = heartbeat
-        self._read_bytes = _READ_BYTES
-
-    def get_buffer(self, sizehint: int) -> Buffer:
-        """Let the parser read straight into its own buffer, as much as is fair to other connections."""
-        return memoryview(self._parser.get_buffer(sizehint))[: self._read_bytes]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Parse, which calls the link per frame, then look for a violation."""
-        self._heartbeat.heard = True
-        link = self._link
-        link.has_taken_small = False
-        if not self._ws.is_client_side:
-            link.burst.begin()
-        self._parser.buffer_updated(nbytes)
-        link.burst.end()
-        is_bulk = nbytes >= _BULK_BYTES and not link.has_taken_small
-        self._read_bytes = _BULK_READ_BYTES if is_bulk else _READ_BYTES
-        if self._ws.is_close_frame_sent:
-            link.parsed()
-        # When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
-        # descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
-        try:
-            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        except OSError:
-            # What was parsed has dropped the connection.
-            return
-        if code:
-            link.broken(code)
-
-    def eof_received(self) -> bool | None:
-        """End the link; half-open connections have no use here."""
-        self._link.input_ended()
-        return self._parser.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Let picows clean up first, then make the last call."""
-        self._parser.connection_lost(exc)
-        self._link.lost(exc)
-
-    def pause_writing(self) -> None:
-        """Report the high-water mark."""
-        self._link.writing_paused()
-
-    def resume_writing(self) -> None:
-        """Report the low-water mark."""
-        self._link.writing_resumed()
 
 
 def address_text(address: object) -> str:

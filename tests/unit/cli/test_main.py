@@ -42,11 +42,11 @@ VERBS = (
 )
 
 EXPENSIVE = (
+    "aiofastnet",
     "asyncio",
     "dataclasses",
     "inspect",
     "msgspec",
-    "picows",
     "socket",
     "ssl",
     "subprocess",

@@ -6,7 +6,7 @@ import pytest
 
 from paddock.server.auth import CapabilityToken
 from paddock.server.http import Gate, host_name, is_loopback
-from paddock.transport.http import HttpRequest, HttpResponse
+from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
 OPEN = Gate()
 LOCKED = Gate(credential=CapabilityToken.of("sesame"), clock=lambda: 0)
@@ -17,7 +17,7 @@ def ask(gate: Gate, path: str, **headers: str | None) -> HttpResponse | None:
     """The answer to a request; a header that is None is left out."""
     given = {"Host": "127.0.0.1:4100"} | headers
     return gate.answer(
-        HttpRequest("GET", path, {n: value for n, value in given.items() if value is not None})
+        HttpRequest("GET", path, Headers((n, value) for n, value in given.items() if value is not None))
     )
 
 

@@ -43,9 +43,9 @@ class StillLink(Link):
 async def test_what_was_held_back_goes_before_what_comes_after_the_pause() -> None:
     link = StillLink()
     link.delivery.pause()
-    link.delivery.deliver(b"one")
+    link.delivery.deliver([b"one"])
     link.delivery.resume()
-    link.delivery.deliver(b"two")
+    link.delivery.deliver([b"two"])
     assert link.recorder.messages == []
     assert await link.recorder.received(2) == [b"one", b"two"]
 
@@ -54,7 +54,7 @@ async def test_what_is_held_back_outlives_the_buffer_it_came_in() -> None:
     link = StillLink()
     buffer = bytearray(b"one")
     link.delivery.pause()
-    link.delivery.deliver(memoryview(buffer))
+    link.delivery.deliver([memoryview(buffer)])
     buffer[:] = b"xxx"
     link.delivery.resume()
     assert await link.recorder.received(1) == [b"one"]
@@ -63,8 +63,8 @@ async def test_what_is_held_back_outlives_the_buffer_it_came_in() -> None:
 async def test_input_is_reopened_only_when_nothing_is_held_back() -> None:
     link = StillLink()
     link.delivery.pause()
-    link.delivery.deliver(b"one")
-    link.delivery.deliver(b"two")
+    link.delivery.deliver([b"one"])
+    link.delivery.deliver([b"two"])
     link.recorder.on_message = lambda _: link.delivery.pause()
     link.delivery.resume()
     await link.recorder.received(1)
@@ -79,7 +79,7 @@ async def test_input_is_reopened_only_when_nothing_is_held_back() -> None:
 async def test_an_end_discards_what_is_held_back() -> None:
     link = StillLink()
     link.delivery.pause()
-    link.delivery.deliver(b"one")
+    link.delivery.deliver([b"one"])
     link.delivery.resume()
     link.delivery.finish(None)
     await asyncio.sleep(0)

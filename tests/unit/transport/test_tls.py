@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 
 import pytest
 from websockets.asyncio.client import connect as independent_connect
 
-from paddock.errors import ConnectError
+from paddock.errors import ConnectError, HandshakeRefused
 from paddock.transport import websocket
+from paddock.transport.handshake import ignore_hang_ups
+from paddock.transport.http import HttpResponse
 from paddock.transport.limits import WebSocketLimits
-from paddock.transport.listener import Listener
+from paddock.transport.listener import DoorSocket, Listener
 from tests import tls
-from tests.unit.transport.raw_peer import RawPeer, request
+from tests.unit.transport.raw_peer import TEXT, RawPeer, frame, request
 from tests.unit.transport.recorder import PATIENCE_S, Doorman
 
 # What a client sends first, up to the middle of its hello.
@@ -98,6 +101,101 @@ async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -
         assert await reader.read() == b""
     writer.transport.abort()
     await listener.aclose()
+
+
+async def test_much_that_comes_at_once_with_the_request_arrives_whole(
+    guests: Doorman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take_much(door: DoorSocket, backlog: int = 0) -> None:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_000_000)
+        listen(door, backlog)
+
+    # Those who are accepted inherit it, so that the transport can fill its own buffer in one read.
+    listen = DoorSocket.listen
+    monkeypatch.setattr(DoorSocket, "listen", take_much)
+    listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
+    host, port = listener.url.removeprefix("wss://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
+    messages = [bytes([index]) * 50_000 for index in range(20)]
+    writer.write(request())
+    writer.write(b"".join(frame(TEXT, message) for message in messages))
+    assert await (await guests.guest()).received(len(messages)) == messages
+    writer.transport.abort()
+    await listener.aclose()
+
+
+async def test_a_client_that_is_refused_learns_status_and_text() -> None:
+    refusal = HttpResponse(status=401, body=b"who are you?")
+    listener = await websocket.listen(
+        "127.0.0.1", 0, Doorman(), http=lambda _: refusal, ssl_context=tls.server_context()
+    )
+    with pytest.raises(HandshakeRefused) as caught:
+        await websocket.connect(listener.url, Doorman(), ssl_context=tls.client_context())
+    assert (caught.value.status, caught.value.body) == (401, "who are you?")
+    await listener.aclose()
+
+
+async def test_a_peer_that_hangs_up_in_the_tls_handshake_is_no_fault(
+    listener: Listener, doorman: Doorman, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.get_running_loop().set_exception_handler(ignore_hang_ups)
+    peer = await RawPeer.dial(listener.url)
+    peer.send(HALF_A_HELLO)
+    peer.end_output()
+    assert await peer.rest() == b""
+    await peer.aclose()
+    await websocket.connect(listener.url, doorman, ssl_context=tls.client_context())
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+async def test_a_server_that_hangs_up_in_the_tls_handshake_is_told_of(
+    is_polite: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        if is_polite:
+            await reader.read(65536)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    url = f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(ConnectError, match=r": (the server ended the connection during|connection reset by)"):
+        await websocket.connect(url, Doorman(), ssl_context=tls.client_context())
+    assert caplog.text == ""
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_client_that_expects_tls_where_there_is_none_learns_so_at_once() -> None:
+    limits = WebSocketLimits(handshake_timeout_s=3600)
+    listener = await websocket.listen("127.0.0.1", 0, Doorman(), limits)
+    url = listener.url.replace("ws://", "wss://")
+    with pytest.raises(ConnectError, match="TLS failed: wrong version number"):
+        await websocket.connect(url, Doorman(), timeout_s=PATIENCE_S, ssl_context=tls.client_context())
+    await listener.aclose()
+
+
+async def test_a_connect_that_is_cancelled_in_the_tls_handshake_leaves_nothing_open() -> None:
+    arrived: asyncio.Queue[asyncio.StreamReader] = asyncio.Queue()
+    writers: list[asyncio.StreamWriter] = []
+
+    def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        arrived.put_nowait(reader)
+
+    server = await asyncio.start_server(arrive, "127.0.0.1", 0)
+    url = f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    task = asyncio.create_task(websocket.connect(url, Doorman(), ssl_context=tls.client_context()))
+    reader = await arrived.get()
+    await reader.readexactly(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(PATIENCE_S):
+        await reader.read(-1)
+    server.close()
+    writers[0].transport.abort()
 
 
 async def test_ending_a_listener_drops_unfinished_tls_handshakes(listener: Listener) -> None:

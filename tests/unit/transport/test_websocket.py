@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,9 +22,11 @@ from websockets.asyncio.server import serve as independent_serve
 
 from paddock.errors import ConnectError, ConnectionLost, HandshakeRefused, ListenError
 from paddock.transport import websocket
+from paddock.transport.handshake import Handshakes
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.listener import Listener
+from paddock.transport.websocket_link import WebSocketLink
 from tests.unit.transport.raw_peer import TEXT, UPGRADE, RawPeer, frame, request
 from tests.unit.transport.recorder import Doorman
 
@@ -296,6 +298,14 @@ async def test_what_is_no_proper_upgrade_gets_a_400(serve: Serve, head: bytes) -
     assert servers.recorders == []
 
 
+async def test_a_bad_request_is_answered_with_the_reason(serve: Serve) -> None:
+    listener = await serve(Doorman())
+    head, body = await ask(listener.url, request("/", UPGRADE | {"Sec-WebSocket-Version": "8"}))
+    assert head.startswith("HTTP/1.1 400 Bad Request\r\n")
+    assert "\r\nSec-WebSocket-Version: 13\r\n" in head
+    assert body == b"Sec-WebSocket-Version must be 13\n"
+
+
 async def test_upgrade_may_be_one_of_several_connection_options(serve: Serve) -> None:
     listener = await serve(Doorman())
     peer = await RawPeer.dial(listener.url)
@@ -329,6 +339,15 @@ async def test_a_request_that_trickles_in_is_understood(serve: Serve) -> None:
     await peer.aclose()
 
 
+async def test_messages_that_come_with_the_request_are_received(serve: Serve) -> None:
+    servers = Doorman()
+    listener = await serve(servers)
+    messages = [b"hello", b"x" * 20_000]
+    peer = await RawPeer.upgrade(listener.url, [frame(TEXT, message) for message in messages])
+    assert await (await servers.guest()).received(2) == messages
+    await peer.aclose()
+
+
 @pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: te"])
 async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, beginning: bytes) -> None:
     listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=0.02))
@@ -343,6 +362,27 @@ async def test_an_endless_request_is_dropped(serve: Serve) -> None:
     peer = await RawPeer.dial(listener.url)
     peer.send(b"GET / HTTP/1.1\r\n", b"X: " + b"x" * 65536)
     assert await peer.rest() == b""
+    await peer.aclose()
+
+
+async def test_a_peer_that_does_not_take_its_answer_is_dropped(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = HttpResponse(status=200, body=b"x" * 32_000_000)
+    is_gone = asyncio.Event()
+    count_out = Handshakes.end
+
+    def look(handshakes: Handshakes, fd: int) -> None:
+        count_out(handshakes, fd)
+        is_gone.set()
+
+    monkeypatch.setattr(Handshakes, "end", look)
+    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=0.05), http=lambda _: page)
+    peer = await RawPeer.dial(listener.url)
+    peer.stop_reading()
+    peer.send(request("/", {"Host": "test"}))
+    async with asyncio.timeout(20):
+        await is_gone.wait()
     await peer.aclose()
 
 
@@ -362,6 +402,58 @@ async def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConnectError, match="headers") as caught:
         await websocket.connect("ws://user:hunter2@127.0.0.1:1", Doorman())
     assert "hunter2" not in str(caught.value)
+
+
+async def test_a_password_in_a_url_that_is_none_is_not_repeated() -> None:
+    with pytest.raises(ConnectError) as caught:
+        await websocket.connect("ws://user:hunter2@127.0.0.1:x", Doorman())
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "X\r\nY", "X:", "Upgrade", "sec-websocket-key"])
+async def test_a_header_whose_name_is_none_or_our_own_is_refused(name: str) -> None:
+    with pytest.raises(ConnectError, match="name of a further header"):
+        await websocket.connect("ws://127.0.0.1:1", Doorman(), headers={name: "value"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "path"),
+    [("", "/"), ("/a%20b", "/a%20b"), ("/a b\r\n/c", "/a%20b/c"), ("/é?ü", "/%C3%A9"), ("?a=b", "/")],
+)
+async def test_a_url_is_quoted_where_it_must_be(
+    serve: Serve, doorman: Doorman, resource: str, path: str
+) -> None:
+    seen: list[HttpRequest] = []
+    listener = await serve(Doorman(), http=seen.append)
+    await websocket.connect(listener.url + resource, doorman)
+    assert seen[0].path == path
+    assert seen[0].headers["Host"] == listener.url.removeprefix("ws://")
+
+
+async def test_a_host_that_the_caller_names_is_sent_in_place_of_the_address(
+    serve: Serve, doorman: Doorman
+) -> None:
+    seen: list[HttpRequest] = []
+    listener = await serve(Doorman(), http=seen.append)
+    await websocket.connect(listener.url, doorman, headers={"Host": "paddock.example"})
+    assert seen[0].headers.all("Host") == ["paddock.example"]
+
+
+async def test_both_sides_send_without_delay(
+    serve: Serve, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams: list[asyncio.Transport] = []
+    open_link = WebSocketLink.open
+
+    def look(link: WebSocketLink, stream: asyncio.Transport, early: bytes) -> None:
+        streams.append(stream)
+        open_link(link, stream, early)
+
+    monkeypatch.setattr(WebSocketLink, "open", look)
+    listener = await serve(Doorman())
+    await websocket.connect(listener.url, doorman)
+    sockets = [stream.get_extra_info("socket") for stream in streams]
+    assert [sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for sock in sockets] == [1, 1]
 
 
 async def test_connecting_where_nobody_listens_fails_with_the_reason() -> None:
@@ -435,6 +527,7 @@ async def answering(answer: bytes) -> asyncio.Server:
         (b"HTTP/1.1 200 OK\r\n\r\nhello", "refused with HTTP 200 hello"),
         (b"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:1/\r\n\r\n", "refused with HTTP 302"),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "upgrade"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nX: " + b"x" * 20_000, "16384"),
     ],
 )
 async def test_a_server_that_does_not_upgrade_is_no_server(answer: bytes, message: str) -> None:
@@ -444,6 +537,70 @@ async def test_a_server_that_does_not_upgrade_is_no_server(answer: bytes, messag
         await websocket.connect(url, Doorman())
     server.close()
     await server.wait_closed()
+
+
+class Refuser:
+    """Serves an answer piece by piece, each when the client has had time to read the one before."""
+
+    def __init__(self, *pieces: bytes, hangs_up: bool) -> None:
+        self._pieces = pieces
+        self._hangs_up = hangs_up
+        self._server: asyncio.Server
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._respond, "127.0.0.1", 0)
+        return f"ws://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in self._pieces:
+            writer.write(piece)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        if self._hangs_up:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "hangs_up", "text"),
+    [
+        ((b"HTTP/1.1 401 No\r\nContent-Length: 9\r\n\r\n", b"not ", b"today and more"), False, "not today"),
+        ((b"HTTP/1.1 401 No\r\nContent-Length: 99\r\n\r\n", b"not ", b"today"), True, "not today"),
+        ((b"HTTP/1.1 401 No\r\n\r\nn", b"ot", b" today"), True, "not today"),
+        ((b"HTTP/1.1 401 No\r\n\r\n", b"x" * 3000, b"y" * 3000), False, "x" * 3000 + "y" * 1096),
+        ((b"HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"3\r\nnot\r\n"), False, ""),
+        ((b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n", b"\xff\n"), False, "\ufffd\n"),
+    ],
+)
+async def test_the_whole_text_of_a_refusal_is_told_up_to_a_limit(
+    pieces: tuple[bytes, ...], hangs_up: bool, text: str
+) -> None:
+    async with Refuser(*pieces, hangs_up=hangs_up) as url:
+        with pytest.raises(HandshakeRefused) as caught:
+            await websocket.connect(url, Doorman(), timeout_s=20)
+    assert (caught.value.status, caught.value.body) == (401, text)
+
+
+async def test_a_server_of_another_protocol_is_not_waited_for() -> None:
+    async with Refuser(b"SSH-2.0-OpenSSH_9.9\r\n", hangs_up=False) as url:
+        with pytest.raises(ConnectError, match="SSH-2"):
+            await websocket.connect(url, Doorman(), timeout_s=3600)
+
+
+async def test_a_refusal_that_does_not_end_in_time_is_told_as_far_as_it_came() -> None:
+    async with Refuser(b"HTTP/1.1 401 No\r\nContent-Length: 99\r\n\r\nnot t", hangs_up=False) as url:
+        with pytest.raises(HandshakeRefused) as caught:
+            await websocket.connect(url, Doorman(), timeout_s=0.2)
+    assert (caught.value.status, caught.value.body) == (401, "not t")
 
 
 async def test_the_client_understands_another_implementation(doorman: Doorman) -> None:
@@ -524,11 +681,11 @@ async def test_a_secure_url_is_spoken_to_over_tls(certificate: Path, doorman: Do
 # ---------------------------------------------------------------- start-up
 
 
-def test_only_the_websocket_modules_import_the_websocket_library() -> None:
+def test_only_the_websocket_modules_import_the_library_below_them() -> None:
     program = (
         "import sys\n"
         "import paddock.transport.memory, paddock.transport.stdio, paddock.transport.unix\n"
-        "print([name for name in ('picows', 'aiofastnet', 'ssl', 'multidict') if name in sys.modules])\n"
+        "print([name for name in ('aiofastnet', 'http', 'ssl') if name in sys.modules])\n"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # asyncio itself imports ssl.

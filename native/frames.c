@@ -1,0 +1,205 @@
+/* paddock.transport._frames: the plain frames of a WebSocket, without an object for each.
+ *
+ * An extension module, loaded into the server and into clients. It reads what any peer sends, so it trusts nothing:
+ * it looks only at what was received, keeps no state and allocates nothing but its answer. It takes only whole
+ * messages in one frame each, as peers send them all the time; where anything else begins - a fragment, a control
+ * frame, the first part of a frame, a violation - it stops, and paddock/transport/frames.py reads or refuses that.
+ * It has the privileges of its process and adds none.
+ *
+ * Compiled against the limited API of Python 3.11, so that one file serves every later version.
+ */
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* RFC 6455, 5.2: the last frame of a message, without extensions, of text or of bytes. */
+#define WHOLE_TEXT 0x81
+#define WHOLE_BINARY 0x82
+#define MASKED 0x80
+#define TWO_BYTES_FOLLOW 126
+#define EIGHT_BYTES_FOLLOW 127
+
+enum { KEY_BYTES = 4 };
+
+/* Several registers at once; any compiler takes it apart where the processor has smaller ones. */
+typedef uint64_t block __attribute__((vector_size(64)));
+
+struct frame {
+    unsigned char *payload;
+    size_t bytes;
+    /* None, if the peer does not mask. */
+    const unsigned char *key;
+};
+
+static void
+apply_key(unsigned char *data, size_t bytes, const unsigned char *key)
+{
+    uint32_t word;
+    memcpy(&word, key, sizeof word);
+    if (word == 0)
+        return;
+    block blocks = ((uint64_t)word << 32 | word) - (block){0};
+    size_t at = 0;
+    for (; at + sizeof blocks <= bytes; at += sizeof blocks) {
+        block masked;
+        memcpy(&masked, data + at, sizeof masked);
+        masked ^= blocks;
+        memcpy(data + at, &masked, sizeof masked);
+    }
+    for (; at < bytes; at++)
+        data[at] ^= key[at % KEY_BYTES];
+}
+
+/* Take the frame that begins here, if it is plain, whole, and its length is written in the shortest way. */
+static bool
+take_frame(unsigned char **at, const unsigned char *end, bool is_masked, size_t max_bytes, struct frame *frame)
+{
+    unsigned char *head = *at;
+    size_t received = (size_t)(end - head);
+    size_t key_bytes = is_masked ? KEY_BYTES : 0;
+    if (received < 2 || (head[0] != WHOLE_TEXT && head[0] != WHOLE_BINARY) || !(head[1] & MASKED) == is_masked)
+        return false;
+    uint64_t bytes = head[1] & ~MASKED;
+    size_t head_bytes = 2;
+    if (bytes == TWO_BYTES_FOLLOW) {
+        head_bytes = 4;
+        if (received < head_bytes)
+            return false;
+        bytes = (uint64_t)head[2] << 8 | head[3];
+        if (bytes < TWO_BYTES_FOLLOW)
+            return false;
+    } else if (bytes == EIGHT_BYTES_FOLLOW) {
+        head_bytes = 10;
+        if (received < head_bytes)
+            return false;
+        bytes = 0;
+        for (size_t digit = 2; digit < head_bytes; digit++)
+            bytes = bytes << 8 | head[digit];
+        if (bytes <= UINT16_MAX)
+            return false;
+    }
+    head_bytes += key_bytes;
+    if (bytes > max_bytes || received < head_bytes || received - head_bytes < bytes)
+        return false;
+    frame->payload = head + head_bytes;
+    frame->bytes = (size_t)bytes;
+    frame->key = is_masked ? frame->payload - KEY_BYTES : NULL;
+    *at = frame->payload + frame->bytes;
+    return true;
+}
+
+/* A copy of a small message; of a large one a part of the view, which costs nothing. */
+static PyObject *
+message_of(const struct frame *frame, PyObject *view, const unsigned char *base, size_t small_bytes)
+{
+    if (frame->bytes < small_bytes)
+        return PyBytes_FromStringAndSize((const char *)frame->payload, (Py_ssize_t)frame->bytes);
+    Py_ssize_t begin = frame->payload - base;
+    return PySequence_GetSlice(view, begin, begin + (Py_ssize_t)frame->bytes);
+}
+
+/* The messages from `*at` on, unmasked where they are; NULL with an exception set. */
+static PyObject *
+take_messages(PyObject *view, unsigned char *base, unsigned char **at, const unsigned char *end, bool is_masked,
+              size_t max_bytes, size_t small_bytes)
+{
+    PyObject *messages = PyList_New(0);
+    struct frame frame;
+    while (messages != NULL && take_frame(at, end, is_masked, max_bytes, &frame)) {
+        if (frame.key != NULL)
+            apply_key(frame.payload, frame.bytes, frame.key);
+        PyObject *message = message_of(&frame, view, base, small_bytes);
+        if (message == NULL || PyList_Append(messages, message) < 0)
+            Py_CLEAR(messages);
+        Py_XDECREF(message);
+    }
+    return messages;
+}
+
+PyDoc_STRVAR(take_plain_doc, "take_plain(view, begin, end, is_masked, max_bytes, small_bytes, /)\n--\n\n"
+                             "Give the plain messages between two places of a view, and where they end. Those of\n"
+                             "`small_bytes` and more are parts of the view.");
+
+static PyObject *
+take_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 6) {
+        PyErr_SetString(PyExc_TypeError, "take_plain takes six arguments");
+        return NULL;
+    }
+    Py_ssize_t begin = PyLong_AsSsize_t(arguments[1]);
+    Py_ssize_t end = PyLong_AsSsize_t(arguments[2]);
+    int is_masked = PyObject_IsTrue(arguments[3]);
+    size_t max_bytes = PyLong_AsSize_t(arguments[4]);
+    size_t small_bytes = PyLong_AsSize_t(arguments[5]);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(arguments[0], &buffer, PyBUF_WRITABLE) < 0)
+        return NULL;
+    PyObject *result = NULL;
+    if (begin < 0 || begin > end || end > buffer.len) {
+        PyErr_SetString(PyExc_ValueError, "the places are not in the view, or not in order");
+    } else {
+        unsigned char *base = buffer.buf;
+        unsigned char *at = base + begin;
+        PyObject *messages =
+            take_messages(arguments[0], base, &at, base + end, is_masked, max_bytes, small_bytes);
+        if (messages != NULL)
+            result = Py_BuildValue("(Nn)", messages, (Py_ssize_t)(at - base));
+    }
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+PyDoc_STRVAR(apply_mask_doc, "apply_mask(data, key, /)\n--\n\n"
+                             "Mask or unmask data where it is (RFC 6455, 5.3). The key has four bytes.");
+
+static PyObject *
+apply_mask(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "apply_mask takes two arguments");
+        return NULL;
+    }
+    Py_buffer data, key;
+    if (PyObject_GetBuffer(arguments[0], &data, PyBUF_WRITABLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(arguments[1], &key, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&data);
+        return NULL;
+    }
+    bool is_key = key.len == KEY_BYTES;
+    if (is_key)
+        apply_key(data.buf, (size_t)data.len, key.buf);
+    else
+        PyErr_SetString(PyExc_ValueError, "a key has four bytes");
+    PyBuffer_Release(&key);
+    PyBuffer_Release(&data);
+    return is_key ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"take_plain", (PyCFunction)(void (*)(void))take_plain, METH_FASTCALL, take_plain_doc},
+    {"apply_mask", (PyCFunction)(void (*)(void))apply_mask, METH_FASTCALL, apply_mask_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "paddock.transport._frames",
+    .m_size = 0,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC
+PyInit__frames(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,228 @@
+"""The frames of a WebSocket, from bytes and to bytes (RFC 6455, 5).
+
+`FrameReader` takes bytes as they come and gives messages, or single frames where a message
+is more than one plain frame. It refuses what the RFC forbids in a frame by itself; how frames
+follow each other is the business of the link. No extensions. Knows no socket, no clock and no
+randomness.
+
+A compiled module takes plain frames, at a fraction of the cost. Where it could not be compiled,
+they go the way of the unusual ones, which is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from paddock.errors import MessageTooLarge, ProtocolViolation
+
+CONTINUATION: Final = 0x0
+TEXT: Final = 0x1
+BINARY: Final = 0x2
+CLOSE: Final = 0x8
+PING: Final = 0x9
+PONG: Final = 0xA
+
+NORMAL_CLOSURE: Final = 1000
+GOING_AWAY: Final = 1001
+PROTOCOL_ERROR: Final = 1002
+NO_CODE: Final = 1005
+"""Never on the wire; it stands for a close frame without a code (7.1.5)."""
+MESSAGE_TOO_BIG: Final = 1009
+
+LARGE_BYTES: Final = 16 * 1024
+"""From this size on a message is not copied out of the buffer: that costs as much as to decode it."""
+
+_KEPT_BYTES: Final = 2 * 1024 * 1024
+"""A buffer that was larger for the sake of one long frame is not kept."""
+
+_FINAL: Final = 0x80
+_RESERVED: Final = 0x70
+_OPCODE: Final = 0x0F
+_CONTROL: Final = 0x08
+_OPCODES: Final = frozenset((CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG))
+_MASKED: Final = 0x80
+_KEY_BYTES: Final = 4
+
+_MAX_CONTROL_BYTES: Final = 125
+_SHORT: Final = 126
+_LONG: Final = 127
+_pack_short: Final = Struct("!BBH").pack
+_pack_long: Final = Struct("!BBQ").pack
+
+# 7.4: what an endpoint may send; 1004 to 1006 and 1015 stand for something that is not on the wire.
+_CLOSE_CODES: Final = frozenset((*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)))
+
+
+def _take_nothing(
+    view: memoryview, begin: int, end: int, is_masked: bool, max_bytes: int, small_bytes: int, /
+) -> tuple[list[bytes | memoryview], int]:
+    """Leave every frame to the ordinary way."""
+    return [], begin
+
+
+def _apply_mask(data: bytearray | memoryview, key: bytes | memoryview, /) -> None:
+    """Mask or unmask data where it is."""
+    size = len(data)
+    keys = (bytes(key) * (size // _KEY_BYTES + 1))[:size]
+    masked = int.from_bytes(data, "big") ^ int.from_bytes(keys, "big")
+    data[:] = masked.to_bytes(size, "big")
+
+
+take_plain: Callable[[memoryview, int, int, bool, int, int], tuple[list[bytes | memoryview], int]]
+apply_mask: Callable[[bytearray | memoryview, bytes | memoryview], None]
+try:
+    from paddock.transport import _frames
+except ImportError:
+    take_plain = _take_nothing
+    apply_mask = _apply_mask
+else:
+    take_plain = _frames.take_plain
+    apply_mask = _frames.apply_mask
+
+
+# ---------------------------------------------------------------- out
+
+
+def frame_head(opcode: int, length: int, *, is_masked: bool = False) -> bytes:
+    """What stands before a payload of this length, up to its key."""
+    first = _FINAL | opcode
+    mask_bit = _MASKED if is_masked else 0
+    if length < _SHORT:
+        return bytes((first, mask_bit | length))
+    if length < 1 << 16:
+        return _pack_short(first, mask_bit | _SHORT, length)
+    return _pack_long(first, mask_bit | _LONG, length)
+
+
+def masked_frame(opcode: int, payload: bytes | bytearray, key: bytes) -> bytearray:
+    """A whole frame of a client. Nobody may be able to predict the key (10.3)."""
+    frame = bytearray(frame_head(opcode, len(payload), is_masked=True))
+    frame += key
+    begin = len(frame)
+    frame += payload
+    with memoryview(frame) as whole, whole[begin:] as masked:
+        apply_mask(masked, key)
+    return frame
+
+
+# ---------------------------------------------------------------- in
+
+
+class Frame(NamedTuple):
+    """One frame. The payload is good until the reader is asked for space again."""
+
+    opcode: int
+    is_final: bool
+    payload: memoryview
+
+
+class FrameReader:
+    """The incoming side of one connection: write into `space`, tell `fill`, then take all there is.
+
+    A client masks its frames and a server does not (5.1), so `is_masked` tells who sends them.
+    """
+
+    def __init__(self, *, is_masked: bool, max_frame_bytes: int) -> None:
+        self._is_masked = is_masked
+        self._max_frame_bytes = max_frame_bytes
+        self._view = memoryview(bytearray())
+        self._begin = 0
+        self._end = 0
+
+    def space(self, size: int) -> memoryview:
+        """Where the next bytes go. Ends the life of the views that were given out before."""
+        rest = self._end - self._begin
+        if self._begin:
+            if rest:
+                self._view[:rest] = self._view[self._begin : self._end]
+            self._begin, self._end = 0, rest
+        needed = rest + size
+        # Twice what has come of a long frame, so that it is not copied again with every read; and back again.
+        if not needed <= len(self._view) <= 4 * needed:
+            grown = memoryview(bytearray(needed + rest))
+            grown[:rest] = self._view[:rest]
+            self._view = grown
+        return self._view[rest:needed]
+
+    def fill(self, count: int) -> None:
+        """So many bytes have come into the space."""
+        self._end += count
+
+    def take_messages(self) -> list[bytes | memoryview]:
+        """The messages that come next, as far as they are whole and each is one plain frame."""
+        messages, self._begin = take_plain(
+            self._view, self._begin, self._end, self._is_masked, self._max_frame_bytes, LARGE_BYTES
+        )
+        return messages
+
+    def take_frame(self) -> Frame | None:
+        """The next frame, if it has come whole.
+
+        Raises ProtocolViolation or MessageTooLarge, before the payload has come if possible.
+        """
+        if self._end - self._begin < 2:
+            self._let_go()
+            return None
+        view = self._view[self._begin : self._end]
+        first, second = view[0], view[1]
+        self._check_start(first, second)
+        length = second & ~_MASKED
+        head_bytes = 2
+        if length >= _SHORT:
+            head_bytes += 2 if length == _SHORT else 8
+            if len(view) < head_bytes:
+                return None
+            length = int.from_bytes(view[2:head_bytes], "big")
+            _check_length(length, head_bytes)
+        if length > self._max_frame_bytes:
+            raise MessageTooLarge(self._max_frame_bytes)
+        payload_at = head_bytes + (_KEY_BYTES if self._is_masked else 0)
+        if len(view) < payload_at + length:
+            return None
+        payload = view[payload_at : payload_at + length]
+        if self._is_masked:
+            apply_mask(payload, bytes(view[head_bytes:payload_at]))
+        self._begin += payload_at + length
+        return Frame(first & _OPCODE, bool(first & _FINAL), payload)
+
+    def _check_start(self, first: int, second: int) -> None:
+        opcode = first & _OPCODE
+        if first & _RESERVED:
+            raise ProtocolViolation("reserved bits are set, but no extension was negotiated")
+        if opcode not in _OPCODES:
+            raise ProtocolViolation(f"the opcode {opcode:#x} means nothing")
+        if bool(second & _MASKED) is not self._is_masked:
+            raise ProtocolViolation("a frame is not masked" if self._is_masked else "a frame is masked")
+        if opcode & _CONTROL and not first & _FINAL:
+            raise ProtocolViolation("a control frame is fragmented")
+        if opcode & _CONTROL and second & ~_MASKED > _MAX_CONTROL_BYTES:
+            raise ProtocolViolation(f"a control frame is longer than {_MAX_CONTROL_BYTES} bytes")
+
+    def _let_go(self) -> None:
+        """Keep no large buffer for a connection that may say nothing more."""
+        if self._begin == self._end and len(self._view) > _KEPT_BYTES:
+            self._view = memoryview(bytearray())
+            self._begin = self._end = 0
+
+
+def _check_length(length: int, head_bytes: int) -> None:
+    shortest = _SHORT if head_bytes == 4 else 1 << 16
+    if length < shortest:
+        raise ProtocolViolation("a length is written in more bytes than it needs")
+    if length >= 1 << 63:
+        raise ProtocolViolation("a length has its highest bit set")
+
+
+def read_close(payload: bytes) -> tuple[int, str]:
+    """Code and reason of a close frame. Raises ProtocolViolation."""
+    if not payload:
+        return NO_CODE, ""
+    code = int.from_bytes(payload[:2], "big")
+    if len(payload) < 2 or code not in _CLOSE_CODES:
+        raise ProtocolViolation(f"a close frame has the code {code}, which means nothing")
+    try:
+        return code, payload[2:].decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolViolation("the reason in a close frame is not UTF-8") from error

@@ -1,0 +1,199 @@
+"""The opening handshake of a websocket on a connection, one class for each side.
+
+Collects what comes until a head is whole, lets `upgrade` read it, and then hands the
+connection to a `WebSocketLink` with whatever came behind the head, or ends it. Bounded in
+memory by the limits of `upgrade`; a `Reception` is bounded in time by itself, an
+`Application` by whoever awaits it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
+
+from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, ProtocolViolation
+from paddock.transport import upgrade
+from paddock.transport.http import HttpPolicy, HttpResponse
+from paddock.transport.reason import reason_of
+from paddock.transport.websocket_link import WebSocketLink
+
+if TYPE_CHECKING:
+    # collections.abc has it only since Python 3.12.
+    from typing_extensions import Buffer
+
+HUNG_UP: Final = "the server ended the connection during the handshake"
+
+_READ_BYTES: Final = 4 * 1024
+"""What one read takes: most heads, whole."""
+
+
+class _Opening(asyncio.BufferedProtocol):
+    """Collects a head.
+
+    Buffered like the link that follows: within one read, aiofastnet's TLS transport goes on with the
+    kind of protocol that it began with.
+    """
+
+    def __init__(self) -> None:
+        self._space = bytearray(_READ_BYTES)
+        self._received = bytearray()
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Give room for the next piece."""
+        return self._space
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Look at what has come so far."""
+        self._received += memoryview(self._space)[:nbytes]
+        self._look()
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Go on if enough has come. May be called when all is over, too: reading does not stop at once."""
+
+
+class Reception(_Opening):
+    """A peer that has connected to a listener, until it is a link, has got an answer, or is dropped.
+
+    `decide` is asked about every proper request; if it gives no answer, and the request asks for a
+    websocket, `make_link` makes the link that takes the connection over. A peer whose request is
+    not there, or whose answer is not taken, after `timeout_s` is dropped.
+    """
+
+    def __init__(self, decide: HttpPolicy, make_link: Callable[[], WebSocketLink], timeout_s: float) -> None:
+        super().__init__()
+        self._decide = decide
+        self._make_link = make_link
+        self._timeout_s = timeout_s
+        self._is_over = False
+        self._stream: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the clock."""
+        self._stream = cast(asyncio.Transport, transport)
+        self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, self._stream.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._deadline.cancel()
+
+    def _look(self) -> None:
+        if self._is_over:
+            return
+        try:
+            parts = upgrade.split_request(self._received)
+            if parts is not None:
+                self._is_over = True
+                self._respond(*parts)
+        except MessageTooLarge:
+            # Not answered: what the peer still sends would reset the connection before it reads that.
+            self._is_over = True
+            self._stream.abort()
+        except ProtocolViolation as violation:
+            self._is_over = True
+            self._refuse(upgrade.bad_request(violation))
+
+    def _respond(self, head: bytes, early: bytes) -> None:
+        request = upgrade.read_request(head)
+        answer = self._decide(request)
+        if answer is not None:
+            self._refuse(answer)
+            return
+        self._stream.write(upgrade.switch_protocols(request))
+        self._deadline.cancel()
+        self._make_link().open(self._stream, early)
+
+    def _refuse(self, answer: HttpResponse) -> None:
+        self._stream.write(upgrade.write_response(answer))
+        self._stream.close()
+
+
+class Application(_Opening):
+    """A client's request for an upgrade, which makes `link` usable or fails."""
+
+    def __init__(self, url: str, request: bytes, key: str, link: WebSocketLink) -> None:
+        super().__init__()
+        self._url = url
+        self._request = request
+        self._key = key
+        self._link = link
+        self._stream: asyncio.Transport | None = None
+        self._answer: upgrade.AnswerHead | None = None
+        self._failure: ConnectError | None = None
+        self._is_upgraded = False
+        self._is_over = asyncio.Event()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection was ever there; then it is this object's to end."""
+        return self._stream is not None
+
+    @property
+    def refusal(self) -> HandshakeRefused | None:
+        """The server's refusal, with as much of its text as has come; None if there is none yet."""
+        if self._answer is None:
+            return None
+        text = self._received[: upgrade.refusal_bytes(self._answer)].decode("utf-8", "replace")
+        return HandshakeRefused(self._url, self._answer.status, text)
+
+    async def upgraded(self) -> None:
+        """Wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
+        await self._is_over.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def abort(self) -> None:
+        """Drop the connection, and the link if it is open."""
+        if self._is_upgraded:
+            self._link.abort()
+        elif self._stream is not None:
+            self._is_over.set()
+            self._stream.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the request."""
+        self._stream = cast(asyncio.Transport, transport)
+        self._stream.write(self._request)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make do with what has come."""
+        reason = reason_of(exc) if isinstance(exc, OSError) else HUNG_UP
+        self._end(self.refusal or ConnectError(self._url, reason))
+
+    def _look(self) -> None:
+        if self._is_over.is_set():
+            return
+        try:
+            if self._answer is None:
+                self._take_head()
+        except (ProtocolViolation, MessageTooLarge) as error:
+            failure = ConnectError(self._url, str(error))
+            failure.__cause__ = error
+            self._end(failure)
+        if self._answer is not None and len(self._received) >= upgrade.refusal_bytes(self._answer):
+            self._end(self.refusal)
+
+    def _take_head(self) -> None:
+        parts = upgrade.split_answer(self._received)
+        if parts is None:
+            return
+        head, rest = parts
+        answer = upgrade.read_answer(head)
+        if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            upgrade.check_switch(answer, self._key)
+            assert self._stream is not None
+            self._is_upgraded = True
+            self._end(None)
+            self._link.open(self._stream, rest)
+        else:
+            self._answer = answer
+            self._received[:] = rest
+
+    def _end(self, failure: ConnectError | None) -> None:
+        if not self._is_over.is_set():
+            self._failure = failure
+            self._is_over.set()

@@ -12,7 +12,9 @@ from bench.client import start_request
 from bench.row import Figure, Row, Unit
 from bench.servers import Contender, memory_of
 
-BARE_LIBRARIES = "import asyncio, sys, msgspec, picows, uvloop; print('ready', flush=True); sys.stdin.read()"
+BARE_LIBRARIES = (
+    "import aiofastnet, asyncio, sys, msgspec, uvloop; print('ready', flush=True); sys.stdin.read()"
+)
 
 
 class IdleMemory(Row):

@@ -1,4 +1,4 @@
-"""`python -m bench.transports`: why the websocket transport is built on picows.
+"""`python -m bench.transports`: what the websocket transport costs, and what libraries would.
 
 The same echo-and-push service stands behind Paddock's own link, bare picows, aiohttp
 and websockets, each server in a process of its own on uvloop, and one client measures

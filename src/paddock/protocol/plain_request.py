@@ -1,9 +1,9 @@
 """Requests as clients write them, read in one pass.
 
 A compiled scanner finds the parts of a request, the parameters are decoded straight into their type, and a
-chunk of base64 straight from the message. That takes half of the time of the ordinary way, by `envelope` and
-`codec`, which is for whatever is unusual, wrong or refused, and for everything where the scanner could not be
-compiled. Both ways read alike; nobody can tell from the outside which one it was.
+long chunk of base64 straight from the message. That takes half of the time of the ordinary way, by `envelope`
+and `codec`, which is for whatever is unusual, wrong or refused, and for everything where the scanner could
+not be compiled. Both ways read alike; nobody can tell from the outside which one it was.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock.protocol.methods import INITIALIZE, METHODS, Method
 from paddock.protocol.structure import NoParams, Params
 
 Scan = Callable[[bytes | memoryview, int, int], tuple[int | str, str, bytes | None, int, int] | None]
-"""Finds id, method, parameters without their chunk, and where the chunk begins and ends."""
+"""Finds id, method, parameters without their chunk if it is long, and where that begins and ends."""
 
 
 def find_nothing(message: bytes | memoryview, max_values: int, max_depth: int, /) -> None:

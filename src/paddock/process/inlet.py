@@ -38,10 +38,14 @@ class Inlet:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes | memoryview] = deque()
         self._queued_bytes = 0
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._room = asyncio.Event()
+        self._room.set()
         self.is_open = True
         """Whether a write can still reach the process."""
+        self.has_room = True
+        """Whether less waits than the bound allows."""
+        self.is_full = False
+        """Whether so much waits that no more may be queued."""
         self._is_closed = False
         self._is_ending = False
         self._is_watching = False
@@ -62,27 +66,16 @@ class Inlet:
         self._queue.append(data)
         self._queued_bytes += len(data)
         if self._is_watching:
-            if self._queued_bytes > QUEUE_LIMIT_BYTES:
-                self._has_room.clear()
+            self._note_room()
         elif self._queued_bytes >= GATHERED_BYTES:
             self._flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self._turn_ended)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so much waits that no more may be queued."""
-        return self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
-
-    @property
-    def has_room(self) -> bool:
-        """Whether less waits than the bound allows."""
-        return self._queued_bytes <= QUEUE_LIMIT_BYTES
-
     async def room(self) -> None:
         """Wait until the process has read enough, or the input is closed."""
-        await self._has_room.wait()
+        await self._room.wait()
 
     def flush(self) -> None:
         """Give the kernel what it takes of the writes so far: what comes next must not overtake them."""
@@ -118,7 +111,7 @@ class Inlet:
         self._queue.clear()
         self._queued_bytes = 0
         os.close(self._fd)
-        self._has_room.set()
+        self._note_room()
 
     def _turn_ended(self) -> None:
         self._is_flush_due = False
@@ -140,12 +133,17 @@ class Inlet:
             if self._queue:
                 self._widen()
         self._watch(bool(self._queue))
-        if self._queued_bytes <= QUEUE_LIMIT_BYTES:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
+        self._note_room()
         if self._is_ending and not self._queue:
             self._end_now()
+
+    def _note_room(self) -> None:
+        self.has_room = self._queued_bytes <= QUEUE_LIMIT_BYTES
+        self.is_full = self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
+        if self.has_room:
+            self._room.set()
+        else:
+            self._room.clear()
 
     def _forget(self, written: int) -> None:
         """Take what the kernel has taken off the queue."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Protocol
 
 from paddock.errors import NotATerminal, StdinClosed, StdinFull
 from paddock.model.cause import Cause
@@ -48,10 +48,6 @@ class Status(Enum):
     EXITED = "exited"
     CLOSED = "closed"
     LOST = "lost"
-
-
-# Looked up once, not per write.
-_RUNNING: Final = Status.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,28 +319,27 @@ class ManagedProcess:
     # What is written while the process is being started waits for it, so that the order of writes is
     # the order of calls, whatever the start takes.
 
-    @property
-    def has_open_stdin(self) -> bool:
-        """Whether a write can still reach the process."""
-        if self.status is _RUNNING:
-            return self._inlet is not None and self._inlet.is_open
-        return self.status is Status.STARTING and self.description.has_stdin and not self._is_early_end
-
     def write(self, data: bytes) -> bool:
         """Queue input. Whether there is room for more, else wait for `stdin_room` before the next.
 
         Raises StdinClosed or StdinFull.
         """
-        if not self.has_open_stdin:
-            raise StdinClosed(self.description.process_id)
         inlet = self._inlet
         if inlet is None:
-            self._early_input.append(data)
+            self._write_early(data)
             return True
+        # An inlet is closed when the process has exited or was lost.
+        if not inlet.is_open:
+            raise StdinClosed(self.description.process_id)
         if inlet.is_full:
             raise StdinFull(self.description.process_id)
         inlet.write(data)
         return inlet.has_room
+
+    def _write_early(self, data: bytes) -> None:
+        if self.status is not Status.STARTING or not self.description.has_stdin or self._is_early_end:
+            raise StdinClosed(self.description.process_id)
+        self._early_input.append(data)
 
     @property
     def has_stdin_room(self) -> bool:

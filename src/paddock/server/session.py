@@ -61,12 +61,25 @@ class Outbox(Protocol):
 class SessionProcess:
     """A process of a session, with what its requests need to stay in order and happen once."""
 
-    __slots__ = ("_write_ids", "managed", "start")
+    __slots__ = ("_order", "is_starting", "managed", "start", "write_ids")
 
     def __init__(self, managed: ManagedProcess) -> None:
         self.managed = managed
         self.start: asyncio.Task[StartResult] | None = None
-        self._write_ids: OrderedDict[str, None] = OrderedDict()
+        self.is_starting = False
+        """Whether the start is still under way."""
+        self.write_ids: set[str] = set()
+        """Of the writes that were accepted before, the latest."""
+        self._order: deque[str] = deque(maxlen=REMEMBERED_WRITES)
+
+    def begin_start(self, start: asyncio.Task[StartResult]) -> None:
+        """The process is being started."""
+        self.start = start
+        self.is_starting = True
+        start.add_done_callback(self._start_ended)
+
+    def _start_ended(self, _: asyncio.Task[StartResult]) -> None:
+        self.is_starting = False
 
     async def started(self) -> None:
         """Wait until the start has succeeded. Raises UnknownProcess when it failed."""
@@ -85,20 +98,13 @@ class SessionProcess:
         if not start.cancelled() and start.exception() is None:
             self.managed.begin()
 
-    @property
-    def is_starting(self) -> bool:
-        """Whether the start is still under way."""
-        return self.start is not None and not self.start.done()
-
-    def has_written(self, write_id: str) -> bool:
-        """Whether a write of this id was accepted before."""
-        return write_id in self._write_ids
-
     def remember_write(self, write_id: str) -> None:
-        """A write of this id was accepted."""
-        self._write_ids[write_id] = None
-        if len(self._write_ids) > REMEMBERED_WRITES:
-            self._write_ids.popitem(last=False)
+        """A write of this id, which is not among `write_ids`, was accepted."""
+        order = self._order
+        if len(order) == REMEMBERED_WRITES:
+            self.write_ids.discard(order[0])
+        order.append(write_id)
+        self.write_ids.add(write_id)
 
 
 class Session:

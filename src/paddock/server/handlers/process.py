@@ -211,7 +211,7 @@ def write(
     if entry is None:
         return _refuse_write(params, "unknownProcess")
     write_id = params.write_id
-    if write_id is not None and entry.has_written(write_id):
+    if write_id is not None and write_id in entry.write_ids:
         has_room = entry.managed.has_stdin_room
     else:
         try:

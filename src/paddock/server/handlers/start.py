@@ -68,11 +68,12 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
         return _repeat(first)
     plan = plan_start(connection.services.settings, connection.services.profiles, params)
     entry = session.admit(plan.description)
-    entry.start = session.run(_spawn(connection, entry, plan, connection.call.id))
+    spawned = session.run(_spawn(connection, entry, plan, connection.call.id))
+    entry.begin_start(spawned)
     connection.unanswered_starts.add(entry)
     if key is not None:
-        session.remember_start(key, entry.start)
-    return _answer(connection, entry, entry.start)
+        session.remember_start(key, spawned)
+    return _answer(connection, entry, spawned)
 
 
 async def _repeat(first: asyncio.Task[StartResult]) -> StartResult:

@@ -58,7 +58,7 @@ _readers: dict[str, _Reader] = {}
 def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call | None:
     """A good request; None leaves the message to the ordinary way.
 
-    Never gives `initialize`, nor a method that this version does not offer.
+    Never gives a method that is not offered to everybody, or not at every moment.
     """
     found = scan(message, limits.max_values, limits.max_depth)
     if found is None:
@@ -90,7 +90,7 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call | None:
 
 def _make_reader(name: str) -> _Reader | None:
     method = METHODS.get(name)
-    if method is None or method.result is None or name == INITIALIZE:
+    if method is None or method.result is None or method.is_operators or name == INITIALIZE:
         return None
     # Other base64 would have to be checked like a chunk.
     if not binary_fields(method.params) <= {"chunk"}:

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from itertools import islice
 
-from paddock.process.pipe import widen_pipe
+from paddock.process.pipe import BULK_PIPE_BYTES, widen_pipe
 from paddock.process.terminal_end import TerminalEnd
 
 QUEUE_LIMIT_BYTES = 1024 * 1024
@@ -21,9 +21,9 @@ QUEUE_LIMIT_BYTES = 1024 * 1024
 QUEUE_HARD_LIMIT_BYTES = 64 * QUEUE_LIMIT_BYTES
 """What writers may queue who do not wait for `room`; beyond it a write is refused."""
 
-GATHERED_BYTES = 512 * 1024
-"""What waits for the end of the turn at most: half of a wide pipe, so that the process has work in the
-meantime. To wake it costs more than to copy several writes."""
+GATHERED_BYTES = BULK_PIPE_BYTES
+"""What waits for the end of the turn at most: as much as a wide pipe takes. To wake the process costs more
+than to copy several writes."""
 
 GATHERED_WRITES = 64
 """How many writes one system call takes, far fewer than IOV_MAX."""

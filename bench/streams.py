@@ -104,7 +104,7 @@ class Input(Row):
             begun = time.perf_counter()
             client.send(start_request(1, "p", self._argv, stdin=True))
             client.result(1)
-            self._write_all(client)
+            self._write_all(client, contender.name)
             return (self.writes * BLOCK_BYTES / (time.perf_counter() - begun),)
 
     def limit(self) -> Sequence[float | None]:
@@ -120,7 +120,7 @@ class Input(Row):
         os.close(writing)
         return (self.writes * BLOCK_BYTES / elapsed_s,)
 
-    def _write_all(self, client: Client) -> None:
+    def _write_all(self, client: Client, server: str) -> None:
         sent = answered = 0
         while True:
             room = min(self.writes, answered + WRITES_IN_FLIGHT) - sent
@@ -133,7 +133,8 @@ class Input(Row):
                 elif client.buffer.find(EXITED, begin, end) >= 0:
                     return
                 else:
-                    raise BenchError(f"a write was not accepted: {client.buffer[begin:end].decode()}")
+                    message = client.buffer[begin:end].decode()
+                    raise BenchError(f"{server} did not accept a write, or did not tell the exit: {message}")
 
     def _request(self, number: int) -> tuple[bytes, bytes, bytes]:
         """A write in parts: the chunk is one for all, so that it stays in the processor's cache."""

@@ -130,11 +130,12 @@ class Input(Row):
             for begin, end in client.receive():
                 if client.buffer.find(ACCEPTED, begin, end) >= 0:
                     answered += 1
-                elif client.buffer.find(EXITED, begin, end) >= 0:
+                # The peer now and then tells that a process is closed before it tells that it has exited.
+                elif any(client.buffer.find(ending, begin, end) >= 0 for ending in (EXITED, CLOSED)):
                     return
                 else:
                     message = client.buffer[begin:end].decode()
-                    raise BenchError(f"{server} did not accept a write, or did not tell the exit: {message}")
+                    raise BenchError(f"{server} did not accept a write: {message}")
 
     def _request(self, number: int) -> tuple[bytes, bytes, bytes]:
         """A write in parts: the chunk is one for all, so that it stays in the processor's cache."""

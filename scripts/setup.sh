@@ -17,10 +17,11 @@ readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
-readonly modules=(src/paddock/{fs/_status,protocol/_scanner}.abi3.so)
+readonly modules=(src/paddock/{fs/_status,protocol/_scanner,transport/_frames}.abi3.so)
 readonly log=$venv/setup.log
 
-say() { printf 'setup: %s\n' "$*"; }
+# To stderr: the first line that `make run` prints on stdout is the server's URL.
+say() { printf 'setup: %s\n' "$*" >&2; }
 warn() { printf 'setup: warning: %s\n' "$*" >&2; }
 die() {
     printf 'setup: error: %s\n' "$*" >&2

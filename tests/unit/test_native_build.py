@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,12 @@ def test_the_init_can_be_made_with_a_c_library_as_some_machines_need_it(root: Pa
     hatch_build._compile(root, Program(Path("native/init.c"), Path("init.o"), ("-c",)))
 
     assert (root / "init.o").read_bytes().startswith(b"\x7fELF")
+
+
+def test_the_set_up_notices_when_any_of_the_modules_is_missing() -> None:
+    script = "eval \"$(grep '^readonly modules=' scripts/setup.sh)\"; printf '%s\\n' \"${modules[@]}\""
+    listed = subprocess.run(
+        ["bash", "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+
+    assert sorted(listed.stdout.split()) == sorted(str(module.binary) for module in MODULES)

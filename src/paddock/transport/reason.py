@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from typing import Final
+
+_NO_TLS_RECORD: Final = "WRONG_VERSION_NUMBER"
+"""What OpenSSL says of text in the place of a record, whose second byte is a version."""
 
 
 def reason_of(error: OSError) -> str:
@@ -15,6 +19,8 @@ def reason_of(error: OSError) -> str:
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}".lower()
+    if isinstance(error, ssl.SSLError) and error.reason == _NO_TLS_RECORD:
+        return "it does not speak TLS; did you mean ws://?"
     if isinstance(error, ssl.SSLError) and error.reason:
         return f"TLS failed: {error.reason.replace('_', ' ').lower()}"
     if error.errno and not isinstance(error, socket.gaierror | ssl.SSLError):

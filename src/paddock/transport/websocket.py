@@ -251,15 +251,20 @@ def _target(url: str) -> _Target:
         parts = urlsplit(url)
         port = parts.port
         host = (parts.hostname or "").encode("idna").decode()
+        resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        resource = quote(resource, _RESOURCE_CHARACTERS)
+    except UnicodeError as error:
+        reason = "its host or path holds what no URL can carry"
+        raise ConnectError(url.rpartition("@")[2], reason) from error
     except ValueError as error:
-        raise ConnectError(url.rpartition("@")[2], str(error)) from error
+        reason = f"{str(error)[:1].lower()}{str(error)[1:]}"
+        raise ConnectError(url.rpartition("@")[2], reason) from error
     if parts.username is not None:
         raise ConnectError(host, "credentials belong into the headers, not into the URL")
     if parts.scheme not in ("ws", "wss") or not host or not host.isprintable() or parts.fragment:
         raise ConnectError(url, "expected ws://HOST:PORT or wss://HOST:PORT")
     is_secure = parts.scheme == "wss"
-    resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return _Target(host, port or (443 if is_secure else 80), is_secure, quote(resource, _RESOURCE_CHARACTERS))
+    return _Target(host, port or (443 if is_secure else 80), is_secure, resource)
 
 
 def _check_headers(url: str, headers: Mapping[str, str]) -> None:

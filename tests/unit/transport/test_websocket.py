@@ -398,6 +398,20 @@ async def test_a_url_that_is_none_is_refused(url: str) -> None:
         await websocket.connect(url, Doorman())
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ws://127.0.0.1:70000", "port out of range"),
+        ("ws://[::1", "invalid IPv6 URL"),
+        ("ws://a..b:1", "its host or path holds what no URL can carry"),
+        ("ws://127.0.0.1:1/\udcff", "its host or path holds what no URL can carry"),
+    ],
+)
+async def test_what_is_wrong_with_a_url_is_said(url: str, reason: str) -> None:
+    with pytest.raises(ConnectError, match=reason):
+        await websocket.connect(url, Doorman())
+
+
 async def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConnectError, match="headers") as caught:
         await websocket.connect("ws://user:hunter2@127.0.0.1:1", Doorman())

@@ -18,10 +18,11 @@ from paddock.errors import OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from paddock.cli.options import Verbs
     from paddock.client.box import Box
     from paddock.client.confinement import Sandbox
-    from paddock.client.connect import Connecting
     from paddock.client.process import Process
     from paddock.model.terminal import TerminalSize
 
@@ -198,23 +199,21 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
     return 0
 
 
-def _connect(arguments: argparse.Namespace, url: str | None) -> Connecting:
-    from paddock.cli.connecting import read_token
+def _connect(arguments: argparse.Namespace, url: str | None) -> AbstractAsyncContextManager[Box]:
+    from paddock.cli.connecting import opened, read_token
     from paddock.client.connect import connect
     from paddock.client.reconnect import ReconnectPolicy
 
     if arguments.url is None:
         # A server on this host is there or is not.
-        return connect(url, client_name=CLIENT_NAME, reconnect=None)
-    return connect(
-        url,
-        client_name=CLIENT_NAME,
-        token=read_token(arguments.token_file),
-        tls_ca=arguments.tls_ca,
+        return opened(connect(url, client_name=CLIENT_NAME, reconnect=None))
+    policy: ReconnectPolicy | None = None
+    if arguments.reconnect:
         # Another session would not have the command.
-        reconnect=ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False)
-        if arguments.reconnect
-        else None,
+        policy = ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False)
+    token = read_token(arguments.token_file)
+    return opened(
+        connect(url, client_name=CLIENT_NAME, token=token, tls_ca=arguments.tls_ca, reconnect=policy)
     )
 
 

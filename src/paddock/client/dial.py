@@ -118,8 +118,9 @@ def _tls_context(url: str, options: DialOptions) -> SSLContext:
 
     try:
         context = ssl.create_default_context(cafile=options.tls_ca)
+    except ssl.SSLError as error:
+        raise ConnectError(url, f"{options.tls_ca} holds no certificates in PEM form") from error
     except OSError as error:
-        # ssl.SSLError, for a file without certificates, is one too.
         raise ConnectError(url, f"can't use {options.tls_ca}: {error.strerror or error}") from error
     if not options.tls_verify:
         context.check_hostname = False

@@ -38,6 +38,10 @@ def connecting(
 @asynccontextmanager
 async def opened(connection: Connecting) -> AsyncIterator[Box]:
     """Make a connection that was asked for on the command line. Raises PaddockError alone."""
+    import logging
+
+    # What a client logs as a warning, its errors say too; without a handler, both would come out.
+    logging.getLogger("paddock.client").addHandler(logging.NullHandler())
     try:
         box = await connection
     except ValueError as error:

@@ -279,12 +279,13 @@ async def test_a_command_runs_on_the_server_that_the_url_names(url: str) -> None
     assert (done.returncode, done.stdout, done.stderr) == (0, b"over the wire", b"")
 
 
-def test_a_lost_connection_is_a_failure_of_our_own() -> None:
+@pytest.mark.parametrize("patience_s", ["0", "0.1"])
+def test_a_lost_connection_is_a_failure_of_our_own(patience_s: str) -> None:
     with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
         url = server.stdout.readline().decode().strip()
         script = "echo ready; exec sleep 60"
-        with running("--url", url, "--reconnect", "0", "--", "sh", "-c", script) as child:
+        with running("--url", url, "--reconnect", patience_s, "--", "sh", "-c", script) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == b"ready\n"
             server.kill()

@@ -69,6 +69,7 @@ import errno as errno_names
 import os
 import shlex
 from collections.abc import Sequence
+from typing import ClassVar
 
 
 class PaddockError(Exception):
@@ -595,10 +596,20 @@ class ConnectError(TransportError):
 
 
 class HandshakeRefused(ConnectError):
-    """The server answered the websocket upgrade with an HTTP error."""
+    """The server answered the websocket upgrade with an HTTP error.
+
+    `body` is what it said, as it came: it may be a page, or meant to disturb a terminal. The error's
+    own text has the beginning of it, in one line of printable characters.
+    """
+
+    QUOTED_CHARS: ClassVar = 200
+    """More than any server of ours says."""
 
     def __init__(self, address: str, status: int, body: str) -> None:
-        super().__init__(address, f"the server refused with HTTP {status} {body}".rstrip())
+        line = "".join(filter(str.isprintable, " ".join(body.split())))
+        if len(line) > self.QUOTED_CHARS:
+            line = f"{line[: self.QUOTED_CHARS]}…"
+        super().__init__(address, f"the server refused with HTTP {status} {line}".rstrip())
         self.status = status
         self.body = body
 

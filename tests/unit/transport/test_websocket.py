@@ -604,6 +604,22 @@ async def test_the_whole_text_of_a_refusal_is_told_up_to_a_limit(
     assert (caught.value.status, caught.value.body) == (401, text)
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"\x1b[31mgo away\x07\r\nfor ever\n", "HTTP 401 [31mgo away for ever"),
+        (b"<p>\n" * 100, f"HTTP 401 {'<p> ' * 50}…"),
+        (b"\n", "HTTP 401"),
+    ],
+)
+async def test_the_error_of_a_refusal_is_one_line_whatever_the_server_says(body: bytes, told: str) -> None:
+    async with Refuser(b"HTTP/1.1 401 No\r\n\r\n", body, hangs_up=True) as url:
+        with pytest.raises(HandshakeRefused) as caught:
+            await websocket.connect(url, Doorman())
+    assert caught.value.body == body.decode()
+    assert str(caught.value) == f"can't connect to {url}: the server refused with {told}"
+
+
 async def test_a_server_of_another_protocol_is_not_waited_for() -> None:
     async with Refuser(b"SSH-2.0-OpenSSH_9.9\r\n", hangs_up=False) as url:
         with pytest.raises(ConnectError, match="SSH-2"):

@@ -141,7 +141,11 @@ class Application(_Opening):
         return HandshakeRefused(self._url, self._answer.status, text)
 
     async def upgraded(self) -> None:
-        """Wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
+        """Send the request and wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
+        # Not in connection_made: a write that fails there closes the socket, but aiofastnet begins to watch
+        # it all the same, and asyncio then fails to watch the next one with the same descriptor.
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.write(self._request)
         await self._is_over.wait()
         if self._failure is not None:
             raise self._failure
@@ -155,9 +159,8 @@ class Application(_Opening):
             self._stream.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the request."""
+        """Own the connection."""
         self._stream = cast(asyncio.Transport, transport)
-        self._stream.write(self._request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make do with what has come."""

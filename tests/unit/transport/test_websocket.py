@@ -633,6 +633,30 @@ async def test_a_refusal_that_does_not_end_in_time_is_told_as_far_as_it_came() -
     assert (caught.value.status, caught.value.body) == (401, "not t")
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_reset_at_any_moment_of_connecting_spoils_no_later_connection(
+    turns: int, serve: Serve, doorman: Doorman
+) -> None:
+    guests = Doorman()
+    listener = await serve(guests)
+    # A listener that is closed resets those whom it has not accepted.
+    fickle = socket.create_server(("127.0.0.1", 0))
+    connecting = asyncio.ensure_future(
+        websocket.connect(f"ws://127.0.0.1:{fickle.getsockname()[1]}", Doorman())
+    )
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    fickle.close()
+    with pytest.raises(ConnectError):
+        await connecting
+    # Between them they get the descriptors that were closed.
+    for number in range(2):
+        link = await websocket.connect(listener.url, doorman)
+        link.send(b"hello")
+        guest = await guests.guest(number)
+        assert await guest.received(1) == [b"hello"]
+
+
 async def test_the_client_understands_another_implementation(doorman: Doorman) -> None:
     async def echo(connection: ServerConnection) -> None:
         async for message in connection:

@@ -163,7 +163,8 @@ class FrameReader:
         Raises ProtocolViolation or MessageTooLarge, before the payload has come if possible.
         """
         if self._end - self._begin < 2:
-            self._let_go()
+            if len(self._view) > _KEPT_BYTES:
+                self.let_go()
             return None
         view = self._view[self._begin : self._end]
         first, second = view[0], view[1]
@@ -187,6 +188,12 @@ class FrameReader:
         self._begin += payload_at + length
         return Frame(first & _OPCODE, bool(first & _FINAL), payload)
 
+    def let_go(self) -> None:
+        """Keep no buffer, if it is empty, for a connection that may say nothing more."""
+        if self._begin == self._end:
+            self._view = memoryview(bytearray())
+            self._begin = self._end = 0
+
     def _check_start(self, first: int, second: int) -> None:
         opcode = first & _OPCODE
         if first & _RESERVED:
@@ -199,12 +206,6 @@ class FrameReader:
             raise ProtocolViolation("a control frame is fragmented")
         if opcode & _CONTROL and second & ~_MASKED > _MAX_CONTROL_BYTES:
             raise ProtocolViolation(f"a control frame is longer than {_MAX_CONTROL_BYTES} bytes")
-
-    def _let_go(self) -> None:
-        """Keep no large buffer for a connection that may say nothing more."""
-        if self._begin == self._end and len(self._view) > _KEPT_BYTES:
-            self._view = memoryview(bytearray())
-            self._begin = self._end = 0
 
 
 def _check_length(length: int, head_bytes: int) -> None:

@@ -18,16 +18,13 @@ from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, Prot
 from paddock.transport import upgrade
 from paddock.transport.http import HttpPolicy, HttpResponse
 from paddock.transport.reason import reason_of
-from paddock.transport.websocket_link import WebSocketLink
+from paddock.transport.websocket_link import TLS_READ_BYTES, WebSocketLink
 
 if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
 HUNG_UP: Final = "the server ended the connection during the handshake"
-
-_READ_BYTES: Final = 4 * 1024
-"""What one read takes: most heads, whole."""
 
 
 class _Opening(asyncio.BufferedProtocol):
@@ -38,16 +35,18 @@ class _Opening(asyncio.BufferedProtocol):
     """
 
     def __init__(self) -> None:
-        self._space = bytearray(_READ_BYTES)
+        self._space = bytearray()
         self._received = bytearray()
 
     def get_buffer(self, sizehint: int) -> Buffer:
-        """Give room for the next piece."""
+        """Give room for the next piece, for the time of one read: peers may be many, and say nothing."""
+        self._space = bytearray(TLS_READ_BYTES)
         return self._space
 
     def buffer_updated(self, nbytes: int) -> None:
         """Look at what has come so far."""
         self._received += memoryview(self._space)[:nbytes]
+        self._space = bytearray()
         self._look()
 
     @abstractmethod
@@ -141,7 +140,7 @@ class Application(_Opening):
         return HandshakeRefused(self._url, self._answer.status, text)
 
     async def upgraded(self) -> None:
-        """Send the request and wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
+        """Send the request, wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
         # Not in connection_made: a write that fails there closes the socket, but aiofastnet begins to watch
         # it all the same, and asyncio then fails to watch the next one with the same descriptor.
         if self._stream is not None and not self._stream.is_closing():

@@ -33,7 +33,7 @@ from paddock.transport.link import Accept, Link
 from paddock.transport.listener import BACKLOG, Listener, OpenLinks
 from paddock.transport.opening import HUNG_UP, Application, Reception
 from paddock.transport.reason import reason_of
-from paddock.transport.websocket_link import WebSocketLink, address_text
+from paddock.transport.websocket_link import TLS_AHEAD_BYTES, WebSocketLink, address_text
 
 _journal = Journal(logging.getLogger(__name__))
 
@@ -142,6 +142,7 @@ class _WebSocketListener(Listener):
             "ssl": ssl_context,
             "ssl_handshake_timeout": self._limits.handshake_timeout_s,
             "ssl_shutdown_timeout": self._limits.close_timeout_s,
+            "ssl_incoming_bio_size": TLS_AHEAD_BYTES,
         }
         # Not the loop's own: uvloop's accepts by the descriptor, and would not ask the door.
         server = await aiofastnet.create_server(
@@ -314,6 +315,7 @@ async def _open(
             sock=sock,
             ssl=ssl_context,
             server_hostname=host if ssl_context is not None else None,
+            ssl_incoming_bio_size=TLS_AHEAD_BYTES if ssl_context is not None else None,
         )
         await application.upgraded()
     except BaseException:

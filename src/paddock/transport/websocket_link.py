@@ -44,6 +44,16 @@ if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
+TLS_AHEAD_BYTES: Final = 8 * (16 * 1024 + 64)
+"""What a TLS transport reads ahead, in whole records. Whatever it has to decrypt must fit into one read of
+ours: what is left over when reading is paused, aiofastnet forgets until more comes from the peer."""
+
+TLS_READ_BYTES: Final = TLS_AHEAD_BYTES + 1024
+"""What one read takes of a connection over TLS."""
+
+_IDLE_READ_BYTES: Final = 16 * 1024
+"""What the first read takes: most requests. An idle connection keeps a buffer of this size."""
+
 _READ_BYTES: Final = 128 * 1024
 """What one turn of the loop takes from one peer: every message in it is answered before anybody else's."""
 
@@ -84,7 +94,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._stream: asyncio.Transport
         self._socket: socket.socket
         self._reader = FrameReader(is_masked=not is_client, max_frame_bytes=limits.largest_frame_bytes)
-        self._read_bytes = _READ_BYTES
+        self._idle_read_bytes = self._read_bytes = _IDLE_READ_BYTES
         self._burst = Burst(self._send_message, self._write)
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
@@ -98,7 +108,10 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Take over an upgraded connection and make its receiver. `early` came behind the handshake."""
         self._stream = stream
         self._socket = stream.get_extra_info("socket")
-        scheme = "ws" if stream.get_extra_info("ssl_object") is None else "wss"
+        scheme = "ws"
+        if stream.get_extra_info("ssl_object") is not None:
+            scheme = "wss"
+            self._idle_read_bytes = self._read_bytes = TLS_READ_BYTES
         self.peer = f"{scheme} {address_text(stream.get_extra_info('peername'))}"
         stream.set_protocol(self)
         stream.set_write_buffer_limits(
@@ -169,10 +182,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             self._burst.begin()
         frames = self._take_all()
         self._burst.end()
-        if nbytes < frames * LARGE_BYTES:
-            self._read_bytes = _READ_BYTES
-        elif nbytes >= _BULK_BYTES:
-            self._read_bytes = _BULK_READ_BYTES
+        self._fit_reads(nbytes, frames)
         self._notice_reset()
 
     def eof_received(self) -> None:
@@ -220,6 +230,17 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         except MessageTooLarge as error:
             self._refuse(MESSAGE_TOO_BIG, error)
         return frames
+
+    def _fit_reads(self, nbytes: int, frames: int) -> None:
+        """Let the next read take as much as the last one, of so many frames, makes likely."""
+        is_bulk = nbytes >= frames * LARGE_BYTES
+        if is_bulk and nbytes >= _BULK_BYTES:
+            self._read_bytes = _BULK_READ_BYTES
+        elif nbytes < self._idle_read_bytes:
+            if not is_bulk:
+                self._read_bytes = self._idle_read_bytes
+        elif not is_bulk or self._read_bytes < _READ_BYTES:
+            self._read_bytes = _READ_BYTES
 
     def _take(self, frame: Frame) -> None:
         if frame.opcode == CLOSE:
@@ -313,6 +334,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     def _ping(self) -> None:
         self._unsent_at_ping_bytes = self.buffered_bytes
+        self._reader.let_go()
         self._send_control(PING)
 
     def _peer_is_silent(self) -> None:

@@ -158,6 +158,17 @@ def test_buffer_of_a_long_frame_is_given_back() -> None:
     assert len(reader._view) == 0
 
 
+def test_buffer_is_given_up_on_demand_but_not_with_half_a_frame_in_it() -> None:
+    reader = _reader()
+    first, second = frame(TEXT, b"first"), frame(TEXT, b"second")
+    _feed(reader, first + second[:4])
+    reader.let_go()
+    assert _feed(reader, second[4:]) == [(TEXT, True, b"second")]
+
+    reader.let_go()
+    assert len(reader._view) == 0
+
+
 def test_space_shrinks_again_when_less_is_asked_for() -> None:
     reader = _reader()
     reader.space(1 << 20)

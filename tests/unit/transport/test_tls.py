@@ -103,16 +103,21 @@ async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -
     await listener.aclose()
 
 
-async def test_much_that_comes_at_once_with_the_request_arrives_whole(
-    guests: Doorman, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def spacious(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the transport fill its own buffer in one read."""
+
     def take_much(door: DoorSocket, backlog: int = 0) -> None:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_000_000)
         listen(door, backlog)
 
-    # Those who are accepted inherit it, so that the transport can fill its own buffer in one read.
+    # Those who are accepted inherit it.
     listen = DoorSocket.listen
     monkeypatch.setattr(DoorSocket, "listen", take_much)
+
+
+@pytest.mark.usefixtures("spacious")
+async def test_much_that_comes_at_once_with_the_request_arrives_whole(guests: Doorman) -> None:
     listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
     host, port = listener.url.removeprefix("wss://").split(":")
     _, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
@@ -120,6 +125,28 @@ async def test_much_that_comes_at_once_with_the_request_arrives_whole(
     writer.write(request())
     writer.write(b"".join(frame(TEXT, message) for message in messages))
     assert await (await guests.guest()).received(len(messages)) == messages
+    writer.transport.abort()
+    await listener.aclose()
+
+
+@pytest.mark.usefixtures("spacious")
+async def test_what_came_before_a_pause_arrives_after_it_although_nothing_follows(guests: Doorman) -> None:
+    listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
+    host, port = listener.url.removeprefix("wss://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
+    writer.write(request())
+    await reader.readuntil(b"\r\n\r\n")
+    guest = await guests.guest()
+
+    def pause_once(_: bytes) -> None:
+        guest.on_message = None
+        guest.link.pause_reading()
+        asyncio.get_running_loop().call_soon(guest.link.resume_reading)
+
+    guest.on_message = pause_once
+    messages = [bytes([index]) * 2_000 for index in range(100)]
+    writer.write(b"".join(frame(TEXT, message) for message in messages))
+    assert await guest.received(len(messages)) == messages
     writer.transport.abort()
     await listener.aclose()
 

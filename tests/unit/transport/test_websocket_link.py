@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +16,7 @@ from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
 from paddock.transport import websocket
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Link
+from paddock.transport.websocket_link import WebSocketLink
 from tests.unit.transport.raw_peer import (
     BINARY,
     CLOSE,
@@ -26,7 +28,7 @@ from tests.unit.transport.raw_peer import (
     frame,
     upgrade_and_reset,
 )
-from tests.unit.transport.recorder import Doorman, Recorder
+from tests.unit.transport.recorder import PATIENCE_S, Doorman, Recorder
 
 MIB = 1 << 20
 
@@ -292,6 +294,16 @@ async def test_pings_of_a_peer_that_reads_nothing_do_not_pile_up_answers(raw_joi
 async def test_the_server_pings_at_its_interval_with_an_empty_payload(raw_join: RawJoin) -> None:
     _, peer = await raw_join(WebSocketLimits(ping_interval_s=0.01))
     assert [await peer.next_frame() for _ in range(3)] == [(PING, b"")] * 3
+
+
+async def test_an_idle_link_keeps_no_buffer(raw_join: RawJoin) -> None:
+    server, peer = await raw_join(WebSocketLimits(ping_interval_s=0.01))
+    peer.send(*[frame(TEXT, b"x" * MIB)] * 3)
+    await server.received(3)
+    assert isinstance(server.link, WebSocketLink)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(server.link._reader._view):
+            await peer.next_frame()
 
 
 async def test_a_peer_that_never_answers_is_kept_if_no_timeout_is_set(raw_join: RawJoin) -> None:

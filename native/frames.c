@@ -105,11 +105,11 @@ message_of(const struct frame *frame, PyObject *view, const unsigned char *base,
 /* The messages from `*at` on, unmasked where they are; NULL with an exception set. */
 static PyObject *
 take_messages(PyObject *view, unsigned char *base, unsigned char **at, const unsigned char *end, bool is_masked,
-              size_t max_bytes, size_t small_bytes)
+              size_t max_bytes, size_t small_bytes, size_t max_messages)
 {
     PyObject *messages = PyList_New(0);
     struct frame frame;
-    while (messages != NULL && take_frame(at, end, is_masked, max_bytes, &frame)) {
+    while (messages != NULL && max_messages-- > 0 && take_frame(at, end, is_masked, max_bytes, &frame)) {
         if (frame.key != NULL)
             apply_key(frame.payload, frame.bytes, frame.key);
         PyObject *message = message_of(&frame, view, base, small_bytes);
@@ -120,7 +120,7 @@ take_messages(PyObject *view, unsigned char *base, unsigned char **at, const uns
     return messages;
 }
 
-PyDoc_STRVAR(take_plain_doc, "take_plain(view, begin, end, is_masked, max_bytes, small_bytes, /)\n--\n\n"
+PyDoc_STRVAR(take_plain_doc, "take_plain(view, begin, end, is_masked, max_bytes, small_bytes, max_messages, /)\n--\n\n"
                              "Give the plain messages between two places of a view, and where they end. Those of\n"
                              "`small_bytes` and more are parts of the view.");
 
@@ -128,8 +128,8 @@ static PyObject *
 take_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
-    if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "take_plain takes six arguments");
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "take_plain takes seven arguments");
         return NULL;
     }
     Py_ssize_t begin = PyLong_AsSsize_t(arguments[1]);
@@ -137,6 +137,7 @@ take_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     int is_masked = PyObject_IsTrue(arguments[3]);
     size_t max_bytes = PyLong_AsSize_t(arguments[4]);
     size_t small_bytes = PyLong_AsSize_t(arguments[5]);
+    size_t max_messages = PyLong_AsSize_t(arguments[6]);
     if (PyErr_Occurred())
         return NULL;
     Py_buffer buffer;
@@ -148,8 +149,8 @@ take_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     } else {
         unsigned char *base = buffer.buf;
         unsigned char *at = base + begin;
-        PyObject *messages =
-            take_messages(arguments[0], base, &at, base + end, is_masked, max_bytes, small_bytes);
+        PyObject *messages = take_messages(arguments[0], base, &at, base + end, is_masked, max_bytes,
+                                           small_bytes, max_messages);
         if (messages != NULL)
             result = Py_BuildValue("(Nn)", messages, (Py_ssize_t)(at - base));
     }

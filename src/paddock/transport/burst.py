@@ -38,10 +38,10 @@ _HEADS: Final = tuple(frame_head(TEXT, length) for length in range(512))
 class Burst:
     """Holds messages back between `begin` and `end`.
 
-    `send` takes a message that leaves by itself, `write` the bytes of several frames.
+    `send` takes a message that leaves by itself, `write` the bytes of whole frames.
     """
 
-    def __init__(self, send: Callable[[Message], None], write: Callable[[bytearray], None]) -> None:
+    def __init__(self, send: Callable[[Message], None], write: Callable[[Message], None]) -> None:
         self._send = send
         self._write = write
         self._is_parsing = False
@@ -77,6 +77,17 @@ class Burst:
         held += _HEADS[length] if length < len(_HEADS) else frame_head(TEXT, length)
         held += message
         self._room_bytes -= length + _MESSAGE_BYTES
+        if self._room_bytes <= 0:
+            self.flush()
+
+    def send_control(self, frame: bytes) -> None:
+        """Send a whole control frame, now or in its order among the messages of this burst."""
+        if not self._is_parsing:
+            self._write(frame)
+            return
+        self._held += frame
+        # Nobody works on those, so many may wait.
+        self._room_bytes -= len(frame)
         if self._room_bytes <= 0:
             self.flush()
 

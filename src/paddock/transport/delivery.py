@@ -56,6 +56,11 @@ class Delivery:
         """Whether the owner asked for no more messages."""
         return self._is_paused
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether a message that came now would be held back."""
+        return self.is_open and not self._is_flowing
+
     def attach(self, accept: Accept) -> None:
         """Make the receiver. Must precede every other call except `stop`."""
         try:

@@ -56,7 +56,14 @@ _CLOSE_CODES: Final = frozenset((*range(1000, 1004), *range(1007, 1015), *range(
 
 
 def _take_nothing(
-    view: memoryview, begin: int, end: int, is_masked: bool, max_bytes: int, small_bytes: int, /
+    view: memoryview,
+    begin: int,
+    end: int,
+    is_masked: bool,
+    max_bytes: int,
+    small_bytes: int,
+    max_messages: int,
+    /,
 ) -> tuple[list[bytes | memoryview], int]:
     """Leave every frame to the ordinary way."""
     return [], begin
@@ -70,7 +77,7 @@ def _apply_mask(data: bytearray | memoryview, key: bytes | memoryview, /) -> Non
     data[:] = masked.to_bytes(size, "big")
 
 
-take_plain: Callable[[memoryview, int, int, bool, int, int], tuple[list[bytes | memoryview], int]]
+take_plain: Callable[[memoryview, int, int, bool, int, int, int], tuple[list[bytes | memoryview], int]]
 apply_mask: Callable[[bytearray | memoryview, bytes | memoryview], None]
 try:
     from paddock.transport import _frames
@@ -150,10 +157,10 @@ class FrameReader:
         """So many bytes have come into the space."""
         self._end += count
 
-    def take_messages(self) -> list[bytes | memoryview]:
-        """The messages that come next, as far as they are whole and each is one plain frame."""
+    def take_messages(self, limit: int) -> list[bytes | memoryview]:
+        """The messages that come next, so many at most, while they are whole and each is one plain frame."""
         messages, self._begin = take_plain(
-            self._view, self._begin, self._end, self._is_masked, self._max_frame_bytes, LARGE_BYTES
+            self._view, self._begin, self._end, self._is_masked, self._max_frame_bytes, LARGE_BYTES, limit
         )
         return messages
 

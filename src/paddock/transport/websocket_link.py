@@ -64,6 +64,10 @@ fewer the turns, the fewer the system calls."""
 _BULK_BYTES: Final = 4 * LARGE_BYTES
 """A shorter read does not tell that more is to come."""
 
+_FRAMES_PER_TURN: Final = 1024
+"""How many frames one turn takes: a read full of ordinary requests, and a part of one full of empty frames,
+which could be twenty thousand. Others wait for some milliseconds at most."""
+
 _CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 
 
@@ -101,6 +105,8 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
         """What has come of a message in fragments."""
+        self._is_yielding = False
+        """Whether the rest of a read waits for the next turn."""
         self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
 
@@ -178,10 +184,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Take what has come whole."""
         self._heartbeat.heard = True
         self._reader.fill(nbytes)
-        if not self._is_client:
-            self._burst.begin()
-        frames = self._take_all()
-        self._burst.end()
+        frames = self._take_burst()
         self._fit_reads(nbytes, frames)
         self._notice_reset()
 
@@ -210,13 +213,23 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     # ------------------------------------------------------------------ in
 
+    def _take_burst(self) -> int:
+        """Take what one turn may, and let the answers leave together. How many frames that were."""
+        if not self._is_client:
+            self._burst.begin()
+        frames = self._take_all()
+        self._burst.end()
+        return frames
+
     def _take_all(self) -> int:
-        """Hand up what can be taken from the reader. How many frames that were."""
         frames = 0
         try:
             while not self._stream.is_closing():
+                if frames >= _FRAMES_PER_TURN:
+                    self._yield()
+                    break
                 if self._assembly is None:
-                    messages = self._reader.take_messages()
+                    messages = self._reader.take_messages(_FRAMES_PER_TURN - frames)
                     frames += len(messages)
                     self._delivery.deliver(messages)
                 frame = self._reader.take_frame()
@@ -230,6 +243,19 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         except MessageTooLarge as error:
             self._refuse(MESSAGE_TOO_BIG, error)
         return frames
+
+    def _yield(self) -> None:
+        """Let others have their turn, and go on afterwards."""
+        if not self._is_yielding:
+            self._is_yielding = True
+            self._stream.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_yielding = False
+        self._take_burst()
+        if not self._is_yielding and not self._delivery.is_holding:
+            self._stream.resume_reading()
 
     def _fit_reads(self, nbytes: int, frames: int) -> None:
         """Let the next read take as much as the last one, of so many frames, makes likely."""
@@ -304,7 +330,8 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     def _reopen(self) -> None:
         self._heartbeat.heard = True
-        self._stream.resume_reading()
+        if not self._is_yielding:
+            self._stream.resume_reading()
 
     # ------------------------------------------------------------------ out
 
@@ -325,12 +352,15 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             self._stream.write(data)
 
     def _send_control(self, opcode: int, payload: bytes = b"") -> None:
-        self._burst.flush()
-        self._send_frame(opcode, payload)
+        if self._is_client:
+            self._send_frame(opcode, payload)
+        else:
+            self._burst.send_control(frame_head(opcode, len(payload)) + payload)
 
     def _send_close(self, code: int) -> None:
         self._has_sent_close = True
         self._send_control(CLOSE, code.to_bytes(2, "big"))
+        self._burst.flush()
 
     def _ping(self) -> None:
         self._unsent_at_ping_bytes = self.buffered_bytes

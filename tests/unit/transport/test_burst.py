@@ -23,7 +23,7 @@ class Wire:
         self.pieces += 1
         self.messages.append(bytes(message))
 
-    def _write(self, frames: bytearray) -> None:
+    def _write(self, frames: bytes | bytearray) -> None:
         self.pieces += 1
         reader = StreamReader()
         reader.feed_data(bytes(frames))
@@ -32,8 +32,11 @@ class Wire:
             with pytest.raises(StopIteration) as parsed:
                 next(Frame.parse(reader.read_exact, mask=False))
             frame = parsed.value.value
-            assert (frame.opcode, frame.fin) == (Opcode.TEXT, True)
-            self.messages.append(bytes(frame.data))
+            assert frame.fin
+            if frame.opcode is Opcode.TEXT:
+                self.messages.append(bytes(frame.data))
+            else:
+                self.messages.append(f"{frame.opcode.name} {frame.data.decode()}".encode())
 
 
 @pytest.fixture
@@ -110,3 +113,23 @@ def test_messages_of_any_length_arrive_whole_and_in_order(lengths: list[int]) ->
     wire.burst.end()
 
     assert wire.messages == messages
+
+
+def test_control_frames_keep_their_place_among_the_messages(wire: Wire) -> None:
+    wire.burst.begin()
+    wire.burst.send(b"before")
+    wire.burst.send_control(b"\x8a\x01a")
+    wire.burst.send(b"after")
+    wire.burst.end()
+    wire.burst.send_control(b"\x8a\x01b")
+    assert wire.messages == [b"before", b"PONG a", b"after", b"PONG b"]
+    assert wire.pieces == 2
+
+
+def test_no_more_control_frames_are_held_back_than_allowed(wire: Wire) -> None:
+    wire.burst.begin()
+    for _ in range(HELD_LIMIT_BYTES):
+        wire.burst.send_control(b"\x8a\x00")
+        assert wire.burst.held_bytes <= HELD_LIMIT_BYTES
+    wire.burst.end()
+    assert wire.messages == [b"PONG "] * HELD_LIMIT_BYTES

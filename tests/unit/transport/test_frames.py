@@ -13,7 +13,7 @@ from websockets.frames import Opcode
 from websockets.streams import StreamReader
 
 from paddock.errors import MessageTooLarge, ProtocolViolation
-from paddock.transport import _frames, frames
+from paddock.transport import frames
 from paddock.transport.frames import (
     BINARY,
     CLOSE,
@@ -28,6 +28,10 @@ from paddock.transport.frames import (
     read_close,
 )
 from tests.unit.transport.raw_peer import frame
+
+_frames = pytest.importorskip(
+    "paddock.transport._frames", reason="the frames are not compiled: no Python headers"
+)
 
 LIMIT_BYTES = 200_000
 
@@ -49,8 +53,6 @@ def _choose(patch: pytest.MonkeyPatch, way: str) -> None:
     if way == "ordinary":
         patch.setattr(frames, "take_plain", frames._take_nothing)
         patch.setattr(frames, "apply_mask", frames._apply_mask)
-    else:
-        assert frames.take_plain is not frames._take_nothing, "the module was not compiled"
 
 
 def _reader(*, is_masked: bool = True) -> FrameReader:
@@ -62,7 +64,7 @@ def _take(reader: FrameReader, data: bytes) -> Iterator[Taken]:
     reader.space(len(data))[:] = data
     reader.fill(len(data))
     while True:
-        yield from ((TEXT, True, bytes(message)) for message in reader.take_messages())
+        yield from ((TEXT, True, bytes(message)) for message in reader.take_messages(100))
         found = reader.take_frame()
         if found is None:
             return
@@ -149,7 +151,16 @@ def test_large_message_is_not_copied_and_a_small_one_is() -> None:
     reader.space(len(stream))[:] = stream
     reader.fill(len(stream))
 
-    assert [type(message) for message in reader.take_messages()] == [bytes, memoryview]
+    assert [type(message) for message in reader.take_messages(100)] == [bytes, memoryview]
+
+
+def test_no_more_messages_are_taken_than_asked_for() -> None:
+    reader = _reader()
+    stream = frame(TEXT, b"x") * 3
+    reader.space(len(stream))[:] = stream
+    reader.fill(len(stream))
+
+    assert [len(reader.take_messages(limit)) for limit in (0, 2, 2)] == [0, 2, 1]
 
 
 def test_buffer_of_a_long_frame_is_given_back() -> None:
@@ -218,7 +229,7 @@ def test_both_ways_mask_alike(data: bytes, key: bytes, begin: int) -> None:
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (3, 2), (0, 5)])
 def test_places_outside_the_buffer_are_refused(begin: int, end: int) -> None:
     with pytest.raises(ValueError, match="the places are not in the view"):
-        _frames.take_plain(memoryview(bytearray(4)), begin, end, True, LIMIT_BYTES, LARGE_BYTES)
+        _frames.take_plain(memoryview(bytearray(4)), begin, end, True, LIMIT_BYTES, LARGE_BYTES, 100)
 
 
 # ---------------------------------------------------------------- out

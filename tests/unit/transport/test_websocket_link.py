@@ -355,6 +355,65 @@ async def test_a_peer_is_not_silent_while_the_owner_does_not_listen(raw_join: Ra
     assert await server.received(1) == [b"still here"]
 
 
+# ---------------------------------------------------------------- floods
+
+
+@pytest.mark.parametrize("opcode", [TEXT, PING, PONG])
+async def test_a_flood_of_empty_frames_lets_others_have_their_turns(raw_join: RawJoin, opcode: int) -> None:
+    server, peer = await raw_join()
+    loop = asyncio.get_running_loop()
+    turns: list[int] = [0]
+    seen: dict[bytes, int] = {}
+
+    def count() -> None:
+        turns[0] += 1
+        if b"last" not in seen:
+            loop.call_soon(count)
+
+    server.on_message = lambda message: seen.update({message: turns[0]})
+    count()
+    peer.send(frame(TEXT, b"first"), frame(opcode) * 5000, frame(TEXT, b"last"))
+    await server.until(lambda: b"last" in seen)
+    assert seen[b"last"] > seen[b"first"] + 1
+
+
+async def test_a_long_read_keeps_its_order_through_pauses(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+    messages = [b"%d" % number for number in range(5000)]
+
+    def pause_often(message: bytes) -> None:
+        if message.endswith(b"99"):
+            server.link.pause_reading()
+            asyncio.get_running_loop().call_soon(server.link.resume_reading)
+
+    server.on_message = pause_often
+    peer.send(*(frame(TEXT, message) for message in messages))
+    assert await server.received(len(messages)) == messages
+    peer.send(frame(TEXT, b"afterwards"))
+    assert (await server.received(len(messages) + 1))[-1] == b"afterwards"
+
+
+async def test_a_close_frame_behind_a_flood_is_answered(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+    peer.send(frame(TEXT, b"x") * 5000, frame(CLOSE))
+    assert await server.ended() is None
+    assert len(server.messages) == 5000
+    assert await peer.next_frame() == (CLOSE, (1000).to_bytes(2, "big"))
+
+
+async def test_a_link_that_is_dropped_in_the_middle_of_a_flood_hears_no_more(raw_join: RawJoin) -> None:
+    server, peer = await raw_join()
+
+    def drop_late(message: bytes) -> None:
+        if len(server.messages) == 2000:
+            server.link.abort()
+
+    server.on_message = drop_late
+    peer.send(frame(TEXT, b"x") * 5000)
+    await server.ended()
+    assert len(server.messages) == 2000
+
+
 # ---------------------------------------------------------------- ends
 
 

@@ -18,7 +18,7 @@ from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, Prot
 from paddock.transport import upgrade
 from paddock.transport.http import HttpPolicy, HttpResponse
 from paddock.transport.reason import reason_of
-from paddock.transport.websocket_link import TLS_READ_BYTES, WebSocketLink
+from paddock.transport.websocket_link import TLS_READ_BYTES, WebSocketLink, pending_reset
 
 if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
@@ -88,6 +88,8 @@ class Reception(_Opening):
             if parts is not None:
                 self._is_over = True
                 self._respond(*parts)
+            elif pending_reset(self._stream.get_extra_info("socket")) is not None:
+                self._stream.abort()
         except MessageTooLarge:
             # Not answered: what the peer still sends would reset the connection before it reads that.
             self._is_over = True
@@ -178,6 +180,11 @@ class Application(_Opening):
             self._end(failure)
         if self._answer is not None and len(self._received) >= upgrade.refusal_bytes(self._answer):
             self._end(self.refusal)
+        if not self._is_over.is_set():
+            assert self._stream is not None
+            reset = pending_reset(self._stream.get_extra_info("socket"))
+            if reset is not None:
+                self.connection_lost(reset)
 
     def _take_head(self) -> None:
         parts = upgrade.split_answer(self._received)

@@ -315,15 +315,8 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._delivery.fail(fault)
 
     def _notice_reset(self) -> None:
-        # When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
-        # descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
-        try:
-            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        except OSError:
-            # What was taken has dropped the connection.
-            return
-        if code and self._delivery.is_open:
-            cause = OSError(code, os.strerror(code))
+        cause = pending_reset(self._socket)
+        if cause is not None and self._delivery.is_open:
             error = ConnectionLost(f"{self.peer} was lost: {cause}")
             error.__cause__ = cause
             self._delivery.fail(error)
@@ -413,6 +406,20 @@ class _Heartbeat:
         self._deadline = None
         if not self.heard:
             self._silent()
+
+
+def pending_reset(sock: socket.socket) -> OSError | None:
+    """Give the error of a connection that was reset behind what was read last; to be asked after every read.
+
+    When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
+    descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
+    """
+    try:
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    except OSError:
+        # What was read has dropped the connection.
+        return None
+    return OSError(code, os.strerror(code)) if code else None
 
 
 def address_text(address: object) -> str:

@@ -15,7 +15,7 @@ from tests.unit.transport.recorder import PATIENCE_S
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
 # struct linger: on, 0 seconds. close(2) then sends a reset (socket(7), SO_LINGER).
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 UPGRADE = {
     "Host": "test",
@@ -70,7 +70,7 @@ async def upgrade_and_reset(url: str, data: bytes) -> None:
         head = await loop.sock_recv(sock, 4096)
         assert head.startswith(b"HTTP/1.1 101 "), head
         sock.send(data)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
 
 
 class RawPeer:
@@ -143,7 +143,7 @@ class RawPeer:
     def reset(self) -> None:
         """Send RST."""
         sock = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self._writer.transport.abort()
 
     async def aclose(self) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,8 +28,8 @@ from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.listener import Listener
 from paddock.transport.websocket_link import WebSocketLink
-from tests.unit.transport.raw_peer import TEXT, UPGRADE, RawPeer, frame, request
-from tests.unit.transport.recorder import Doorman
+from tests.unit.transport.raw_peer import RESET_ON_CLOSE, TEXT, UPGRADE, RawPeer, frame, request
+from tests.unit.transport.recorder import PATIENCE_S, Doorman
 
 Serve = Callable[..., Awaitable[Listener]]
 
@@ -355,6 +356,20 @@ async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, 
     peer.send(beginning)
     assert await peer.rest() == b""
     await peer.aclose()
+
+
+async def test_a_peer_that_resets_in_the_middle_of_its_request_is_dropped_at_once(serve: Serve) -> None:
+    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=3600))
+    handshakes = cast(Any, listener)._handshakes
+    parts = urlsplit(listener.url)
+    with socket.create_connection((parts.hostname, parts.port)) as sock:
+        # Whoever comes later is accepted later.
+        later = await RawPeer.upgrade(listener.url)
+        sock.send(request()[:50])
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    async with asyncio.timeout(PATIENCE_S):
+        await handshakes._all_gone.wait()
+    await later.aclose()
 
 
 async def test_an_endless_request_is_dropped(serve: Serve) -> None:

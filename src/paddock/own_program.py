@@ -1,9 +1,10 @@
 """Programs that Paddock runs for itself, outside of any sandbox.
 
-This is the place where one rule can be seen to hold: **nothing that a client or a command controls acts on a
-program or a path of ours before, or outside of, confinement.** Whoever starts a helper (bubblewrap, the
-init, the janitor, the spawner, ripgrep, a file worker, the evaluator of rules) starts it with the environment from
-here and nothing else. What a command is to get travels to the first process inside its sandbox as data.
+This is the place where one rule can be seen to hold: **nothing that a client or a command
+controls acts on a program or a path of ours before, or outside of, confinement.** Whoever
+starts a helper (bubblewrap, the init, the janitor, the spawner, ripgrep, a file worker, the
+evaluator of rules) starts it with the environment from here and nothing else. What a command
+is to get travels to the first process inside its sandbox as data.
 """
 
 from __future__ import annotations
@@ -17,5 +18,5 @@ _ENVIRONMENT: Final = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
 
 
 def own_environment() -> dict[str, str]:
-    """Return the environment of every helper: constants, so nobody's LD_PRELOAD, PYTHONPATH or GIT_DIR is in it."""
+    """Return the environment of every helper: constants, with nobody's LD_PRELOAD or PYTHONPATH in them."""
     return dict(_ENVIRONMENT)

@@ -1,14 +1,23 @@
-"""What every test has: directories for sockets and caches that the user who runs the tests does not use."""
+"""What every test has: directories for sockets and caches that the user who runs the tests does not use, and
+signals that are not ignored.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
 import pytest
 
 from paddock.transport.runtime_directory import VARIABLE
+
+# A shell that runs the suite in the background ignores SIGINT and SIGQUIT for it, nohup(1) SIGHUP, and every
+# program that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
+    signal.signal(_number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

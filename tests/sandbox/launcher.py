@@ -12,9 +12,11 @@ Requests and answers are lines of JSON.
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -25,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import paddock.cli.confined
-import paddock.sandbox.tracer
+import paddock
 from paddock.cli.main import main
 from paddock.process import spawner
 from paddock.sandbox import init, janitor
@@ -100,7 +101,8 @@ def serve(user: int, directory: Path) -> None:
 def become_launcher(user: int, directory: Path) -> Path:
     """Make this process one of the user's that runs command lines in forks. Returns his runtime directory."""
     use_copies(directory)
-    _import_all()
+    import_everything()
+    _rehearse()
     return become_user(user, directory)
 
 
@@ -118,13 +120,18 @@ def become_user(user: int, directory: Path) -> Path:
     return runtime
 
 
-def _import_all() -> None:
-    """Whatever the command line imports on demand must be here before the interpreter is out of reach."""
+def import_everything() -> None:
+    """Import the whole package: interpreter and clone may be out of reach at a later import."""
+    for module in pkgutil.walk_packages(paddock.__path__, "paddock."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+
+
+def _rehearse() -> None:
+    """Run a command line while modules that are not ours can still be imported."""
     with redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as home:
         os.environ |= {"HOME": home, runtime_directory.VARIABLE: os.path.join(home, "runtime")}
         assert main(["sandbox", "--explain"]) == 0, "the sandbox does not work here"
-    assert callable(paddock.cli.confined.run_confined)
-    assert callable(paddock.sandbox.tracer.Tracer)
 
 
 def use_copies(directory: Path) -> None:

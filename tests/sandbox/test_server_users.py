@@ -88,7 +88,7 @@ async def test_commands_at_once_see_only_what_is_theirs(url: str, user: int, wor
     assert [os.listdir(place) for place in places] == [[place.name] for place in places]
 
 
-async def test_a_command_that_may_have_no_more_processes_says_so(url: str) -> None:
+async def test_a_command_that_may_have_no_more_processes_says_so(url: str, workspace: Path) -> None:
     limited = {
         "type": "managed",
         "file_system": {"type": "restricted", "entries": [EVERYTHING]},
@@ -97,7 +97,7 @@ async def test_a_command_that_may_have_no_more_processes_says_so(url: str) -> No
     script = "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done"
     async with paddock.connect(url) as box:
         try:
-            done = await box.run(["dash", "-c", script], sandbox=limited)
+            done = await box.run(["dash", "-c", script], cwd=workspace, sandbox=limited)
         except paddock.InvalidParams as refusal:
             pytest.skip(str(refusal))
     assert done.ending.cause is paddock.Cause.PROCESSES

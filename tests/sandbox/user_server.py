@@ -2,7 +2,7 @@
 
     python -m tests.sandbox.user_server USER DIRECTORY SETTINGS
 
-It runs a confined command once while it may import whatever that takes, gives up root for good, and
+It imports everything and runs a confined command once while it may, gives up root for good, and
 serves on a unix socket in the directory until its input ends. SETTINGS are JSON. The first line of
 its output is the URL.
 """
@@ -22,7 +22,7 @@ from typing import Any
 from paddock.config import make_settings
 from paddock.server.app import serve
 from paddock.transport import runtime_directory
-from tests.sandbox.launcher import become_user, use_copies
+from tests.sandbox.launcher import become_user, import_everything, use_copies
 from tests.sandbox.profiles import READ_ONLY
 from tests.wire import session, shell
 
@@ -65,6 +65,7 @@ async def _serve(directory: Path, settings: dict[str, Any]) -> None:
 def main(user: int, directory: Path, settings: dict[str, Any]) -> None:
     """Serve until there is no more input."""
     use_copies(directory)
+    import_everything()
     asyncio.run(_rehearse(directory))
     become_user(user, directory)
     asyncio.run(_serve(directory, settings))

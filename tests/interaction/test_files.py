@@ -235,6 +235,22 @@ async def test_a_file_whose_opening_failed_is_unknown_and_its_id_is_free(tmp_pat
     assert again[0] == INVALID_REQUEST
 
 
+@pytest.mark.parametrize(
+    ("method", "others"),
+    [
+        ("fs/open", {"path": "/etc/hostname"}),
+        ("fs/readBlock", {"offset": 0, "len": 1}),
+        ("fs/writeBlock", {"offset": 0, "chunk": "QQ=="}),
+        ("fs/close", {}),
+    ],
+)
+async def test_a_handle_id_of_33_bytes_is_refused_everywhere(method: str, others: dict[str, object]) -> None:
+    async with session() as client:
+        code, _ = await refusal(client, method, handleId="h" * 33, **others)
+        assert code == INVALID_REQUEST
+        assert await client.call("fs/close", {"handleId": "h" * 32}) == {}
+
+
 @pytest.mark.parametrize("length", [0, 1024 * 1024 + 1])
 async def test_a_block_of_a_wrong_length_is_refused_and_the_file_stays_open(
     tmp_path: Path, length: int

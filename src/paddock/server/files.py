@@ -57,8 +57,7 @@ class ClientFiles:
 
     def reserve(self, handle_id: str, operations: Operations) -> ClientFile:
         """Take an id for a file that is to be opened. Raises InvalidRequest."""
-        if len(handle_id.encode("utf-8", "surrogatepass")) > MAX_HANDLE_ID_BYTES:
-            raise InvalidRequest(f"file handle ID must not exceed {MAX_HANDLE_ID_BYTES} bytes")
+        _refuse_long(handle_id)
         if handle_id in self._files:
             raise InvalidRequest(
                 f"file handle {handle_id!r} already exists; close it or choose another handleId"
@@ -71,7 +70,8 @@ class ClientFiles:
         return file
 
     def get(self, handle_id: str) -> ClientFile:
-        """The file of an id, though it may not be open yet. Raises NotFound."""
+        """The file of an id, though it may not be open yet. Raises NotFound or InvalidRequest."""
+        _refuse_long(handle_id)
         file = self._files.get(handle_id)
         if file is None:
             raise NotFound(f"unknown file handle {handle_id!r}: it is closed, or was never open")
@@ -83,5 +83,11 @@ class ClientFiles:
             del self._files[file.handle_id]
 
     def take(self, handle_id: str) -> ClientFile | None:
-        """Free an id, for whoever closes its file."""
+        """Free an id, for whoever closes its file. Raises InvalidRequest."""
+        _refuse_long(handle_id)
         return self._files.pop(handle_id, None)
+
+
+def _refuse_long(handle_id: str) -> None:
+    if len(handle_id.encode("utf-8", "surrogatepass")) > MAX_HANDLE_ID_BYTES:
+        raise InvalidRequest(f"file handle ID must not exceed {MAX_HANDLE_ID_BYTES} bytes")

@@ -503,7 +503,7 @@ class RulesUnavailable(RulesError):
         self.library = library
 
     def __str__(self) -> str:
-        return f"can't {self.purpose} without {self.library}; install paddock[rules]"
+        return f"can't {self.purpose} without {self.library}; install paddock-exec[rules]"
 
 
 class AmendmentRefused(RulesError):

@@ -190,7 +190,7 @@ def check_rules() -> Finding:
         parse_script("true")
         policy = load_layers(standard_layers())
     except RulesUnavailable as error:
-        return Finding("rules", Level.WARN, str(error), "install them: pip install 'paddock[rules]'")
+        return Finding("rules", Level.WARN, str(error), "install them: pip install 'paddock-exec[rules]'")
     except RulesError as error:
         return Finding("rules", Level.WARN, str(error), "try paddock rules check, which says more")
     detail = f"{len(policy.rules)} in force"

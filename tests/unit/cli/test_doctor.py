@@ -98,7 +98,7 @@ def test_missing_libraries_for_rules_are_told_with_the_way_to_install_them(
     found = diagnosis.check_rules()
     assert found.level is Level.WARN
     assert "starlark-pyo3" in found.detail
-    assert "paddock[rules]" in (found.remedy or "")
+    assert "paddock-exec[rules]" in (found.remedy or "")
 
 
 def test_rules_that_do_not_load_are_told_with_their_place(

@@ -292,7 +292,7 @@ def test_no_files_need_no_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_interpreter_is_named(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "find_spec", lambda name: None)
 
-    with pytest.raises(RulesUnavailable, match=r"starlark-pyo3; install paddock\[rules\]"):
+    with pytest.raises(RulesUnavailable, match=r"starlark-pyo3; install paddock-exec\[rules\]"):
         load_policy([write("")])
 
 

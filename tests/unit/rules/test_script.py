@@ -121,5 +121,5 @@ def test_a_script_that_is_too_long_is_refused() -> None:
 def test_a_missing_parser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
 
-    with pytest.raises(RulesUnavailable, match=r"install paddock\[rules\]"):
+    with pytest.raises(RulesUnavailable, match=r"install paddock-exec\[rules\]"):
         parse_script("ls")

@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format reference peer bench native bwrap lock clean
+.PHONY: help setup run test check format reference peer bench native bwrap lock release clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -48,6 +48,9 @@ bwrap: ## Build bubblewrap from the distribution's source, to be bundled
 
 lock: setup ## Renew requirements.lock from pyproject.toml
 	@scripts/lock.sh $(ARGS)
+
+release: setup ## Make and try what a release has for this architecture: wheel, sdist, SBOM, checksums
+	@scripts/release.sh
 
 clean: ## Remove everything that the other targets made
 	@rm -rf .venv .peer build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -49,7 +49,8 @@ _BARE_FLAGS = (
 _INIT_FLAGS = _BARE_FLAGS if sysconfig.get_platform() == "linux-x86_64" else ("-static",)
 
 PROGRAMS = (
-    Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner")),
+    # Static, so that a wheel serves hosts with an older C library than that of its build.
+    Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner"), ("-static",)),
     # Static, because it runs where the C library of the host may not be in sight.
     Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), _INIT_FLAGS),
     # Static, because it starts faster.

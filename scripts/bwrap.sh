@@ -5,12 +5,14 @@
 # fixes, verified by apt. It is linked statically, so that it runs on any host of
 # this architecture. Only build tools are installed, and only when the caller
 # is root or has sudo without a password. bubblewrap is under the LGPL 2.0 or
-# later: whoever passes the result on must offer this source too.
+# later: whoever passes the result on must offer this source too. With an argument, the files of
+# the source package are copied into that directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/packages.sh
 source scripts/packages.sh
 
+readonly sources=${1:+$(realpath "$1")}
 readonly target=$PWD/src/paddock/native/bwrap
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -74,6 +76,7 @@ for package in dpkg-dev gcc libc6-dev libcap-dev meson ninja-build pkg-config; d
 done
 run "fetching the source package" fetch
 run "compiling" build
+[[ -z $sources ]] || find "$work" -maxdepth 1 -name 'bubblewrap_*' -type f -exec cp -t "$sources" {} +
 mkdir -p "${target%/*}"
 strip -o "$target.new" "$work/build/bwrap"
 mv "$target.new" "$target"

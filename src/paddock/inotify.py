@@ -19,8 +19,8 @@ _libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint
 _EVENT = struct.Struct("=iIII")
 """watch, mask, cookie, length of the name that follows"""
 
-READ_BYTES = 64 * 1024
-"""About a thousand notices at once."""
+READ_BYTES = 16 * 1024
+"""About five hundred notices at once, and 1024 at most."""
 
 
 class Notice(IntFlag):
@@ -63,12 +63,16 @@ class RawNotice(NamedTuple):
     """One notice. `watch` is -1 when the queue has overflowed; `name` is empty for the directory itself."""
 
     watch: int
-    mask: Notice
+    mask: int
+    """Of `Notice`; as a number, because notices come in thousands."""
     name: bytes
 
 
 class Inotify:
-    """One queue of notices. Raises OSError wherever the kernel refuses; `close` must follow."""
+    """One queue of notices, and the owner of its descriptor. Raises OSError wherever the kernel refuses.
+
+    `close` must follow, when no thread uses it any more.
+    """
 
     def __init__(self) -> None:
         self.descriptor: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -100,8 +104,10 @@ class Inotify:
         return list(parse(data))
 
     def close(self) -> None:
-        """End every watch."""
-        os.close(self.descriptor)
+        """End every watch. Idempotent. The kernel needs some microseconds for each."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def parse(data: bytes) -> Iterator[RawNotice]:
@@ -110,7 +116,7 @@ def parse(data: bytes) -> Iterator[RawNotice]:
     while offset < len(data):
         watch, mask, _cookie, length = _EVENT.unpack_from(data, offset)
         offset += _EVENT.size
-        yield RawNotice(watch, Notice(mask), data[offset : offset + length].rstrip(b"\0"))
+        yield RawNotice(watch, mask, data[offset : offset + length].rstrip(b"\0"))
         offset += length
 
 

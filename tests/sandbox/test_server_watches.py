@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddock.inotify import Inotify
 from tests.sandbox.profiles import MINIMAL, READ_ONLY, ROOT, entry, sandbox
 from tests.wire import Message, WireClient, WireError, session
 
@@ -102,6 +104,55 @@ async def test_a_file_is_watched_though_its_directory_is_denied(workspace: Path)
         (workspace / "closed.txt").write_text("after")
         (workspace / "open.txt").write_text("after")
         assert set(await told(client, workspace / "open.txt")) == {str(workspace / "open.txt")}
+
+
+@pytest.mark.parametrize("exchanged", ["open", "open/one", "open/one/two"])
+async def test_names_of_what_is_denied_are_not_told_when_a_directory_is_exchanged_for_a_link(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, exchanged: str
+) -> None:
+    """Between the moment when a directory is judged and that when it is listed, at each level of its path."""
+    deepest = Path("one/two/three")
+    (workspace / "closed" / deepest).mkdir(parents=True)
+    for level in (Path(), *deepest.parents, deepest):
+        (workspace / "closed" / level / "secret").touch()
+    (workspace / "open").rmdir()
+    add = Inotify.add
+
+    def add_and_exchange(queue: Inotify, path: bytes, *, follow: bool = False) -> int:
+        watch = add(queue, path, follow=follow)
+        place = workspace / exchanged
+        if os.path.realpath(os.fsdecode(path)) == str(place):
+            place.rename(workspace / "aside")
+            place.symlink_to(workspace / "closed" / Path(exchanged).relative_to("open"))
+        return watch
+
+    async with session() as client:
+        params = {"path": str(workspace), "recursive": True, "sandbox": half_denied(workspace)}
+        await client.call("fs/watch", params)
+        # What appears is listed, and everything found in it is told.
+        (workspace / "made" / deepest).mkdir(parents=True)
+        monkeypatch.setattr(Inotify, "add", add_and_exchange)
+        (workspace / "made").rename(workspace / "open")
+        seen = await told(client, workspace / "open")
+        while not (workspace / exchanged).is_symlink():
+            await client.call("environment/status")
+        # Looks come one after the other: when there is a second watch, the first has told what it found.
+        await client.call("fs/watch", {"path": str(workspace / "aside")})
+        (workspace / "open.txt").write_text("after")
+        seen += await told(client, workspace / "open.txt")
+    assert not [path for path in seen if "secret" in path]
+
+
+async def test_nothing_is_told_of_a_watched_directory_once_one_above_it_is_moved(workspace: Path) -> None:
+    """Neither of the two gives a notice of that itself."""
+    (workspace / "open" / "above" / "watched").mkdir(parents=True)
+    async with session() as client:
+        watched = workspace / "open" / "above" / "watched"
+        params = {"path": str(watched), "sandbox": half_denied(workspace)}
+        await client.call("fs/watch", params)
+        (workspace / "open" / "above").rename(workspace / "closed" / "above")
+        (workspace / "closed" / "above" / "watched" / "secret").touch()
+        assert await told(client, watched) == [str(watched)]
 
 
 async def test_a_missing_path_is_waited_for_where_it_may_be_seen(workspace: Path) -> None:

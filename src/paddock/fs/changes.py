@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from paddock.model.change import ChangeKind
 
 MAX_PATHS = 4096
 MAX_BYTES = 512 * 1024
-"""What may wait for a client; more is not remembered one by one. It makes a message of 1 MiB at most."""
+"""What may wait for a client; more is not remembered one by one."""
+
+TOLD_AT_ONCE = 512
+"""Changes of one message: to write it takes about a millisecond."""
 
 
 _MERGED = {
@@ -55,9 +59,11 @@ class Changes:
         self._is_overflowed = True
 
     def take(self) -> Batch:
-        """Everything that waits; nothing does afterwards."""
-        batch = Batch(list(self._kinds.items()), self._is_overflowed)
-        self._kinds = {}
-        self._bytes = 0
+        """The oldest of what waits, TOLD_AT_ONCE at most."""
+        changes = list(islice(self._kinds.items(), TOLD_AT_ONCE))
+        for path, _ in changes:
+            del self._kinds[path]
+            self._bytes -= len(path)
+        batch = Batch(changes, self._is_overflowed)
         self._is_overflowed = False
         return batch

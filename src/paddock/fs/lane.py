@@ -3,7 +3,8 @@
 Jobs begin in the order in which they were submitted. A lane has one thread as long as
 that thread gets on: short jobs are done one after the other and reported together, which
 costs far less than to wake a thread for each. When a job takes long, the next ones
-get a thread of their own, up to the limit.
+get a thread of their own, up to the limit. When no thread can be started and there is none, the jobs that
+would wait for it fail; the next one tries again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from paddock.errors import OperationFailed
+
 T = TypeVar("T")
 
 PATIENCE_S = 0.005
@@ -23,6 +26,9 @@ PATIENCE_S = 0.005
 
 REPORTED_TOGETHER = 16
 """Results after which the loop is woken, though more jobs wait."""
+
+REPORTED_PER_TURN = 64
+"""Results that are handed on in one turn of the loop: whoever waits for them has something to do then."""
 
 CLOSE_TIMEOUT_S = 2.0
 """A thread that is stuck in the kernel, on a dead network file system, is left behind after this."""
@@ -50,14 +56,34 @@ class Lane:
         self._all_ended.set()
 
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a job done. It is done even if the future is cancelled, unless it has not begun then."""
+        """Have a job done. It is done even if the future is cancelled, unless it has not begun then.
+
+        The future raises OperationFailed if there is no thread and none can be started.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
+        if not self._threads and not self._add_thread():
+            future.set_exception(
+                OperationFailed(
+                    "the server could start no thread for this: the limit of processes is reached; "
+                    "try again when some have ended, or raise it (ulimit -u, pids.max of the control group)"
+                )
+            )
+            return future
         self._unfinished += 1
         self._jobs.put((job, future))
-        if not self._threads:
-            self._add_thread()
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
+        return future
+
+    def submit_surely(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Have a short job done that must not be left out: here and now, if no thread can be started."""
+        if self._threads or self._add_thread():
+            return self.submit(job)
+        future: asyncio.Future[T] = self._loop.create_future()
+        try:
+            future.set_result(job())
+        except Exception as error:
+            future.set_exception(error)
         return future
 
     async def done(self, job: Callable[[], T], stuck_s: float) -> T:
@@ -84,11 +110,18 @@ class Lane:
 
     # --- on the loop --------------------------------------------------------
 
-    def _add_thread(self) -> None:
+    def _add_thread(self) -> bool:
+        """Start another thread. False if the system has no room for one."""
+        # A daemon: one that hangs in the kernel must not keep the server from ending.
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{self._threads + 1}", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):
+            # pthread_create(3): EAGAIN for a limit of processes or no memory for a stack.
+            return False
         self._threads += 1
         self._all_ended.clear()
-        # A daemon: one that hangs in the kernel must not keep the server from ending.
-        threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+        return True
 
     def _look_after(self) -> None:
         self._timer = None
@@ -104,7 +137,9 @@ class Lane:
     def _deliver(self) -> None:
         # First, so that a thread which adds an outcome from now on wakes the loop again.
         self._is_waking = False
-        while self._outcomes:
+        for _ in range(REPORTED_PER_TURN):
+            if not self._outcomes:
+                return
             future, result, error = self._outcomes.popleft()
             self._unfinished -= 1
             self._finished += 1
@@ -114,6 +149,9 @@ class Lane:
                 future.set_result(result)
             else:
                 future.set_exception(error)
+        if self._outcomes and not self._is_waking:
+            self._is_waking = True
+            self._loop.call_soon(self._deliver)
 
     def _thread_ended(self) -> None:
         self._deliver()

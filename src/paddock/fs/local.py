@@ -16,6 +16,7 @@ from paddock.fs.lane import CLOSE_TIMEOUT_S, Lane
 from paddock.fs.metadata import get_metadata_at_once
 from paddock.fs.operation import A, Operation, is_bulky
 from paddock.fs.perform import perform
+from paddock.fs.turns import Turns
 
 T = TypeVar("T")
 
@@ -27,9 +28,10 @@ BULK_THREADS = 8
 
 
 class Lanes:
-    """The threads of a server. `aclose` must follow."""
+    """The threads of a server, and the turns of its loop for what is done in steps. `aclose` must follow."""
 
     def __init__(self) -> None:
+        self.turns = Turns()
         self.quick = Lane("paddock-fs-quick", QUICK_THREADS)
         self.bulk = Lane("paddock-fs-bulk", BULK_THREADS)
 
@@ -63,5 +65,5 @@ class LocalOperations:
     async def aclose(self) -> None:
         """Close every open file; what was to be published is discarded. Waits a while, if threads hang."""
         if self._handles.end():
-            closing = self._lanes.bulk.submit(self._handles.close_all)
+            closing = self._lanes.bulk.submit_surely(self._handles.close_all)
             await asyncio.wait([closing], timeout=CLOSE_TIMEOUT_S)

@@ -1,41 +1,59 @@
 """Which directories a watch may look into: what is looked at is held first, and then judged by its real path.
 
 A name that was judged could lead elsewhere when it is used, because whoever may write there can
-exchange it for a link. A descriptor can't.
+exchange it, or one above it, for a link. A descriptor can't.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from errno import EACCES
+from types import TracebackType
+from typing import Self
 
 Sight = Callable[[bytes], bool]
 """Whether somebody may see a path, which is absolute and has no links. May be called in any thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A directory that is held open."""
+class HeldDirectory:
+    """Owns an O_PATH descriptor, of a directory as a rule. `close` it, or use it in a `with` block."""
 
-    path: bytes
-    """Leads to it, and to nothing else, while it is held."""
-    real: bytes
-    """Where it was when it was opened."""
+    __slots__ = ("file",)
 
+    def __init__(self, file: int) -> None:
+        self.file = file
+        """The descriptor; -1 once it is closed."""
 
-@contextmanager
-def held(directory: bytes, *, follow: bool) -> Iterator[Place]:
-    """A directory, for the time of the block. Raises OSError."""
-    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    file = os.open(directory, flags)
-    try:
-        path = b"/proc/self/fd/%d" % file
-        yield Place(path, os.readlink(path))
-    finally:
-        os.close(file)
+    @property
+    def path(self) -> bytes:
+        """Leads to it, and to nothing else, while it is held."""
+        return b"/proc/self/fd/%d" % self.file
+
+    def real(self) -> bytes:
+        """Where it is now, without links. Never waits for a disk. Raises OSError."""
+        return os.readlink(self.path)
+
+    def is_at(self, path: bytes) -> bool:
+        """Whether it is at a path now; one that is closed, or was removed, is nowhere."""
+        try:
+            return self.file >= 0 and self.real() == path
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def require_sight(sight: Sight | None, path: bytes) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from paddock.fs.sight import Place, Sight, below, held, require_sight
+from paddock.errors import RequestError
+from paddock.fs.resolve import open_directory
+from paddock.fs.sight import HeldDirectory, Sight, require_sight
 from paddock.fs.watch_set import WatchSet
 from paddock.inotify import RawNotice
 
@@ -40,41 +43,88 @@ class MissingWatch:
         self._missing = missing
         self._present = present
         self._on_changed = on_changed
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._directories: set[int] = set()
         self._is_over = False
-        self._is_looking = False
-        self._is_stale = False
+        self._is_stale = True
+        """Whether something has happened since the last look began."""
 
     async def begin(self) -> bool:
-        """Watch from now on; False, and nothing is watched, if there is nothing to wait for."""
-        await self._watches.scan(self._look, self._register_first)
+        """Watch from now on; False, and nothing is watched, if there is nothing to wait for.
+
+        Raises RequestError when nobody could look.
+        """
+        self._watches.join(self)
+        self._watches.want_look(self)
+        try:
+            await self._begun
+        except BaseException:
+            self.end()
+            raise
         return not self._is_over
 
     def end(self) -> None:
         """Tell nothing any more. Idempotent."""
-        self._is_over = True
-        for watch in self._directories:
-            self._watches.forget(watch, self)
-        self._directories.clear()
+        if not self._is_over:
+            self._is_over = True
+            if not self._begun.done():
+                self._begun.set_result(None)
+            directories, self._directories = self._directories, set()
+            self._watches.leave(self, self._forget(directories))
 
     # --- Subscriber ---------------------------------------------------------
 
-    def heard(self, _directory: bytes, _notice: RawNotice) -> None:
+    def heard(self, _place: None, _notice: RawNotice) -> Iterator[None]:
         """Look again: it may be one of the paths, or a directory on the way to it."""
-        self._look_again()
+        return self.overflowed()
 
-    def overflowed(self) -> None:
+    def overflowed(self) -> Iterator[None]:
         """Look again: it may have been one of the paths."""
-        self._look_again()
-
-    def _look_again(self) -> None:
-        if self._is_over:
-            return
-        if self._is_looking:
+        if not self._is_over:
             self._is_stale = True
+            self._watches.want_look(self)
+        yield
+
+    def next_look(self) -> Callable[[], _Look] | None:
+        """Look, if something has happened since the last time."""
+        if self._is_over or not self._is_stale:
+            return None
+        self._is_stale = False
+        return self._look
+
+    def looked(self, look: _Look) -> Iterator[None]:
+        """Listen where the paths would appear now, or tell that one has."""
+        if self._is_over or look.has_changed:
+            for watch in look.added:
+                self._watches.abandon(watch)
+                yield
+            if not self._is_over:
+                is_first = not self._begun.done()
+                self.end()
+                if not is_first:
+                    self._on_changed()
             return
-        self._is_looking = True
-        self._watches.spawn_scan(self._look, self._register)
+        added = set(look.added)
+        for watch in added - self._directories:
+            self._watches.listen(watch, self, None)
+            yield
+        left, self._directories = self._directories - added, added
+        yield from self._forget(left)
+        if not self._begun.done():
+            self._begun.set_result(None)
+
+    def look_failed(self, problem: RequestError) -> None:
+        """Nobody could look: the client has to."""
+        if not self._begun.done():
+            self._begun.set_exception(problem)
+        elif not self._is_over:
+            self.end()
+            self._on_changed()
+
+    def _forget(self, directories: set[int]) -> Iterator[None]:
+        for watch in directories:
+            self._watches.forget(watch, self, None)
+            yield
 
     # --- in a thread --------------------------------------------------------
 
@@ -100,20 +150,24 @@ class MissingWatch:
             return os.path.lexists(path)
         directory, name = os.path.split(path)
         try:
-            with self._held(directory) as place:
+            with self._held(directory) as held:
                 require_sight(self._sight, path)
-                return os.path.lexists(below(place.path, name))
+                is_there = _is_in(held, name)
+                if not held.is_at(directory):
+                    # It was moved on: what was seen in it is perhaps out of sight.
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+                return is_there
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     @contextmanager
-    def _held(self, directory: bytes) -> Iterator[Place]:
-        with held(directory, follow=True) as place:
-            # A path with links may lead through what is out of sight, and so would tell of it.
-            if place.real != directory:
+    def _held(self, directory: bytes) -> Iterator[HeldDirectory]:
+        # A path with links may lead through what is out of sight, and so would tell of it.
+        require_sight(self._sight, directory)
+        with HeldDirectory(open_directory(directory)) as held:
+            if not held.is_at(directory):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            require_sight(self._sight, directory)
-            yield place
+            yield held
 
     def _add_nearest(self, directory: bytes) -> int | None:
         while True:
@@ -122,33 +176,15 @@ class MissingWatch:
             try:
                 if self._sight is None:
                     return self._watches.inotify.add(directory, follow=True)
-                with self._held(directory) as place:
-                    return self._watches.inotify.add(place.path, follow=True)
+                with self._held(directory) as held:
+                    return self._watches.inotify.add(held.path, follow=True)
             except FileNotFoundError:
                 directory = os.path.dirname(directory)
 
-    # --- on the loop --------------------------------------------------------
 
-    def _register_first(self, look: _Look) -> None:
-        self._listen(look.added)
-        if look.has_changed or self._is_over:
-            self.end()
-
-    def _register(self, look: _Look) -> None:
-        self._is_looking = False
-        is_over = self._is_over
-        self._listen(look.added)
-        if look.has_changed or is_over:
-            self.end()
-            if not is_over:
-                self._on_changed()
-        elif self._is_stale:
-            self._is_stale = False
-            self._look_again()
-
-    def _listen(self, added: list[int]) -> None:
-        for watch in added:
-            self._watches.listen(watch, self, b"")
-        for watch in self._directories - set(added):
-            self._watches.forget(watch, self)
-        self._directories = set(added)
+def _is_in(held: HeldDirectory, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=held.file, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

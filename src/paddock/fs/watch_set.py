@@ -1,35 +1,62 @@
 """The watches of one client, on one inotify queue.
 
-Trees are looked through in a thread, because they may be large, and everything else happens on
-the loop. Notices that come for a directory before the loop has heard of it are kept for it.
+Subscribers look at directories in a thread, one look at a time, and each look is bounded. Between two looks
+the queue is read. So whatever a look has added is registered before its first notice is read, and notices
+are understood in the order in which things happened. What they cause on the loop is done in small steps
+(`Turns`).
+
+The queue has one owner: the thread that looks has it while it looks, and `aclose` closes it afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.failure import map_os_error
+from paddock.fs.lane import CLOSE_TIMEOUT_S
 from paddock.fs.local import Lanes
 from paddock.inotify import Inotify, Notice, RawNotice
+from paddock.journal import Journal
 
 T = TypeVar("T")
 
-MAX_EARLY_NOTICES = 4096
-"""Notices kept for directories that are just being added; more are an overflow."""
+MAX_LISTENED = 200_000
+"""Directories that all watches of one client listen to, one that several listen to counted for each. A
+directory costs about half a kilobyte here, so this is 100 MB."""
+
+REMOVED_AT_ONCE = 1024
+"""Directories that one job of a thread ends to watch."""
+
+_journal = Journal(logging.getLogger(__name__))
 
 
 class Subscriber(Protocol):
-    """Whoever has asked for notices of directories."""
+    """Whoever has asked for notices of directories. All methods are called on the loop.
 
-    def heard(self, directory: bytes, notice: RawNotice) -> None:
-        """Something happened in a directory, or to it."""
+    Those that return an iterator do their work in its steps, each of which is small.
+    """
 
-    def overflowed(self) -> None:
+    def heard(self, place: Any, notice: RawNotice) -> Iterator[None]:
+        """Something happened in a directory, or to it; `place` is as of `WatchSet.listen`."""
+
+    def overflowed(self) -> Iterator[None]:
         """Notices were lost."""
+
+    def next_look(self) -> Callable[[], Any] | None:
+        """What a thread shall do next, a bounded piece of work that does not raise; None if nothing."""
+
+    def looked(self, found: Any) -> Iterator[None]:
+        """What came of it."""
+
+    def look_failed(self, problem: RequestError) -> None:
+        """It could not be done."""
 
 
 class WatchSet:
@@ -46,112 +73,182 @@ class WatchSet:
                 f"can't watch files: {error.strerror} (os error {error.errno}); "
                 "the host allows as many watchers per user as fs.inotify.max_user_instances says"
             ) from error
+        self.readings = 0
+        """How often the queue was read; a notice happened before the reading that gave it."""
         self._lanes = lanes
         self._loop = asyncio.get_running_loop()
-        self._listeners: dict[int, dict[Subscriber, bytes]] = {}
-        self._early: list[RawNotice] = []
-        self._has_lost_early = False
-        self._scans = 0
+        self._subscribers: dict[Subscriber, None] = {}
+        self._listeners: dict[int, list[tuple[Subscriber, Any]]] = {}
+        self._listened = 0
         self._unused: set[int] = set()
-        """Directories that nobody listens to, unless a scan has just added them again."""
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._is_closed = False
-        self._loop.add_reader(self.inotify.descriptor, self._read)
+        """Directories that nobody listens to, unless somebody has begun to since."""
+        self._lookers: dict[Subscriber, None] = {}
+        """Who has something to look at, in the order of their turns."""
+        self._chores: deque[Iterator[None]] = deque()
+        self._job: asyncio.Future[Any] | None = None
+        self._is_readable = False
+        self._is_due = asyncio.Event()
+        self._running = self._loop.create_task(self._run())
+        self._loop.add_reader(self.inotify.descriptor, self._readable)
 
     # --- for subscribers ----------------------------------------------------
 
-    async def scan(self, work: Callable[[], T], register: Callable[[T], None]) -> T:
-        """Have a thread add directories to `inotify`; `register` then says whose they are.
+    @property
+    def is_full(self) -> bool:
+        """Whether no further directory may be listened to."""
+        return self._listened >= MAX_LISTENED
 
-        `register` is called even if the caller is cancelled, for the directories are added then.
-        `work` must not raise.
-        """
-        self._scans += 1
-        future = self._lanes.bulk.submit(work)
-        future.add_done_callback(lambda done: self._scanned(done, register))
-        return await asyncio.shield(future)
+    def join(self, subscriber: Subscriber) -> None:
+        """Have it told when notices are lost."""
+        self._subscribers[subscriber] = None
 
-    def spawn_scan(self, work: Callable[[], T], register: Callable[[T], None]) -> None:
-        """The same, for nobody who waits."""
-        task = self._loop.create_task(self.scan(work, register))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def leave(self, subscriber: Subscriber, chore: Iterator[None]) -> None:
+        """Tell it nothing more. `chore` is what remains to be done, in steps, such as to `forget`."""
+        self._subscribers.pop(subscriber, None)
+        self._lookers.pop(subscriber, None)
+        self._chores.append(chore)
+        self._is_due.set()
 
-    def listen(self, watch: int, subscriber: Subscriber, directory: bytes) -> None:
-        """Tell a subscriber of what happens in a directory that was added."""
-        self._listeners.setdefault(watch, {})[subscriber] = directory
+    def want_look(self, subscriber: Subscriber) -> None:
+        """Have a thread do what its `next_look` gives, until that is nothing."""
+        self._lookers.setdefault(subscriber, None)
+        self._is_due.set()
 
-    def forget(self, watch: int, subscriber: Subscriber) -> None:
+    def listen(self, watch: int, subscriber: Subscriber, place: Any) -> None:
+        """Tell a subscriber of what happens in a directory that it has added in a look."""
+        self._listeners.setdefault(watch, []).append((subscriber, place))
+        self._listened += 1
+
+    def forget(self, watch: int, subscriber: Subscriber, place: Any) -> None:
         """Tell it no more; a directory that nobody listens to is watched no longer."""
-        listeners = self._listeners.get(watch, {})
-        listeners.pop(subscriber, None)
-        if not listeners and self._listeners.pop(watch, None) is not None:
+        listeners = self._listeners.get(watch)
+        if listeners is not None and (subscriber, place) in listeners:
+            listeners.remove((subscriber, place))
+            self._listened -= 1
+            self.abandon(watch)
+
+    def abandon(self, watch: int) -> None:
+        """End to watch a directory, unless somebody listens to it."""
+        if not self._listeners.get(watch):
+            self._listeners.pop(watch, None)
             self._unused.add(watch)
-            self._remove_unused()
+            self._is_due.set()
 
     async def aclose(self) -> None:
-        """End every watch."""
-        self._is_closed = True
-        self._loop.remove_reader(self.inotify.descriptor)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        if not self._scans:
-            self.inotify.close()
+        """End every watch. Idempotent. Waits for a look that hangs in the kernel only for a moment.
+
+        The kernel needs long for a queue with many directories: a thread closes it.
+        """
+        if not self._running.done():
+            self._loop.remove_reader(self.inotify.descriptor)
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            if self._job is None or self._job.done():
+                self._job = self._close()
+            else:
+                # The thread that looks still uses the descriptor: its number must not name another file.
+                self._job.add_done_callback(lambda _: self._close())
+        if self._job is not None:
+            await asyncio.wait([self._job], timeout=CLOSE_TIMEOUT_S)
+
+    def _close(self) -> asyncio.Future[None]:
+        return self._lanes.bulk.submit_surely(self._tear_down)
+
+    # --- in a thread --------------------------------------------------------
+
+    def _tear_down(self) -> None:
+        self.inotify.close()
+        # One by one: to free it all at once would hold up the interpreter.
+        while self._listeners:
+            self._listeners.popitem()
+        while self._chores:
+            for _ in self._chores.popleft():
+                pass
+
+    def _remove(self, watches: Iterable[int]) -> None:
+        for watch in watches:
+            self.inotify.remove(watch)
 
     # --- on the loop --------------------------------------------------------
 
-    def _scanned(self, done: asyncio.Future[T], register: Callable[[T], None]) -> None:
-        self._scans -= 1
-        if self._is_closed:
-            # The descriptor was left open for the thread: its number must not name another file meanwhile.
-            if not self._scans:
-                self.inotify.close()
+    def _readable(self) -> None:
+        self._loop.remove_reader(self.inotify.descriptor)
+        self._is_readable = True
+        self._is_due.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            try:
+                await self._do_chores()
+                await self._look()
+                await self._remove_unused()
+                await self._hear()
+            except Exception as error:
+                _journal.error("a watch failed", error=error)
+                await self._lanes.turns.take(self._overflow())
+            if self._lookers or self._unused or self._chores:
+                self._is_due.set()
+
+    async def _do_chores(self) -> None:
+        while self._chores:
+            await self._lanes.turns.take(self._chores[0])
+            self._chores.popleft()
+
+    async def _look(self) -> None:
+        if not self._lookers:
             return
-        if not done.cancelled() and done.exception() is None:
-            register(done.result())
-        self._remove_unused()
-        early, self._early = self._early, []
-        for notice in early:
-            self._dispatch(notice)
-        if self._has_lost_early:
-            self._has_lost_early = False
-            self._overflow()
-
-    def _remove_unused(self) -> None:
-        if not self._scans:
-            for watch in self._unused - self._listeners.keys():
-                self.inotify.remove(watch)
-            self._unused.clear()
-
-    def _read(self) -> None:
-        for notice in self.inotify.read():
-            self._dispatch(notice)
-
-    def _dispatch(self, notice: RawNotice) -> None:
-        if notice.mask & Notice.Q_OVERFLOW:
-            self._overflow()
+        looker = next(iter(self._lookers))
+        del self._lookers[looker]
+        work = looker.next_look()
+        if work is None:
             return
-        listeners = self._listeners.get(notice.watch)
-        if listeners is None:
-            if self._scans:
-                self._keep(notice)
+        try:
+            found = await self._job_done(self._lanes.bulk.submit(work))
+        except RequestError as problem:
+            looker.look_failed(problem)
             return
-        if notice.mask & Notice.IGNORED:
-            del self._listeners[notice.watch]
-        for subscriber, directory in list(listeners.items()):
-            subscriber.heard(directory, notice)
+        await self._lanes.turns.take(looker.looked(found))
+        self.want_look(looker)
 
-    def _keep(self, notice: RawNotice) -> None:
-        if len(self._early) < MAX_EARLY_NOTICES:
-            self._early.append(notice)
-        else:
-            self._has_lost_early = True
+    async def _remove_unused(self) -> None:
+        if self._unused:
+            taken = (self._unused.pop() for _ in range(min(len(self._unused), REMOVED_AT_ONCE)))
+            removed = [watch for watch in taken if watch not in self._listeners]
+            await self._job_done(self._lanes.bulk.submit_surely(partial(self._remove, removed)))
 
-    def _overflow(self) -> None:
-        for subscriber in {each for listeners in self._listeners.values() for each in listeners}:
-            subscriber.overflowed()
+    async def _job_done(self, job: asyncio.Future[T]) -> T:
+        """There is one at a time. It goes on if the caller is cancelled, and `aclose` can see that."""
+        self._job = job
+        await asyncio.wait([job])
+        return job.result()
+
+    async def _hear(self) -> None:
+        if self._is_readable:
+            self._is_readable = False
+            notices = self.inotify.read()
+            self.readings += 1
+            self._loop.add_reader(self.inotify.descriptor, self._readable)
+            await self._lanes.turns.take(self._dispatch(notices))
+
+    def _dispatch(self, notices: Iterable[RawNotice]) -> Iterator[None]:
+        for notice in notices:
+            yield
+            if notice.mask & Notice.Q_OVERFLOW:
+                yield from self._overflow()
+                continue
+            listeners = self._listeners.get(notice.watch, ())
+            if notice.mask & Notice.IGNORED and listeners:
+                del self._listeners[notice.watch]
+                self._listened -= len(listeners)
+            for subscriber, place in tuple(listeners):
+                yield from subscriber.heard(place, notice)
+                yield
+
+    def _overflow(self) -> Iterator[None]:
+        for subscriber in tuple(self._subscribers):
+            yield from subscriber.overflowed()
 
 
 def watch_error(error: OSError, path: bytes) -> RequestError:

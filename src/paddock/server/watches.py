@@ -28,6 +28,9 @@ GATHERING_S = 0.05
 MAX_WATCHES = 128
 """Watches of one connection; many directories are better watched as one tree."""
 
+MAX_MISSING = 1024
+"""Paths that one `fs/watchMissing` may name: each is looked at whenever something happens near it."""
+
 
 class Reader(Protocol):
     """The client, as far as watches are concerned."""
@@ -102,6 +105,8 @@ class ClientWatches:
             self._missing = None
         if not missing:
             return False
+        if len(missing) > MAX_MISSING:
+            raise InvalidRequest(f"at most {MAX_MISSING} missing paths can be watched; name fewer")
 
         def tell() -> None:
             self._reader.notify("fs/missingChanged", MissingChangedEvent(watch_id=watch_id))
@@ -114,6 +119,10 @@ class ClientWatches:
         watch_set, self._set = self._set, None
         if watch_set is None:
             return
+        for watched in self._trees.values():
+            watched.tree.end()
+        if self._missing is not None:
+            self._missing.end()
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.wait([self._telling])
@@ -132,12 +141,19 @@ class ClientWatches:
             await self._reader.caught_up()
             self._has_changed.clear()
             for watch_id in sorted(self._is_answered):
-                watched = self._trees[watch_id]
-                batch = watched.tree.take()
-                if batch.changes or batch.is_overflowed:
-                    self._reader.notify("fs/changed", _event(watch_id, watched.path, batch))
+                await self._tell_one(watch_id)
+
+    async def _tell_one(self, watch_id: int) -> None:
+        """Tell of one watch all that waits, in messages of a bounded size, one in each turn of the loop."""
+        while (watched := self._trees.get(watch_id)) is not None:
+            if not watched.tree.has_changes:
                 if watched.tree.is_ended:
                     self.unwatch(watch_id)
+                return
+            batch = watched.tree.take()
+            self._reader.notify("fs/changed", _event(watch_id, watched.path, batch))
+            await asyncio.sleep(0)
+            await self._reader.caught_up()
 
 
 def _event(watch_id: int, path: HostPath, batch: Batch) -> ChangedEvent:

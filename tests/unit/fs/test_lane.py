@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
 
-from paddock.fs.lane import Lane
+from paddock.fs.lane import REPORTED_PER_TURN, Lane
 
 THREADS = 3
 
@@ -113,3 +114,60 @@ async def test_the_end_finishes_what_was_submitted_and_ends_the_threads() -> Non
     for thread in threading.enumerate():
         if thread.name.startswith("ending"):
             thread.join()
+
+
+WITHOUT_THREADS = """
+import asyncio, os, resource
+from paddock.errors import OperationFailed
+from paddock.fs.lane import REPORTED_PER_TURN, Lane
+
+if os.getuid() == 0:
+    # Root is not bound by the limit.
+    os.setresuid(65534, 65534, 65534)
+
+async def main():
+    lane = Lane("test", 3)
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))
+    for _ in range(3):
+        try:
+            await lane.submit(lambda: "done")
+        except OperationFailed as error:
+            print(error)
+    print(await lane.submit_surely(lambda: "done here"))
+    resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+    print(await lane.submit(lambda: "done there"))
+    await lane.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def test_jobs_fail_while_no_thread_can_be_started_and_are_done_when_there_is_room_again() -> None:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WITHOUT_THREADS, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await child.communicate()
+    *failed, here, there = said.decode().splitlines()
+    assert len(failed) == 3
+    assert all("ulimit -u" in line for line in failed)
+    assert (here, there) == ("done here", "done there")
+
+
+async def test_one_turn_hands_on_a_bounded_number_of_results(lane: Lane) -> None:
+    gate = threading.Event()
+    first = lane.submit(gate.wait)
+    lane.submit(gate.wait)
+    lane.submit(gate.wait)
+    jobs = [lane.submit(lambda: None) for _ in range(1000)]
+    # The threads finish everything before the loop looks.
+    gate.set()
+    while not lane._jobs.empty():
+        pass
+    done = 0
+    await first
+    while not all(job.done() for job in jobs):
+        now = sum(job.done() for job in jobs)
+        assert now - done <= 2 * REPORTED_PER_TURN
+        done = now
+        await asyncio.sleep(0)

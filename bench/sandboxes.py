@@ -14,7 +14,8 @@ from bench.errors import BenchError
 from bench.row import Figure, Row, Unit
 from bench.servers import Contender
 from paddock.sandbox import bwrap, init, probe
-from paddock.sandbox.launch import Command, Sandbox
+from paddock.sandbox.command import Command
+from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile import encode_profile
 from paddock.sandbox.profile_table import built_in
 from paddock.sandbox.unreadable import unreadable_file

@@ -49,7 +49,6 @@
 
 int main(int argc, char **argv);
 
-char **environ;
 /* What the compiler puts behind arrays on the stack, and looks at before it returns. */
 uintptr_t __stack_chk_guard;
 
@@ -58,11 +57,10 @@ _Noreturn void __stack_chk_fail(void) {
     __builtin_trap();
 }
 
-/* The stack as the kernel leaves it: argc, argv, NULL, environ, NULL, pairs of the auxiliary vector. */
+/* The stack as the kernel leaves it: argc, argv, NULL, variables, NULL, pairs of the auxiliary vector. */
 __attribute__((used)) static _Noreturn void begin(uintptr_t *stack) {
     char **argv = (char **)(stack + 1);
-    environ = argv + stack[0] + 1;
-    char **end = environ;
+    char **end = argv + stack[0] + 1;
     while (*end)
         end++;
     for (uintptr_t *item = (uintptr_t *)(end + 1); item[0] != AT_NULL; item += 2)
@@ -158,14 +156,6 @@ size_t strcspn(const char *text, const char *refused) {
     return length;
 }
 
-char *getenv(const char *name) {
-    size_t length = strlen(name);
-    for (char **variable = environ; *variable; variable++)
-        if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
-            return *variable + length + 1;
-    return NULL;
-}
-
 /* ---- System calls ---- */
 
 static int error_number;
@@ -204,6 +194,7 @@ long syscall(long number, ...) {
 /* Nothing is created here, so that there is no mode. */
 CALL(int, open, (const char *path, int flags, ...), SYS_open, path, flags, 0)
 CALL(int, openat, (int directory, const char *path, int flags, ...), SYS_openat, directory, path, flags, 0)
+CALL(int, chdir, (const char *path), SYS_chdir, path)
 CALL(int, close, (int fd), SYS_close, fd)
 CALL(ssize_t, read, (int fd, void *to, size_t size), SYS_read, fd, to, size)
 CALL(ssize_t, pread, (int fd, void *to, size_t size, off_t offset), SYS_pread64, fd, to, size, offset)

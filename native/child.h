@@ -20,6 +20,15 @@
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
+/* Where a list of variables says that programs are. */
+static const char *search_path(char *const *environment) {
+    const char *path = DEFAULT_PATH;
+    for (; *environment; environment++)
+        if (strncmp(*environment, "PATH=", strlen("PATH=")) == 0)
+            path = *environment + strlen("PATH=");
+    return path;
+}
+
 /*
  * Executes the program, looked up in `path` if it has no slash. Returns only on
  * failure, with the errno to report. There is no fall-back to a shell for a

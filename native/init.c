@@ -20,6 +20,8 @@
  *     report=FD              a pipe for what became of the command (report.h); when nobody
  *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
+ *     env=NAME=VALUE         a variable of the command, whose environment is these and nothing else
+ *     cwd=PATH               where the command starts, if not where this process is
  *     mounted=DEV:INODE:PATH what must be mounted at a path
  *     mask=PATH              a mount that the command must not get around (mask.h); those of one
  *                            directory stand together
@@ -89,14 +91,15 @@ static _Noreturn void run(bool leads_group, bool has_terminal) {
     /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
     give_back_room();
+    if (task.cwd && chdir(task.cwd) < 0)
+        refuse("working directory ", task.cwd);
     limit_self();
     /* Whoever has read this may send signals: they wait until the next step. */
     report(&(struct report){.kind = REPORT_CONFINED});
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    const char *path = getenv("PATH");
-    int error = exec_program(task.program, path ? path : DEFAULT_PATH, task.argv, environ);
+    int error = exec_program(task.program, search_path(task.environment), task.argv, task.environment);
     report(&(struct report){.kind = REPORT_NOT_EXECUTED, .value = error});
     SAY("can't run ", task.program, ": ", strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);

@@ -256,14 +256,11 @@ static bool spawn_parse(struct spawn *spawn, const struct request *request, char
     for (uint32_t i = 0; i < spawn->head.argc; i++)
         if (!(spawn->argv[i] = (char *)next_string(&cursor, end)))
             return false;
-    spawn->path = DEFAULT_PATH;
-    for (uint32_t i = 0; i < spawn->head.envc; i++) {
+    for (uint32_t i = 0; i < spawn->head.envc; i++)
         if (!(spawn->envp[i] = (char *)next_string(&cursor, end)))
             return false;
-        if (strncmp(spawn->envp[i], "PATH=", 5) == 0)
-            spawn->path = spawn->envp[i] + 5;
-    }
     spawn->argv[spawn->head.argc] = spawn->envp[spawn->head.envc] = NULL;
+    spawn->path = search_path(spawn->envp);
     spawn->fds = request->fds;
     return cursor == end;
 }

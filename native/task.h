@@ -44,10 +44,12 @@ static struct {
     bool has_landlock;
     struct landlock_ruleset landlock;
     char **words;
-    int n_words;
+    int n_words, n_variables;
     int filter, trace, report, cgroup; /* descriptors, or -1 */
     char *program;
     char **argv;
+    char **environment; /* of the command, which gets nothing of ours */
+    char *cwd;          /* of the command, or NULL where bubblewrap was told */
 } task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1};
 
 /* ---- Telling what happened ---- */
@@ -114,6 +116,10 @@ static void parse_word(char *word) {
         task.cgroup = (int)number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
+    } else if ((value = value_of(word, "env"))) {
+        task.environment[task.n_variables++] = value;
+    } else if ((value = value_of(word, "cwd"))) {
+        task.cwd = value;
     } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "mask") &&
                !value_of(word, "guard") && !value_of(word, "private") && !value_of(word, "hold")) {
         /* The time of these comes later, or was before. */
@@ -160,6 +166,9 @@ static void parse(int argc, char **argv) {
     task.n_words = end - 1;
     task.argv = argv + end + 1;
     task.program = task.argv[0];
+    task.environment = calloc((size_t)end, sizeof *task.environment);
+    if (!task.environment)
+        refuse("environment", "");
     for (int i = 0; i < task.n_words; i++)
         parse_word(task.words[i]);
 }

@@ -17,14 +17,15 @@ def open_descriptors(pid: int | str = "self") -> int:
 def children_of(pid: int) -> list[int]:
     """The direct children of a process; none when it has ended."""
     # Not from /proc/PID/task/TID/children, which misses some while others end (proc(5)).
-    return [child for child in _all_processes() if _parent_of(child) == pid]
+    return [child for child in _all_processes() if parent_of(child) == pid]
 
 
 def _all_processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def _parent_of(pid: int) -> int | None:
+def parent_of(pid: int) -> int | None:
+    """The parent of a process; None when it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):

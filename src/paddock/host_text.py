@@ -20,6 +20,13 @@ def utf8_text(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
+def local_text(text: str) -> str:
+    """A string of UTF-8 text as Python decodes it here: the inverse of `utf8_text`."""
+    if sys.getfilesystemencoding() == "utf-8":
+        return text
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
+
+
 def utf8_environment() -> Mapping[str, str]:
     """The environment of this process, decoded as UTF-8."""
     if sys.getfilesystemencoding() == "utf-8":

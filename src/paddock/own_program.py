@@ -14,6 +14,9 @@ from typing import Final
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a helper may look for programs: directories of root on every system we know."""
 
+ROOT: Final = "/"
+"""Where every helper starts: no command can move it, put files in it or take it away."""
+
 _ENVIRONMENT: Final = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
 
 

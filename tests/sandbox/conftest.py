@@ -47,6 +47,14 @@ def new_directory(ground: Path) -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(
+    name="user", scope="module", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
+)
+def each_user_in_turn(request: pytest.FixtureRequest) -> int:
+    """Who runs a server; tests that take `each_user` have their own."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="session", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary")
 def launcher(request: pytest.FixtureRequest, ground: Path) -> Iterator[Launcher]:
     """The command line, as each user in turn."""

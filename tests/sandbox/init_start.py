@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from paddock.model.profile import Limits, NetworkMode
+from paddock.own_program import own_environment
 from paddock.sandbox import init, seccomp
 from paddock.sandbox.init import Report
 from paddock.sandbox.landlock import Ruleset
 from tests.sandbox.identity import drop_to
 
 TIMEOUT_S = 20.0
+
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+"""That of every command."""
 
 # The whole file system stays writable: these tests are about what comes after the mounts.
 MOUNTS = ["--bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
@@ -96,13 +100,14 @@ class Start:
                 filter_fd=None if self.has_bwrap else filter_fd,
                 report_fd=writable,
                 argv0=self.argv0,
+                environment=ENVIRONMENT,
             )
             argv = [f"/proc/self/fd/{program}", *words, "--", *command]
             if self.has_bwrap:
                 argv = [*self._bwrap(filter_fd), *argv]
             options = {
                 "pass_fds": [fd for fd in (writable, program, filter_fd) if fd is not None],
-                "env": {"PATH": "/usr/local/bin:/usr/bin:/bin"},
+                "env": own_environment(),
                 "cwd": "/",
                 "start_new_session": not self.has_bwrap and self.has_own_session,
                 **drop_to(self.user),

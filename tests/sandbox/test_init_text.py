@@ -15,21 +15,19 @@ import pytest
 from paddock.sandbox import bpf, init
 from paddock.sandbox.syscall_table import MACHINES
 from tests.sandbox.identity import PYTHON, each_user
-from tests.sandbox.init_start import TIMEOUT_S, Start
-
-ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+from tests.sandbox.init_start import ENVIRONMENT, TIMEOUT_S, Start
 
 
 def run(
     *words: str, environment: Mapping[str, str] = ENVIRONMENT, descriptor: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [init.PATH, *words],
+        [init.PATH, *init.words(environment=environment), *words],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
-        env=environment,
+        env={"LEAKED": "from the launcher", "PATH": "/leaked"},
         pass_fds=[] if descriptor is None else [descriptor],
     )
 
@@ -136,7 +134,7 @@ def test_a_line_of_any_length_is_said_whole() -> None:
 # --- the environment --------------------------------------------------------
 
 
-def test_the_command_has_the_environment_of_the_launcher() -> None:
+def test_the_command_has_the_environment_that_was_told_and_nothing_of_the_launcher() -> None:
     environment = {"PATH": "/bin", "EMPTY": "", "LINES": "a\nb", "PATHS": "/nowhere"}
     done = run("--", "env", "-0", environment=environment)
     assert dict(item.split("=", 1) for item in done.stdout.rstrip("\0").split("\0")) == environment
@@ -164,7 +162,16 @@ def test_a_program_is_looked_up_in_path_or_where_programs_are(
 def test_the_command_has_the_terminal_that_the_launcher_had() -> None:
     code = "import os; print(os.tcgetpgrp(0) == os.getpgrp() == os.getpid())"
     ours, theirs = pty.openpty()
-    argv = ["setsid", "--ctty", str(init.PATH), "--", PYTHON, "-c", code]
+    argv = [
+        "setsid",
+        "--ctty",
+        str(init.PATH),
+        *init.words(environment=ENVIRONMENT),
+        "--",
+        PYTHON,
+        "-c",
+        code,
+    ]
     with os.fdopen(ours, "rb") as output, os.fdopen(theirs, "rb") as terminal:
         done = subprocess.run(argv, stdin=terminal, stdout=terminal, timeout=TIMEOUT_S, check=False)
         assert (done.returncode, output.readline()) == (0, b"True\r\n")

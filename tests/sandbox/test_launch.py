@@ -27,8 +27,9 @@ from paddock.model.profile import (
     RootPath,
 )
 from paddock.sandbox import probe
+from paddock.sandbox.command import Command
 from paddock.sandbox.init import Report, ReportKind
-from paddock.sandbox.launch import Command, Sandbox
+from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile_table import built_in
 
 READ_ONLY = built_in(":read-only")

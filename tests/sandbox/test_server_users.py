@@ -14,18 +14,10 @@ from pathlib import Path
 import pytest
 
 import paddock
-from tests.sandbox.conftest import USERS
 from tests.sandbox.identity import drop_to
 from tests.sandbox.user_server import user_server
 
 EVERYTHING = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
-
-
-@pytest.fixture(
-    name="user", scope="module", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
-)
-def each_user_in_turn(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
 
 
 @pytest.fixture(scope="module")

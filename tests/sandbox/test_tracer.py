@@ -28,6 +28,7 @@ from paddock.sandbox.trace import Trace
 from paddock.sandbox.tracer import Tracer
 from tests.processes import open_descriptors
 from tests.sandbox.identity import PYTHON, drop_to, each_user
+from tests.sandbox.init_start import ENVIRONMENT
 
 PLAN = Plan((), (), (Rule("/", Access.READ, ":root"),), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
 TIMEOUT_S = 20.0
@@ -43,7 +44,7 @@ def started(trace_fd: int, user: int, *command: str) -> Iterator[subprocess.Pope
     # By descriptor, because an ordinary user may not reach it by its path.
     program = os.open(init.PATH, os.O_RDONLY)
     with subprocess.Popen(
-        [f"/proc/self/fd/{program}", *init.words(trace_fd=trace_fd), "--", *command],
+        [f"/proc/self/fd/{program}", *init.words(trace_fd=trace_fd, environment=ENVIRONMENT), "--", *command],
         pass_fds=[trace_fd, program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -33,6 +33,8 @@ def run_confined(confined: Confined) -> int:
         child = subprocess.Popen(
             confined.argv(confined.files),
             pass_fds=confined.files,
+            env=confined.environment,
+            cwd=confined.cwd,
             # Signals of the terminal come here alone, and are passed on to the command itself.
             process_group=0,
         )

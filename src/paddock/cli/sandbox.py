@@ -12,7 +12,8 @@ from paddock.errors import InvalidProfile, PaddockError
 
 if TYPE_CHECKING:
     from paddock.model.profile import Profile
-    from paddock.sandbox.launch import Command, Sandbox
+    from paddock.sandbox.command import Command
+    from paddock.sandbox.launch import Sandbox
     from paddock.sandbox.profile_table import WrittenProfile
     from paddock.sandbox.trace import Trace
 
@@ -130,7 +131,7 @@ def _tell(trace: Trace) -> None:
 
 
 def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenProfile) -> Command:
-    from paddock.sandbox.launch import Command
+    from paddock.sandbox.command import Command
 
     try:
         cwd = os.getcwd()

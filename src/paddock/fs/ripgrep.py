@@ -18,6 +18,7 @@ from paddock.errors import OperationFailed
 from paddock.fs.gathering import Gathering, is_binary
 from paddock.fs.operation import Search
 from paddock.fs.pattern import translate
+from paddock.own_program import ROOT, own_environment
 
 MAX_ERROR_BYTES = 16 * 1024
 
@@ -59,8 +60,8 @@ def search_with(program: bytes, operation: Search, root: bytes, gathering: Gathe
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=b"/",
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        cwd=ROOT,
+        env=own_environment(),
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -19,6 +19,7 @@ from paddock.errors import OperationFailed
 from paddock.fs.answer import Found
 from paddock.fs.operation import Search
 from paddock.fs.scan import scan
+from paddock.own_program import ROOT, own_environment
 
 GRACE_S = 1.0
 """A search that can look at the clock ends by itself in this time, with what it has found."""
@@ -37,7 +38,8 @@ def search_apart(operation: Search) -> Found:
             input=msgpack.encode(operation),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd="/",
+            cwd=ROOT,
+            env=own_environment(),
             check=False,
             # A Ctrl-C at the terminal is for the server.
             start_new_session=True,

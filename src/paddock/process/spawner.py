@@ -30,6 +30,7 @@ from typing import Final
 
 from paddock.errors import SpawnerLost, SpawnError
 from paddock.journal import Journal
+from paddock.own_program import own_environment
 from paddock.process.spawn_request import SpawnRequest, SpawnStage, spawn_payload
 
 _journal = Journal(logging.getLogger(__name__))
@@ -399,7 +400,7 @@ def _start_helper(socket_fd: int) -> int:
         return os.posix_spawn(
             HELPER_PATH,
             [HELPER_PATH.name],
-            {},
+            own_environment(),
             file_actions=[
                 # First, because the socket may be 0 or 1 if those were closed.
                 (os.POSIX_SPAWN_DUP2, socket_fd, _HELPER_SOCKET_FD),

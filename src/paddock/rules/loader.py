@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
+from paddock.own_program import ROOT, own_environment
 from paddock.rules.evaluation import (
     FILE_LIMIT_BYTES,
     LOAD_LIMIT_BYTES,
@@ -166,9 +167,10 @@ def _run_child(question: int, answer: int) -> int | None:
             stdin=question,
             stdout=answer,
             stderr=subprocess.DEVNULL,
-            cwd="/",
-            # An interpreter that is out of memory would wait for ever for the lock of its own backtrace.
-            env={**os.environ, "RUST_BACKTRACE": "0"},
+            cwd=ROOT,
+            # Without RUST_BACKTRACE: an interpreter that is out of memory would wait for ever for the lock of
+            # its own backtrace.
+            env=own_environment(),
             # A Ctrl-C at the terminal is not a mistake of the file.
             start_new_session=True,
         )

@@ -18,6 +18,7 @@ from paddock.model.host import Bubblewrap, Enforcement, HostFacts
 from paddock.model.profile import Access, Limits
 from paddock.model.restriction import Restriction
 from paddock.sandbox import cgroup, init, landlock, seccomp
+from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.janitor import Janitor
 from paddock.sandbox.mount import MountedFile
@@ -49,34 +50,35 @@ def write_script(
     plan: Plan,
     host: HostFacts,
     options: Sequence[str],
-    argv: Sequence[str],
-    arg0: str | None = None,
+    command: Command,
     *,
     is_traced: bool = False,
 ) -> Script:
     """Put a plan into words. `options` are bubblewrap's.
 
-    Without `argv` the sandbox is kept for others to enter.
+    Without arguments of the `command` the sandbox is kept for others to enter.
     """
     # A sandbox that is kept is not what the limits of a command are for.
-    limits = plan.limits if argv else Limits()
+    limits = plan.limits if command.argv else Limits()
     counted = None if host.pids_cgroup is None else limits.processes
     writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
     ruleset = landlock.second_layer(writable, plan.network, host.landlock_abi)
     said = init.words(
         limits=limits if counted is None else msgspec.structs.replace(limits, processes=None),
         ruleset=ruleset,
-        argv0=arg0,
+        argv0=command.arg0,
+        # As bubblewrap sets it, which does not know the variables of the command.
+        environment={**command.environment, "PWD": plan.cwd} if command.argv else None,
         # Of a sandbox that is kept, whoever lets others enter looks before.
-        masks=plan.masks if argv else (),
-        holds=not argv,
+        masks=plan.masks if command.argv else (),
+        holds=not command.argv,
     )
     program = seccomp.program(plan.network, host.arch)
     return Script(
         plan=plan,
         options=options,
         filter=seccomp.remainder(host.arch) if is_traced else program,
-        init_words=[*said, "--", *argv],
+        init_words=[*said, "--", *command.argv],
         restriction=Restriction(landlock=landlock.rules(ruleset), filter=program),
         counted_processes=counted,
     )
@@ -132,6 +134,25 @@ def assemble(
         restriction=script.restriction,
         places=places,
     )
+
+
+def assemble_init(said: Sequence[str], filter_: bytes, command: Command) -> Confined:
+    """A command that paddock-init confines without bubblewrap; `said` is what else the init is told."""
+    report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
+    told = init.words(argv0=command.arg0, environment=command.environment, cwd=command.cwd)
+    files = {
+        "filter": file_in_memory("filter", filter_),
+        "report": report_writer,
+        "more": file_in_memory("command", _strings([*said, *told, "--", *command.argv])),
+    }
+
+    def words(numbers: Sequence[int]) -> list[str]:
+        at = dict(zip(files, numbers, strict=True))
+        said = init.words(filter_fd=at["filter"], report_fd=at["report"], more_fd=at["more"])
+        return [str(init.PATH), *said]
+
+    readers = Readers(report_reader)
+    return Confined(words, tuple(files.values()), Enforcement.PARTIAL, readers=readers)
 
 
 def file_in_memory(name: str, content: bytes) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ import msgspec
 
 from paddock.model.host import Enforcement
 from paddock.model.restriction import Restriction
+from paddock.own_program import ROOT, own_environment
 from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
@@ -47,7 +48,8 @@ class Confined:
     """A command that is ready to be started in its sandbox, once.
 
     Start `argv(numbers)` so that the descriptors `files` have those numbers there and no
-    others are inherited but the standard ones; then call `started`, and `ended` when it
+    others are inherited but the standard ones, with the variables `environment`, in the directory
+    `cwd`: both are the command's own only if nothing confines it. Then call `started`, and `ended` when it
     is gone. If it can't be started, call both all the same.
     """
 
@@ -64,8 +66,12 @@ class Confined:
         group: Group | None = None,
         restriction: Restriction | None = None,
         places: Sequence[MountedFile] = (),
+        environment: Mapping[str, str] | None = None,
+        cwd: str = ROOT,
     ) -> None:
         self._words = words
+        self.environment = own_environment() if environment is None else environment
+        self.cwd = cwd
         self.files = tuple(files)
         self.enforcement = enforcement
         self.plan = plan

@@ -9,7 +9,7 @@ need not be in sight of the command.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -63,6 +63,8 @@ def words(
     trace_fd: int | None = None,
     report_fd: int | None = None,
     argv0: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: str | None = None,
     mounted: Iterable[MountedFile] = (),
     masks: Iterable[Mask] = (),
     holds: bool = False,
@@ -75,6 +77,8 @@ def words(
     `cgroup_fd` is the entrance of a control group that it is to be in with all that it starts.
     `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself; `trace_fd` is a
     socket of a `Tracer`.
+    `environment` is that of the command, which gets nothing else. `cwd` is where it starts, if not where
+    bubblewrap was told.
     With `more_fd` nothing may follow, and further words, `--` and the command are in that
     file, each ended by NUL.
     """
@@ -94,6 +98,10 @@ def words(
         said.append(f"cgroup={cgroup_fd}")
     if argv0 is not None:
         said.append(f"argv0={argv0}")
+    if environment is not None:
+        said += [f"env={name}={value}" for name, value in environment.items()]
+    if cwd is not None:
+        said.append(f"cwd={cwd}")
     said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]
     said += [f"{mask.kind}={mask.path}" for mask in masks]
     if holds:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import SandboxUnavailable
+from paddock.own_program import own_environment
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
 
 PROGRAM: Final = Path(__file__).parent.parent / "native" / "paddock-janitor"
@@ -236,7 +237,7 @@ def _start(journals: Path) -> tuple[socket.socket, int]:
         pid = os.posix_spawn(
             PROGRAM,
             [PROGRAM.name, os.fspath(journals)],
-            {},
+            own_environment(),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
                 # It outlives us: our output must not wait for its end.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from paddock.own_program import ROOT, own_environment
+
 TRIAL_TIMEOUT_S: Final = 5.0
 """Some hundred times what bubblewrap takes on an idle machine."""
 
@@ -83,7 +85,8 @@ class Kernel:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 pass_fds=descriptors,
-                cwd="/",
+                cwd=ROOT,
+                env=own_environment(),
                 timeout=TRIAL_TIMEOUT_S,
                 check=False,
             )

@@ -29,8 +29,9 @@ from paddock.model.profile import (
 )
 from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
-from paddock.sandbox.assembly import Script, assemble, file_in_memory, write_script
-from paddock.sandbox.confined import Confined, Readers
+from paddock.sandbox.assembly import Script, assemble, assemble_init, write_script
+from paddock.sandbox.command import Command
+from paddock.sandbox.confined import Confined
 from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
@@ -60,21 +61,6 @@ PLACES_LIMIT: Final = 100
 """Places for one command. Each is a descriptor that its first process inherits; the spawner passes on 128."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What is to be run, and where."""
-
-    argv: Sequence[str]
-    """Nothing for a sandbox that others enter; it is kept until SIGTERM."""
-    cwd: str
-    """Absolute."""
-    project_roots: tuple[str, ...]
-    environment: Mapping[str, str]
-    """That of the command. It is not passed on here, only asked for TMPDIR."""
-    arg0: str | None = None
-    """What the program is told as its name, if not `argv[0]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +200,7 @@ class Sandbox:
         are, SandboxUnavailable when this host can't enforce it, or trace under it.
         """
         if not is_enforced(profile):
-            return Confined(lambda _: list(command.argv))
+            return Confined(lambda _: list(command.argv), environment=command.environment, cwd=command.cwd)
         if problem := limit.unenforceable(_limits_of(profile), self._host):
             raise SandboxUnavailable(problem.detail, problem.remedy)
         if is_traced and (problem := self._untraceable()):
@@ -270,9 +256,7 @@ class Sandbox:
             try:
                 with self._janitor.holding(plan.placeholders):
                     options = self._options(plan, bubblewrap)
-                    script = write_script(
-                        plan, self._host, options, command.argv, command.arg0, is_traced=is_traced
-                    )
+                    script = write_script(plan, self._host, options, command, is_traced=is_traced)
             except PlaceTaken as error:
                 changed = str(error)
                 continue
@@ -344,20 +328,8 @@ class Sandbox:
                 "without namespaces there is no sandbox that others could enter",
                 "use bubblewrap, or do it without a sandbox",
             )
-        filter_ = file_in_memory("filter", seccomp.program(network, self._host.arch))
-
-        def words(numbers: Sequence[int]) -> list[str]:
-            said = init.words(
-                limits=limits,
-                ruleset=ruleset,
-                filter_fd=numbers[0],
-                report_fd=numbers[1],
-                argv0=command.arg0,
-            )
-            return [str(init.PATH), *said, "--", *command.argv]
-
-        report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-        return Confined(words, [filter_, report_writer], Enforcement.PARTIAL, readers=Readers(report_reader))
+        said = init.words(limits=limits, ruleset=ruleset)
+        return assemble_init(said, seccomp.program(network, self._host.arch), command)
 
 
 def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:

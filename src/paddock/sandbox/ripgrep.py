@@ -4,7 +4,7 @@ ripgrep reads directories with several threads, but tells neither directories no
 is an accelerator and decides nothing: it is asked for more than is wanted, its answer is
 judged again, and one of which anything is doubtful, if only because a directory could not be
 read, is no answer. The program comes from the PATH, never from where commands can write;
-it gets no configuration, no input and no environment, and opens nothing but directories.
+it gets no configuration, no input and no environment but ours, and opens nothing but directories.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from paddock.own_program import own_environment
 from paddock.sandbox import candidate
 from paddock.sandbox.glob import coarse_glob, regular_expression
 
@@ -68,7 +69,7 @@ def list_files(program: str, top: str, rests: Sequence[str], max_depth: int | No
             [program, *options, "--", _PREFIX],
             # Globs that begin with a slash are meant from here.
             cwd=top,
-            env={},
+            env=own_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

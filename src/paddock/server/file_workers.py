@@ -28,6 +28,7 @@ from paddock.fs.entering import open_namespaces
 from paddock.fs.forge import request_worker
 from paddock.fs.remote import WorkerOperations
 from paddock.model.restriction import Restriction
+from paddock.own_program import ROOT, own_environment
 from paddock.process.group import ProcessGroup
 from paddock.process.launch import LaunchSpec
 from paddock.process.spawn_request import SpawnRequest
@@ -244,9 +245,9 @@ class FileWorkers:
                 request = SpawnRequest(
                     program=sys.executable,
                     argv=[sys.executable, "-m", forge.__name__],
-                    cwd="/",
-                    # Clients can read it in /proc: only what is needed.
-                    env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+                    cwd=ROOT,
+                    # Clients can read it in /proc, too.
+                    env=own_environment(),
                     fds=(null, null, null),
                     is_terminal=False,
                     inherited=(theirs.fileno(),),
@@ -311,7 +312,7 @@ class Holder:
 KILLED = ExitReport(wait_status=9, user_s=0.0, system_s=0.0, max_rss_bytes=0)
 """Of a process whose end was not seen."""
 
-_NOTHING = LaunchSpec(program="", argv=[], cwd="/", env={}, terminal=None, has_stdin=False)
+_NOTHING = LaunchSpec(program="", argv=[], cwd=ROOT, env={}, terminal=None, has_stdin=False)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ error, and nothing was started then. What this host can do is found out once.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,11 @@ from paddock.errors import (
     SandboxNotMade,
     SandboxUnavailable,
     SandboxUnenforceable,
+    SpawnError,
 )
 from paddock.fs.lane import Lane
 from paddock.fs.sight import Sight
-from paddock.host_text import utf8_environment
+from paddock.host_text import local_text, utf8_environment
 from paddock.journal import Journal
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
@@ -36,13 +38,14 @@ from paddock.model.stream import Stream
 from paddock.process.enclosure import Ending, Judgement
 from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
-from paddock.process.spawn_request import FIRST_INHERITED
+from paddock.process.spawn_request import FIRST_INHERITED, SpawnStage
 from paddock.process.spawner import ExitReport
 from paddock.sandbox.exhaustion import LAST_WORDS_BYTES, End, exhausted, spent
 from paddock.sandbox.init import Report, ReportKind
 from paddock.sandbox.keyword import is_denial
 
 if TYPE_CHECKING:
+    from paddock.sandbox.command import Command
     from paddock.sandbox.confined import Confined
     from paddock.sandbox.launch import Cap, Sandbox
     from paddock.sandbox.plan import Plan
@@ -152,7 +155,15 @@ class Enclosure:
         """What to start in place of the command."""
         files = self._confined.files
         argv = self._confined.argv(range(FIRST_INHERITED, FIRST_INHERITED + len(files)))
-        return replace(command, program=argv[0], argv=argv, inherited=files, is_shielded=True)
+        return replace(
+            command,
+            program=argv[0],
+            argv=argv,
+            cwd=self._confined.cwd,
+            env=self._confined.environment,
+            inherited=files,
+            is_shielded=True,
+        )
 
     async def confirmed(self, said: Callable[[], bytes]) -> None:
         """See `process.enclosure`. Raises SandboxNotMade; the command will not run then."""
@@ -249,17 +260,22 @@ class Sandboxes:
     async def enclose(self, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> Enclosure:
         """A sandbox for a command, or without one for others to enter.
 
-        Raises SandboxUnenforceable, InvalidProfile or ProfileExceeded.
+        Raises SandboxUnenforceable, InvalidProfile, ProfileExceeded or SpawnError.
         """
-        from paddock.sandbox.launch import Command
+        from paddock.sandbox.command import Command
 
         sandbox = await self._ready()
         arg0 = command.argv[0] if argv and command.argv[0] != argv[0] else None
-        environment = command.env if argv else utf8_environment()
-        inside = Command(argv, command.cwd, wanted.project_roots, environment, arg0)
-        confined = await self._attempt(
-            partial(sandbox.prepare, wanted.profile, inside, is_traced=wanted.is_traced)
+        inside = _local_command(
+            Command(
+                argv,
+                command.cwd,
+                wanted.project_roots,
+                command.env if argv else utf8_environment(),
+                arg0,
+            )
         )
+        confined = await self._attempt(partial(_prepared, sandbox, wanted, inside))
         profile = wanted.profile
         limits = profile.limits if isinstance(profile, ManagedProfile) else Limits()
         return Enclosure(confined, self._lanes, argv, limits)
@@ -322,8 +338,40 @@ class Sandboxes:
             raise SandboxUnenforceable(str(error)) from error
 
 
+def _local_command(command: Command) -> Command:
+    """A command whose text is UTF-8, as the wire has it, with text as the engine has it."""
+    return replace(
+        command,
+        argv=[local_text(word) for word in command.argv],
+        cwd=local_text(command.cwd),
+        project_roots=tuple(local_text(root) for root in command.project_roots),
+        environment={local_text(name): local_text(value) for name, value in command.environment.items()},
+        arg0=None if command.arg0 is None else local_text(command.arg0),
+    )
+
+
+def _prepared(sandbox: Sandbox, wanted: Confinement, command: Command) -> Confined:
+    if command.argv:
+        _require_directory(command)
+    return sandbox.prepare(wanted.profile, command, is_traced=wanted.is_traced)
+
+
+def _require_directory(command: Command) -> None:
+    """Refuse a command whose working directory it could not enter. Raises SpawnError.
+
+    It is entered inside the sandbox alone; where it is hidden there, the sandbox is not made.
+    """
+    try:
+        # The dot, because to search a directory is what entering it takes.
+        os.close(os.open(os.path.join(command.cwd, "."), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        number = error.errno or errno.ENOENT
+        raise SpawnError(SpawnStage.CWD, number, command.argv[0], command.cwd) from error
+
+
 def _view(sandbox: Sandbox, wanted: Confinement) -> View:
-    from paddock.sandbox.launch import Command, is_enforced
+    from paddock.sandbox.command import Command
+    from paddock.sandbox.launch import is_enforced
 
     assert is_enforced(wanted.profile)
     plan = sandbox.plan(wanted.profile, Command([], "/", wanted.project_roots, utf8_environment()))

@@ -1,0 +1,105 @@
+"""Every helper starts with an environment of ours, whatever is in that of the process that starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paddock.fs.gathering import Gathering
+from paddock.fs.operation import Search
+from paddock.fs.ripgrep import search_with
+from paddock.fs.search_process import search_apart
+from paddock.own_program import own_environment
+from paddock.process.spawner import Spawner
+from paddock.rules.loader import load_policy
+from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.kernel import Kernel
+from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.sandbox.ripgrep import list_files
+
+
+def _ripgrep() -> str:
+    program = shutil.which("rg")
+    if program is None:
+        pytest.skip("ripgrep is not installed")
+    return program
+
+
+def probe(_: Path) -> None:
+    trial = Kernel().run(["/usr/bin/env"])
+    assert dict(line.split("=", 1) for line in trial.stdout.splitlines()) == own_environment()
+
+
+def evaluate_rules(place: Path) -> None:
+    file = place / "x.rules"
+    file.write_text('prefix_rule(pattern = ["ls"], decision = "allow")\n')
+    assert load_policy([file]).problems == ()
+
+
+def search_in_a_process(place: Path) -> None:
+    assert search_apart(_search(place)).matches
+
+
+def search_with_ripgrep(place: Path) -> None:
+    operation = _search(place)
+    gathering = Gathering(operation)
+    search_with(os.fsencode(_ripgrep()), operation, os.fsencode(place), gathering)
+
+
+def list_with_ripgrep(place: Path) -> None:
+    listing = list_files(_ripgrep(), str(place), ["*.txt"], None)
+    assert listing is not None
+    assert listing.paths() == ["found.txt"]
+    listing.close()
+
+
+def hold_a_place(place: Path) -> None:
+    janitor = Janitor(place)
+    places = [Placeholder(str(place / "held"), PlaceholderKind.DIRECTORY)]
+    janitor.hold(places)
+    janitor.release(places, was_killed=False)
+    janitor.close()
+
+
+def start_the_spawner(_: Path) -> None:
+    async def start() -> None:
+        spawner = await Spawner.start(lambda: None)
+        await spawner.aclose()
+
+    asyncio.run(start())
+
+
+def _search(place: Path) -> Search:
+    return Search(
+        path=os.fsencode(place), pattern="needle", max_matches=9, max_file_bytes=999, timeout_s=20.0
+    )
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        probe,
+        evaluate_rules,
+        search_in_a_process,
+        search_with_ripgrep,
+        list_with_ripgrep,
+        hold_a_place,
+        start_the_spawner,
+    ],
+)
+def test_no_variable_of_this_process_reaches_a_helper(
+    work: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "found.txt").write_text("needle\n")
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    monkeypatch.setenv("LD_DEBUG", "libs")
+    monkeypatch.setenv("LD_DEBUG_OUTPUT", str(traces / "helper"))
+    work(tmp_path / "place")
+    assert list(traces.iterdir()) == []

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         TransportError,
         UnknownProcess,
         UnknownSession,
+        WriteLost,
     )
     from paddock.model.cause import Cause
     from paddock.model.denial import Denial, DenialKind
@@ -151,6 +152,7 @@ __all__ = [
     "UnknownSession",
     "Usage",
     "Watch",
+    "WriteLost",
     "__version__",
     "connect",
     "serve",
@@ -207,6 +209,7 @@ _HOMES = {
         "TransportError",
         "UnknownProcess",
         "UnknownSession",
+        "WriteLost",
     ),
     "paddock.model.cause": ("Cause",),
     "paddock.model.denial": ("Denial", "DenialKind"),

@@ -54,6 +54,7 @@
         │   └── HandshakeRefused    the server answered the upgrade with an HTTP error
         ├── MessageTooLarge         a message over the limit
         ├── ConnectionLost          the connection ended before the answer came
+        │   └── WriteLost           it ended while a file or directory was written
         └── RequestTimeout          no answer within the time the caller gave
 
 The tree below `RequestError` is what crosses the wire: `protocol.codes` maps it
@@ -69,7 +70,7 @@ import errno as errno_names
 import os
 import shlex
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class PaddockError(Exception):
@@ -627,6 +628,30 @@ class MessageTooLarge(TransportError):
 
 class ConnectionLost(TransportError):
     """The connection ended before the answer came; whether the request took effect is not known."""
+
+
+class WriteLost(ConnectionLost):
+    """The connection ended while a file or directory was written; `outcome` says what is there now.
+
+    "unchanged" is what was there before, for nothing was put in its place. "incomplete" is a part of the new
+    content. "unknown" is either the old or the new content: the last answer did not come.
+    """
+
+    def __init__(
+        self, path: str, outcome: Literal["unchanged", "incomplete", "unknown"], reason: str
+    ) -> None:
+        super().__init__(path, outcome, reason)
+        self.path = path
+        self.outcome = outcome
+        self.reason = reason
+
+    def __str__(self) -> str:
+        states = {
+            "unchanged": f"{self.path!r} was not written, and what was there is unchanged",
+            "incomplete": f"{self.path!r} was not written to its end",
+            "unknown": f"whether {self.path!r} was written is not known",
+        }
+        return f"{states[self.outcome]}: {self.reason}; write it again"
 
 
 class RequestTimeout(TransportError):

@@ -52,11 +52,11 @@ class CuttingProxy:
         self._limit = limit
         self._longest_bytes = longest_bytes
         self._server: asyncio.Server
-        self._pairs: set[_Pair] = set()
+        self._pairs: set[Pair] = set()
 
     async def __aenter__(self) -> CuttingProxy:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Pair(self).client, "127.0.0.1", 0)
+        self._server = await loop.create_server(lambda: self.make_pair().client, "127.0.0.1", 0)
         host, port = self._server.sockets[0].getsockname()
         self.url = f"ws://{host}:{port}"
         return self
@@ -83,6 +83,9 @@ class CuttingProxy:
 
     # --- for the pairs ------------------------------------------------------
 
+    def make_pair(self) -> Pair:
+        return Pair(self)
+
     async def dial(self, end: asyncio.Protocol) -> None:
         await asyncio.get_running_loop().create_connection(lambda: end, *self._target)
 
@@ -91,10 +94,10 @@ class CuttingProxy:
         offset = int(exp(self._random.uniform(0, log(self._longest_bytes))))
         return Cut(self._random.random() < 0.5, offset, self._random.random() < 0.5)
 
-    def opened(self, pair: _Pair) -> None:
+    def opened(self, pair: Pair) -> None:
         self._pairs.add(pair)
 
-    def closed(self, pair: _Pair) -> None:
+    def closed(self, pair: Pair) -> None:
         self._pairs.discard(pair)
 
     def may_cut(self) -> bool:
@@ -106,13 +109,13 @@ class CuttingProxy:
             self.finished.set()
 
 
-class _Pair:
+class Pair:
     """One connection: the client's end and the server's."""
 
     def __init__(self, proxy: CuttingProxy) -> None:
         self.proxy = proxy
-        self.client = _End(self, is_client=True)
-        self.server = _End(self, is_client=False)
+        self.client = End(self, is_client=True)
+        self.server = End(self, is_client=False)
         self.is_frozen = False
         self._cut = proxy.plan()
         self._passed = {True: 0, False: 0}
@@ -132,7 +135,7 @@ class _Pair:
         else:
             self.client.stream.resume_reading()
 
-    def arrived(self, data: bytes, source: _End) -> None:
+    def arrived(self, data: bytes, source: End) -> None:
         is_upstream = source is self.client
         target = self.server if is_upstream else self.client
         before = self._passed[is_upstream]
@@ -149,7 +152,7 @@ class _Pair:
             for end in (self.server, self.client):
                 end.close(is_reset=self._cut.is_reset)
 
-    def ended(self, source: _End) -> None:
+    def ended(self, source: End) -> None:
         if self.is_frozen and source is self.server:
             return
         self.proxy.closed(self)
@@ -161,17 +164,17 @@ class _Pair:
             end.close(is_reset=True)
 
 
-class _End(asyncio.Protocol):
+class End(asyncio.Protocol):
     """One of the two sockets."""
 
-    def __init__(self, pair: _Pair, *, is_client: bool) -> None:
+    def __init__(self, pair: Pair, *, is_client: bool) -> None:
         self._pair = pair
         self._is_client = is_client
         self._is_closing = False
         self.stream: asyncio.Transport
 
     @property
-    def _other(self) -> _End:
+    def _other(self) -> End:
         return self._pair.server if self._is_client else self._pair.client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

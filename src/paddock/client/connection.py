@@ -75,6 +75,8 @@ class Connection:
         self._can_page = False
         self._intake: Intake[Inbox] = Intake(limits or IntakeLimits(), self._set_reading)
         self._link: Link | None = None
+        self._link_number = 0
+        self._latest_loss: ConnectionLost | None = None
         self._fault: Exception | None = None
         self._is_ready = False
         self._is_reviving = False
@@ -87,6 +89,7 @@ class Connection:
     def attach(self, link: Link) -> Receiver:
         """Take over a link; this is the `Accept` to give to a transport. `greet` and `open` must follow."""
         self._link = link
+        self._link_number += 1
         self._fault = None
         self.peer = link.peer
         if not self._intake.is_reading:
@@ -157,16 +160,26 @@ class Connection:
         """
         return await self.result(self.submit(method, params), kind)
 
-    def submit(self, method: str, params: Params | None, *, can_repeat: bool | None = None) -> Answer:
+    def submit(
+        self,
+        method: str,
+        params: Params | None,
+        *,
+        can_repeat: bool | None = None,
+        link_number: int | None = None,
+    ) -> Answer:
         """Send a request, after all earlier ones, as soon as there is a link.
 
         Pass the answer to `result`, or `forget` it, or do neither: then it is sent until it
         is answered. `can_repeat` is for callers who know better than `request.is_repeatable`.
-        Raises MessageTooLarge, UnicodeEncodeError for text that JSON can't carry, and
-        ConnectionLost; nothing was sent then.
+        With `link_number` it is sent on that link (see `Answer.link_number`) or not at all: the server
+        knows what it names, such as a file handle, on no other link. Raises MessageTooLarge,
+        UnicodeEncodeError for text that JSON can't carry, and ConnectionLost; nothing was sent then.
         """
         if not self.is_open:
             raise self._final_loss()
+        if link_number is not None and not (self._is_ready and link_number == self._link_number):
+            raise ConnectionLost(str(self._latest_loss)) from self._latest_loss
         answer = self._requests.add(method, params, can_repeat=can_repeat)
         if self._is_ready:
             self._send(answer)
@@ -280,7 +293,7 @@ class Connection:
         if link is not self._link:
             return
         fault = self._fault or error
-        loss = self._explain(fault)
+        loss = self._latest_loss = self._explain(fault)
         was_ready, self._is_ready, self._link = self._is_ready, False, None
         # A server that breaks the protocol would do so again.
         is_curable = not self._is_closing and (fault is None or isinstance(fault, ConnectionLost))
@@ -300,6 +313,7 @@ class Connection:
         assert self._link is not None
         answer.is_sent = True
         answer.attempts += 1
+        answer.link_number = self._link_number
         self._link.send(answer.message)
 
     def _told(self, params: Result) -> None:

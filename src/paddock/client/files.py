@@ -143,7 +143,7 @@ class Files:
         """
         if atomic:
             self._require("atomicWrites", "replace a file atomically")
-        return RemoteWriter(self._connection, self._wire(path), is_atomic=atomic, sandbox=self._context())
+        return self._writer(path, is_atomic=atomic)
 
     def tree_reader(self, path: RemotePathLike) -> RemoteReader:
         """A directory with everything in it as a tar archive; use it with `async with`."""
@@ -153,7 +153,7 @@ class Files:
     def tree_writer(self, path: RemotePathLike) -> RemoteWriter:
         """A new directory, from a tar archive; use it with `async with`. It appears when it is complete."""
         self._require("treeTransfers", "write a directory as a whole")
-        return RemoteWriter(self._connection, self._wire(path), is_tree=True, sandbox=self._context())
+        return self._writer(path, is_tree=True)
 
     # --- what is there ------------------------------------------------------
 
@@ -354,6 +354,18 @@ class Files:
 
     def _require(self, capability: str, purpose: str) -> None:
         require(self._session.environment, capability, purpose)
+
+    def _writer(
+        self, path: RemotePathLike, *, is_atomic: bool = False, is_tree: bool = False
+    ) -> RemoteWriter:
+        return RemoteWriter(
+            self._connection,
+            self._wire(path),
+            is_atomic=is_atomic,
+            is_tree=is_tree,
+            is_confirmed=self.has("confirmedCloses"),
+            sandbox=self._context(),
+        )
 
     async def _ask(self, method: str, params: Params, kind: type[R], *, can_repeat: bool = False) -> R:
         if self._sandbox is not None:

@@ -1,8 +1,8 @@
 """Open files on the server's host: read or written piece by piece, with several pieces under way.
 
-Memory is bounded by the window, whatever the size of the file. A file belongs to one connection
-of the client: when that is lost, a reader opens the file again and goes on, if it has not changed;
-a writer can't, and says so.
+Memory is bounded by the window, whatever the size of the file. A file belongs to one link of the
+connection: when that is lost, a reader opens the file again and goes on, if it has not changed;
+a writer can't, and says what is there now. A writer that failed stays failed: no later call succeeds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from paddock.client.connection import Connection
 from paddock.client.request import Answer
-from paddock.errors import NotFound, OperationFailed, PaddockError
+from paddock.errors import ConnectionLost, NotFound, OperationFailed, PaddockError, WriteLost
 from paddock.protocol.fs import (
     CloseParams,
     MetadataResult,
@@ -63,6 +63,7 @@ class RemoteReader:
         self._sandbox = sandbox
         self._mode: Literal["read", "readTree"] = "readTree" if is_tree else "read"
         self._handle_id = ""
+        self._link_number = 0
         self._version: Version | None = None
         self._opening = asyncio.Lock()
         self.size_bytes: int | None = None
@@ -108,7 +109,7 @@ class RemoteReader:
         """Let go of the file. Idempotent; never fails."""
         if self._handle_id:
             handle_id, self._handle_id = self._handle_id, ""
-            await _close_quietly(self._connection, CloseParams(handle_id=handle_id))
+            await _close_quietly(self._connection, CloseParams(handle_id=handle_id), self._link_number)
 
     async def __aenter__(self) -> RemoteReader:
         await self._open()
@@ -123,18 +124,24 @@ class RemoteReader:
 
     def _submit(self, offset: int, length: int) -> Answer:
         params = ReadBlockParams(handle_id=self._handle_id, offset=offset, len=length)
-        # Repeated on another connection, where the handle is unknown, it does no harm.
-        return self._connection.submit("fs/readBlock", params, can_repeat=self._mode == "read")
+        if self._mode == "readTree":
+            # A tree is made as it is read, and another link would have another one.
+            return self._connection.submit("fs/readBlock", params, link_number=self._link_number)
+        # Repeated on another link, where the handle is unknown, it does no harm.
+        return self._connection.submit("fs/readBlock", params, can_repeat=True)
 
     async def _open(self) -> None:
         handle_id = uuid4().hex
         params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode, sandbox=self._sandbox)
-        await self._connection.request("fs/open", params, OpenResult)
+        # It changes nothing, so it can be repeated; the handle is that of the last link it was sent on.
+        answer = self._connection.submit("fs/open", params, can_repeat=True)
+        await self._connection.result(answer, OpenResult)
         self._handle_id = handle_id
+        self._link_number = answer.link_number
         if self._mode == "read":
-            found = await self._connection.request(
-                "fs/getMetadata", PathParams(path=self._path, sandbox=self._sandbox), MetadataResult
-            )
+            question = PathParams(path=self._path, sandbox=self._sandbox)
+            answer = self._connection.submit("fs/getMetadata", question, can_repeat=True)
+            found = await self._connection.result(answer, MetadataResult)
             version = (found.size, found.modified_at_ms)
             if self._version not in (None, version):
                 raise OperationFailed(f"{self._path} changed while it was read; read it again")
@@ -143,8 +150,6 @@ class RemoteReader:
 
     async def _reopen(self, lost_handle_id: str) -> None:
         """Open the file again after the connection was lost, unless somebody else has done it."""
-        if self._mode == "readTree":
-            raise OperationFailed(f"the connection was lost while {self._path} was read; read it again")
         async with self._opening:
             if self._handle_id == lost_handle_id:
                 await self._open()
@@ -155,6 +160,7 @@ class RemoteWriter:
 
     Use it with `async with`: at the end of the block everything is written, and what was
     opened as `atomic`, or is a directory, appears in its place; if the block raises, it does not.
+    Every method raises WriteLost when the connection is lost, and again what has made an earlier call fail.
     """
 
     def __init__(
@@ -164,15 +170,22 @@ class RemoteWriter:
         *,
         is_atomic: bool = False,
         is_tree: bool = False,
+        is_confirmed: bool = False,
         sandbox: SandboxContext | None = None,
     ) -> None:
         self._connection = connection
         self._path = path
         self._sandbox = sandbox
+        self._is_confirmed = is_confirmed
+        """Whether the server can be asked again how the file was closed."""
         self._mode: Literal["replace", "writeTree"] = "writeTree" if is_tree else "replace"
         self._is_atomic = is_atomic
+        self._is_published = is_atomic or is_tree
+        """Whether nothing is to be seen of it before it is closed."""
         self._handle_id = uuid4().hex
+        self._link_number = 0
         self._is_open = False
+        self._failure: PaddockError | None = None
         self._window: deque[Answer] = deque()
         self._offset = 0
 
@@ -183,30 +196,40 @@ class RemoteWriter:
             piece = bytes(view[:BLOCK_BYTES])
             view = view[BLOCK_BYTES:]
             params = WriteBlockParams(handle_id=self._handle_id, offset=self._offset, chunk=piece)
-            self._window.append(self._connection.submit("fs/writeBlock", params))
+            self._window.append(self._submit("fs/writeBlock", params))
             self._offset += len(piece)
             while len(self._window) >= WINDOW_BLOCKS:
                 await self._settle()
 
     async def aclose(self) -> None:
         """Wait until everything is written, and put it in its place. Idempotent. Raises what went wrong."""
+        self._check()
         if not self._is_open:
             return
         while self._window:
             await self._settle()
+        params = CloseParams(handle_id=self._handle_id, confirm=True if self._is_confirmed else None)
+        answer = self._submit("fs/close", params, can_repeat=self._is_confirmed)
         self._is_open = False
-        await self._connection.request("fs/close", CloseParams(handle_id=self._handle_id), Empty)
+        try:
+            await self._result(answer)
+        except NotFound as error:
+            if answer.attempts == 1:
+                raise
+            # The first link was lost before the server read the request, and closed the file as it ended.
+            if self._is_published:
+                reason = f"the connection was lost while it was closed, and the server answered: {error}"
+                raise self._fail(WriteLost(self._name, "unchanged", reason)) from error
+            # Every block was answered, so it was written.
+            self._failure = None
 
     async def discard(self) -> None:
         """Give up; what is not in its place yet never will be. Idempotent; never fails."""
-        for answer in self._window:
-            self._connection.forget(answer)
-        self._window.clear()
+        self._forget_window()
         if self._is_open:
             self._is_open = False
-            is_extended = self._is_atomic or self._mode == "writeTree"
-            params = CloseParams(handle_id=self._handle_id, discard=True if is_extended else None)
-            await _close_quietly(self._connection, params)
+            params = CloseParams(handle_id=self._handle_id, discard=True if self._is_published else None)
+            await _close_quietly(self._connection, params, self._link_number)
 
     async def __aenter__(self) -> RemoteWriter:
         params = OpenParams(
@@ -216,7 +239,13 @@ class RemoteWriter:
             atomic=True if self._is_atomic else None,
             sandbox=self._sandbox,
         )
-        await self._connection.request("fs/open", params, OpenResult)
+        try:
+            # To begin a file that is not published changes nothing. Any other is emptied.
+            answer = self._connection.submit("fs/open", params, can_repeat=self._is_published)
+            await self._connection.result(answer, OpenResult)
+        except ConnectionLost as loss:
+            raise self._lost(loss) from loss
+        self._link_number = answer.link_number
         self._is_open = True
         return self
 
@@ -229,22 +258,71 @@ class RemoteWriter:
         finally:
             await self.discard()
 
+    # --- inside -------------------------------------------------------------
+
+    def _submit(
+        self, method: str, params: WriteBlockParams | CloseParams, *, can_repeat: bool = False
+    ) -> Answer:
+        """Send a request on the link of the file: on another one the server does not know the handle.
+
+        To close what it does not know is a success to a server, unless it is asked to confirm it.
+        """
+        self._check()
+        try:
+            return self._connection.submit(
+                method, params, can_repeat=can_repeat, link_number=self._link_number
+            )
+        except ConnectionLost as loss:
+            raise self._fail(self._lost(loss)) from loss
+
     async def _settle(self) -> None:
-        answer = self._window.popleft()
+        await self._result(self._window.popleft())
+
+    async def _result(self, answer: Answer) -> None:
         try:
             await self._connection.result(answer, Empty)
-        except PaddockError:
+        except ConnectionLost as loss:
+            raise self._fail(self._lost(loss)) from loss
+        except PaddockError as error:
             # The server has closed the file: the blocks behind would only fail for that.
-            for later in self._window:
-                self._connection.forget(later)
-            self._window.clear()
+            self._fail(error)
+            raise
+        except BaseException:
+            self._fail(OperationFailed(f"{self._name!r} was given up while it was written; write it again"))
             raise
 
+    def _lost(self, loss: ConnectionLost) -> WriteLost:
+        """Say what is there now; `_is_open` is false once the server was told to put it in its place."""
+        reason = str(loss.__cause__ if isinstance(loss.__cause__, ConnectionLost) else loss)
+        is_closing = self._link_number and not self._is_open
+        if is_closing:
+            return WriteLost(self._name, "unknown", reason)
+        return WriteLost(self._name, "unchanged" if self._is_published else "incomplete", reason)
 
-async def _close_quietly(connection: Connection, params: CloseParams) -> None:
+    def _fail(self, failure: PaddockError) -> PaddockError:
+        self._failure = failure
+        self._forget_window()
+        return failure
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+
+    def _forget_window(self) -> None:
+        for answer in self._window:
+            self._connection.forget(answer)
+        self._window.clear()
+
+    @property
+    def _name(self) -> str:
+        return self._path.path
+
+
+async def _close_quietly(connection: Connection, params: CloseParams, link_number: int) -> None:
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
-            await connection.request("fs/close", params, Empty)
+            answer = connection.submit("fs/close", params, link_number=link_number)
+            await connection.result(answer, Empty)
     except (TimeoutError, PaddockError):
-        # It ends with the connection at the latest.
+        # It ends with the link at the latest.
         pass

@@ -54,13 +54,24 @@ Outcome = Result | PaddockError
 class Answer(Pending[Outcome]):
     """The answer to a request, or the reason why there will be none."""
 
-    __slots__ = ("attempts", "is_repeatable", "is_sent", "message", "request_id", "settled", "subject")
+    __slots__ = (
+        "attempts",
+        "is_repeatable",
+        "is_sent",
+        "link_number",
+        "message",
+        "method",
+        "request_id",
+        "settled",
+        "subject",
+    )
 
     def __init__(
-        self, request_id: RequestId, message: bytes, subject: str | None, *, is_repeatable: bool
+        self, request_id: RequestId, method: str, message: bytes, subject: str | None, *, is_repeatable: bool
     ) -> None:
         super().__init__()
         self.request_id = request_id
+        self.method = method
         self.message = message
         self.subject = subject
         """The process that the request is about, if it is about one."""
@@ -71,6 +82,8 @@ class Answer(Pending[Outcome]):
         """Whether it was sent on the present link."""
         self.attempts = 0
         """On how many links it was sent. After more than one, the first may have taken effect."""
+        self.link_number = 0
+        """On which link it was sent last; what the answer opens belongs to that one."""
 
 
 class Requests:
@@ -92,7 +105,8 @@ class Requests:
         subject = getattr(params, "process_id", None)
         if can_repeat is None:
             can_repeat = is_repeatable(method, params)
-        answer = self._answers[request_id] = Answer(request_id, message, subject, is_repeatable=can_repeat)
+        answer = Answer(request_id, method, message, subject, is_repeatable=can_repeat)
+        self._answers[request_id] = answer
         return answer
 
     def initialized(self) -> bytes:
@@ -129,7 +143,9 @@ class Requests:
         """Fail what was sent and can't be sent again; the rest is unsent from now on."""
         for answer in list(self._answers.values()):
             if answer.is_sent and not answer.is_repeatable:
-                self._settle(answer.request_id, loss)
+                doubt = ConnectionLost(f"{loss}; whether {answer.method} took effect is not known")
+                doubt.__cause__ = loss
+                self._settle(answer.request_id, doubt)
             answer.is_sent = False
 
     def session_lost(self, processes: Collection[str], loss: ConnectionLost) -> None:

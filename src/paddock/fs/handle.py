@@ -26,6 +26,11 @@ class HandleTable:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether what is not closed is discarded, now or soon."""
+        return self._is_ended
+
     def add(self, file: OpenFile) -> int:
         """Keep a file and give its number. After the end it is closed, and OperationFailed is raised."""
         with self._lock:
@@ -109,11 +114,14 @@ def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[OpenFi
 
 
 def close(operation: Close, handles: HandleTable) -> Done:
-    """Close a file; one that is not open is no error."""
+    """Close a file; after an error it is no error. Raises NotFound for what was discarded at the end."""
     file = handles.take(operation.handle)
-    if file is not None:
-        try:
-            file.close(discard=operation.discard)
-        except OSError as error:
-            raise map_os_error(error, "publish", file.path) from error
+    if file is None:
+        if handles.is_ended:
+            raise NotFound(f"file {operation.handle} is not open any more, and was not published")
+        return Done()
+    try:
+        file.close(discard=operation.discard)
+    except OSError as error:
+        raise map_os_error(error, "publish", file.path) from error
     return Done()

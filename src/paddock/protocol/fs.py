@@ -115,11 +115,15 @@ class WriteBlockParams(Params, frozen=True, kw_only=True):
 class CloseParams(Params, frozen=True, kw_only=True):
     """Close an open file, after everything that was asked of it before. An unknown id is no error."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"discard"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"confirm", "discard"})
 
     handle_id: str
     discard: bool | None = None
     """Whether what was opened with `atomic` or `writeTree` is thrown away instead of put in its place."""
+    confirm: bool | None = None
+    """Whether an unknown id is an error, not found. The session remembers the outcome: asked again on another
+    connection, the server answers as it did, or would have done, on the first; not found then means that
+    nothing was put in its place, nor ever will be. The id must be unique in the session."""
 
 
 class WalkOptions(Params, frozen=True, kw_only=True):

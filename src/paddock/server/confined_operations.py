@@ -14,7 +14,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from paddock.errors import RequestError
+from paddock.errors import NotFound, RequestError
 from paddock.fs.answer import Done, Metadata, Opened
 from paddock.fs.operation import (
     A,
@@ -106,7 +106,9 @@ class ConfinedOperations:
         return replace(opened, handle=self._last_handle)
 
     async def _close(self, operation: Close) -> Done:
-        file = self._files.pop(operation.handle)
+        file = self._files.pop(operation.handle, None)
+        if file is None:
+            raise NotFound(f"file {operation.handle} is not open (any more), and was not published")
         if not self._files:
             self._open_ones.discard(self)
         async with file.keeping:

@@ -258,6 +258,8 @@ class ClientConnection:
     def link_closed(self, error: Exception | None) -> None:
         """The connection is gone; the session lives on without it."""
         self._is_open = False
+        # Before another connection can take the session over: it must find what this one has begun.
+        self._dispatcher.stop()
         self._release_unsent()
         self._output_stall.end()
         self._reading_stall.end()

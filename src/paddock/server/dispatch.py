@@ -107,12 +107,16 @@ class Dispatcher:
         self.waiting_bytes += call.size_bytes
         return False
 
-    async def aclose(self) -> None:
-        """Cancel everything that has not finished."""
+    def stop(self) -> None:
+        """Begin nothing any more."""
         self._is_closed = True
         self._ordinary.waiting.clear()
         self._control.waiting.clear()
         self.waiting = self.waiting_bytes = 0
+
+    async def aclose(self) -> None:
+        """Cancel everything that has not finished."""
+        self.stop()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

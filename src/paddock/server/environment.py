@@ -63,6 +63,7 @@ EXTENSION_CAPABILITIES = (
     "lifecycleNotifications",
     "absolutePaths",
     "atomicWrites",
+    "confirmedCloses",
     "treeTransfers",
     "fsWatch",
     "fsSearch",

@@ -1,12 +1,14 @@
 """The file handles of one connection: which of its ids stands for which open file, and since when.
 
 Requests that use one file are carried out one after the other, in the order in which they
-came, beginning with the one that opens it.
+came, beginning with the one that opens it. Files end with their connection; how those were
+closed that a client wants confirmed is remembered by its session.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 
 from paddock.errors import InvalidRequest, NotFound
 from paddock.fs.operation import Close, Open
@@ -14,6 +16,9 @@ from paddock.fs.operations import Operations
 
 MAX_HANDLES = 128
 MAX_HANDLE_ID_BYTES = 32
+
+REMEMBERED_CLOSES = 1024
+"""Closes remembered per session: eight times what a client has under way when it loses its connection."""
 
 
 class ClientFile:
@@ -44,8 +49,14 @@ class ClientFile:
         if handle is not None:
             await self.operations.perform(Close(handle=handle, discard=discard))
 
+    async def close_confirmed(self, *, discard: bool) -> None:
+        """Close it; within its turn. Raises NotFound when it is not open, or was closed by an error."""
+        handle = self.handle
+        self._handle = None
+        await self.operations.perform(Close(handle=handle, discard=discard))
+
     def lose(self) -> None:
-        """An error has closed it."""
+        """An error has closed it, or left out a part of it."""
         self._handle = None
 
 
@@ -86,6 +97,31 @@ class ClientFiles:
         """Free an id, for whoever closes its file. Raises InvalidRequest."""
         _refuse_long(handle_id)
         return self._files.pop(handle_id, None)
+
+
+class ConfirmedCloses:
+    """How the files of a session were closed, for clients that ask again over another connection."""
+
+    def __init__(self) -> None:
+        self._closes: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
+
+    def get(self, handle_id: str) -> asyncio.Task[None]:
+        """The close of a file, under way or over. Raises NotFound."""
+        close = self._closes.get(handle_id)
+        if close is None:
+            raise NotFound(
+                f"unknown file handle {handle_id!r}: it was never open, or its connection was lost"
+            )
+        return close
+
+    def add(self, handle_id: str, close: asyncio.Task[None]) -> None:
+        """Remember a close. It must go on if its connection is lost."""
+        self._closes[handle_id] = close
+        self._closes.move_to_end(handle_id)
+        # Nobody may ever ask how it ended, and asyncio would complain of a failure.
+        close.add_done_callback(lambda close: close.cancelled() or close.exception())
+        if len(self._closes) > REMEMBERED_CLOSES:
+            self._closes.popitem(last=False)
 
 
 def _refuse_long(handle_id: str) -> None:

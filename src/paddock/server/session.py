@@ -29,6 +29,7 @@ from paddock.protocol.process import StartResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
 from paddock.protocol.structure import Result
 from paddock.protocol.usage import encode_usage
+from paddock.server.files import ConfirmedCloses
 from paddock.server.record import SessionRecord
 
 T = TypeVar("T")
@@ -129,6 +130,7 @@ class Session:
         """What the client calls itself, for people."""
         self.is_visited = False
         """Whether an operator came to one of its processes, and may not have read its end when it is over."""
+        self.closes = ConfirmedCloses()
         self._settings = settings
         self._on_ended = on_ended
         self._on_remembered = on_remembered

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from paddock.errors import InvalidRequest, RequestError
+from paddock.errors import InvalidRequest, OperationFailed, RequestError
 from paddock.fs.operation import SMALL_BYTES, Open, OpenMode, ReadBlock, WriteBlock
 from paddock.protocol.envelope import RequestId, write_block_result
 from paddock.protocol.fs import (
@@ -92,6 +93,10 @@ async def _write(connection: ClientConnection, file: ClientFile, params: WriteBl
         except RequestError:
             _lose(connection, file)
             raise
+        except asyncio.CancelledError:
+            # Nobody knows whether it was written. A close that is under way must not publish the file.
+            file.lose()
+            raise
     return EMPTY
 
 
@@ -103,6 +108,8 @@ def _lose(connection: ClientConnection, file: ClientFile) -> None:
 
 def close(connection: ClientConnection, params: CloseParams) -> Empty | Coroutine[Any, Any, Empty]:
     """Close a file after everything that was asked of it before; its id is free at once."""
+    if params.confirm:
+        return _confirm(connection, params)
     file = connection.files.take(params.handle_id)
     return EMPTY if file is None else _close(file, discard=params.discard is True)
 
@@ -110,6 +117,32 @@ def close(connection: ClientConnection, params: CloseParams) -> Empty | Coroutin
 async def _close(file: ClientFile, *, discard: bool) -> Empty:
     async with file.turn:
         await file.close(discard=discard)
+    return EMPTY
+
+
+def _confirm(connection: ClientConnection, params: CloseParams) -> Coroutine[Any, Any, Empty]:
+    """Close a file as `close` does, or give the outcome of an earlier close. Raises NotFound."""
+    session = connection.session
+    file = connection.files.take(params.handle_id)
+    if file is None:
+        return _closed(session.closes.get(params.handle_id))
+    # Once begun, it is not cut short with the connection: the session knows how it ended.
+    closing = session.run(_close_confirmed(file, discard=params.discard is True))
+    session.closes.add(params.handle_id, closing)
+    return _closed(closing)
+
+
+async def _close_confirmed(file: ClientFile, *, discard: bool) -> None:
+    async with file.turn:
+        await file.close_confirmed(discard=discard)
+
+
+async def _closed(closing: asyncio.Task[None]) -> Empty:
+    # Whoever waits for it may be cancelled; the close is not.
+    await asyncio.wait([closing])
+    if closing.cancelled():
+        raise OperationFailed("the server ended while the file was closed; what became of it is not known")
+    closing.result()
     return EMPTY
 
 

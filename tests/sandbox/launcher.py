@@ -102,7 +102,7 @@ def become_launcher(user: int, directory: Path) -> Path:
     """Make this process one of the user's that runs command lines in forks. Returns his runtime directory."""
     use_copies(directory)
     import_everything()
-    _rehearse()
+    rehearse()
     return become_user(user, directory)
 
 
@@ -127,7 +127,7 @@ def import_everything() -> None:
             importlib.import_module(module.name)
 
 
-def _rehearse() -> None:
+def rehearse() -> None:
     """Run a command line while modules that are not ours can still be imported."""
     with redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as home:
         os.environ |= {"HOME": home, runtime_directory.VARIABLE: os.path.join(home, "runtime")}

@@ -22,14 +22,16 @@
  * left when a janitor was killed as well, is thus known to the next one that starts, whatever
  * it was started for, and cleared away.
  *
- * The launcher sends packets over a SOCK_SEQPACKET socket: a verb, then items. Each is
- * answered by a packet of one byte for each item: 0, or an errno.
- *     'h'  hold: items are 'd' or 'f', path, NUL. EEXIST: something else is there.
- *     'd'  drop: items are path, NUL. The sandbox has ended.
+ * The launcher sends packets over a SOCK_SEQPACKET socket: a verb, then items (item.h), each
+ * ended by NUL. Each packet is answered by one of one byte for each item: 0, or an errno.
+ *     'h'  hold. EEXIST: something else is there, or the directory is not the one that was planned.
+ *     'd'  drop. The sandbox has ended.
  *     'l'  linger: as drop, but the sandbox was killed, and may not be quite dead.
  * When the launcher has closed its end, all places linger and the janitor ends.
  *
- * Privilege: that of the launcher, whose paths it trusts. It removes nothing that is
+ * Privilege: that of the launcher, which may write where no command may. Commands can change every directory
+ * of a path while the janitor works, so it trusts what the launcher says a place's directory is, never where a path leads,
+ * and makes and removes only in that directory. It removes nothing that is
  * not a place of its own making, and no directory that somebody has put something in.
  */
 #define _GNU_SOURCE
@@ -49,6 +51,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "item.h"
 #include "journal.h"
 #include "place.h"
 
@@ -77,15 +80,17 @@ enum { UNBURIED_LIMIT = 64 };
 
 struct place {
     struct place *next;
-    int fd;             /* open on the place */
-    unsigned users;     /* sandboxes of this launcher */
-    unsigned lingering; /* of these, those that were killed */
-    unsigned attempts;  /* to clear it away, in vain */
-    int64_t until_ms;   /* when the last of the lingering is dead */
+    struct directory *directory; /* that it is in */
+    int fd;                      /* open on the place */
+    unsigned users;              /* sandboxes of this launcher */
+    unsigned lingering;          /* of these, those that were killed */
+    unsigned attempts;           /* to clear it away, in vain */
+    int64_t until_ms;            /* when the last of the lingering is dead */
     bool is_directory;
     bool is_locked;
-    bool is_orphaned;   /* a sandbox may still have it locked whose end nobody reports */
-    char path[];
+    bool is_orphaned; /* a sandbox may still have it locked whose end nobody reports */
+    const char *name; /* in the text */
+    char text[];      /* of the item */
 };
 static struct place *places, *cleared;
 static unsigned unburied; /* the length of `cleared` */
@@ -102,11 +107,15 @@ static int64_t now_ms(void) {
 
 /* ---- Holding ---- */
 
-static struct place *find(const char *path) {
+static struct place *find(const char *text) {
     struct place *place = places;
-    while (place && strcmp(place->path, path) != 0)
+    while (place && !is_same_place(place->text, text))
         place = place->next;
     return place;
+}
+
+static bool is_in_place(const struct place *place) {
+    return is_at(place->fd, place->directory->fd, place->name);
 }
 
 /* Whether a place can be opened after it was made: making needs a descriptor, too. */
@@ -121,14 +130,17 @@ static bool has_room(void) {
 }
 
 /* Opens a place with a shared lock; if nothing is there, makes it or fails with ENOENT. Returns -1 with errno. */
-static int acquire(const char *path, bool is_directory, bool makes) {
+static int acquire(const char *text, const struct item *item, int directory, bool makes) {
+    const char *name = item->name;
     if (!has_room())
         return -1;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        bool is_made = makes && make(path, is_directory);
+        int fd = makes ? make(directory, name, item->is_directory) : -1;
+        bool is_made = fd >= 0;
         if (makes && !is_made && errno != EEXIST && errno != EAGAIN)
             return -1;
-        int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (!is_made)
+            fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 && (errno != ENOENT || !makes)) {
             /* Of another user, or no place at all. */
             if (errno != EACCES && errno != ENOENT)
@@ -136,72 +148,78 @@ static int acquire(const char *path, bool is_directory, bool makes) {
             return -1;
         }
         /* Whoever has the exclusive lock is about to remove it. */
-        if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !is_at(fd, path)) {
+        if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !is_at(fd, directory, name)) {
             if (fd >= 0)
                 close(fd);
             poll(NULL, 0, PAUSE_MS);
             continue;
         }
-        /* What is made beside its place was within reach of others until it was moved; anything else is new. */
-        bool may_be_used = is_directory && (!is_made || has_note(path));
-        if (!is_place(fd, is_directory) || (may_be_used && !is_unused(fd))) {
+        if (!is_place(fd, item->is_directory) || (item->is_directory && !is_made && !is_unused(fd))) {
             close(fd);
             /* What was made just now is none only where modes or owners are not kept: nobody would know it later. */
-            if (is_made && (is_directory ? rmdir(path) : unlink(path)) == 0)
+            if (is_made && unlinkat(directory, name, item->is_directory ? AT_REMOVEDIR : 0) == 0)
                 errno = EOPNOTSUPP;
             else
                 errno = EEXIST;
             return -1;
         }
         if (!is_made)
-            set_bits(fd, is_directory, bits_of(fd) | JOINED_BIT | (is_named_elsewhere(path) ? 0 : STRANGER_BIT));
-        if (has_note(path) && symlinkat(note, fd, NOTE) != 0) {
-            /* It is there already, as a rule, or there is no room: then nobody is told. */
-        }
+            set_bits(fd, item->is_directory,
+                     bits_of(fd) | JOINED_BIT | (is_named_elsewhere(text) ? 0 : STRANGER_BIT));
+        if (item->is_directory && has_note(name))
+            leave_note(fd);
         return fd;
     }
     errno = EBUSY;
     return -1;
 }
 
-/* Takes over the descriptor. Returns an errno, or 0. */
-static int enlist(const char *path, bool is_directory, int fd, unsigned users) {
-    struct place *place = malloc(sizeof *place + strlen(path) + 1);
+/* Takes over the directory and the descriptor. Returns an errno, or 0. */
+static int enlist(const char *text, const struct item *item, struct directory *directory, int fd, unsigned users) {
+    struct place *place = malloc(sizeof *place + strlen(text) + 1);
     if (!place) {
         close(fd);
+        leave_directory(directory);
         return ENOMEM;
     }
-    *place = (struct place){
-        .next = places, .fd = fd, .users = users, .is_directory = is_directory, .is_locked = true};
-    strcpy(place->path, path);
+    *place = (struct place){.next = places, .directory = directory, .fd = fd, .users = users,
+                            .is_directory = item->is_directory, .is_locked = true};
+    strcpy(place->text, text);
+    place->name = place->text + (item->name - text);
     places = place;
     return 0;
 }
 
-static int hold(const char *path, bool is_directory) {
-    struct place *place = find(path);
-    if (place && place->is_locked && is_at(place->fd, path)) {
+static int hold(const char *text, const struct item *item) {
+    struct place *place = find(text);
+    if (place && place->is_locked && is_in_place(place)) {
         place->users++;
         return 0;
     }
-    int fd = acquire(path, is_directory, true);
-    if (fd < 0)
+    struct directory *directory = enter_directory(item);
+    if (!directory)
+        return errno == ENOENT || errno == ESTALE ? EEXIST : errno;
+    int fd = acquire(text, item, directory->fd, true);
+    if (fd < 0) {
+        leave_directory(directory);
         return errno;
+    }
     if (!place)
-        return enlist(path, is_directory, fd, 1);
+        return enlist(text, item, directory, fd, 1);
     /* It was left to others, or somebody has taken it away though it is needed: then those that needed it end
      * (mask.h). */
-    give_away_moved(place->fd, path, place->is_directory);
+    leave_directory(directory);
+    give_away_moved(place->fd, place->directory->fd, place->name, place->is_directory);
     close(place->fd);
     place->fd = fd;
-    place->is_directory = is_directory;
+    place->is_directory = item->is_directory;
     place->is_locked = true;
     place->users++;
     return 0;
 }
 
-static int drop(const char *path) {
-    struct place *place = find(path);
+static int drop(const char *text) {
+    struct place *place = find(text);
     if (!place || place->users == place->lingering)
         return ENOENT;
     place->users--;
@@ -213,8 +231,8 @@ static void keep_a_moment(struct place *place) {
     place->until_ms = now_ms() + ((int64_t)LINGER_MS << doublings);
 }
 
-static int linger(const char *path) {
-    struct place *place = find(path);
+static int linger(const char *text) {
+    struct place *place = find(text);
     if (!place || place->users == place->lingering)
         return ENOENT;
     place->lingering++;
@@ -228,13 +246,14 @@ static int linger(const char *path) {
 /* Whether somebody of whose end we know nothing may have needed a place until just now. */
 static bool is_doubtful(const struct place *place) {
     mode_t bits = bits_of(place->fd);
-    return bits & STRANGER_BIT || (bits & JOINED_BIT && (place->is_orphaned || is_named_elsewhere(place->path)));
+    return bits & STRANGER_BIT || (bits & JOINED_BIT && (place->is_orphaned || is_named_elsewhere(place->text)));
 }
 
 /* Removes a place that is not needed any more; false if it has to be kept a moment longer. */
 static bool clear_away(struct place *place) {
-    if (is_out_of_reach(place->path)) {
-        /* Not one that was moved: its user opens the directory again, and must not find it there. */
+    int directory = place->directory->fd;
+    if (is_out_of_reach(directory, place->name)) {
+        /* Its user opens the directory again, and must not find it there. */
         place->attempts++;
         has_left_some = has_left_some || is_leaving;
         return is_leaving && place->attempts > FAREWELLS;
@@ -245,7 +264,7 @@ static bool clear_away(struct place *place) {
         place->attempts++;
         /* Who needs it names it. Anybody else gives it up without a word: a process that has inherited a lock and is
          * not yet the program that it will be, or one that has locked what it found. */
-        if (is_leaving ? place->attempts <= FAREWELLS : place->is_orphaned || !is_named_elsewhere(place->path))
+        if (is_leaving ? place->attempts <= FAREWELLS : place->is_orphaned || !is_named_elsewhere(place->text))
             return false;
         /* Those who need it name it themselves, unless all that is left of them is a sandbox. */
         has_left_some = has_left_some || is_leaving;
@@ -254,8 +273,8 @@ static bool clear_away(struct place *place) {
     }
     place->is_locked = true;
     place->attempts = 0;
-    give_away_moved(place->fd, place->path, place->is_directory);
-    if (!is_at(place->fd, place->path) || !is_place(place->fd, place->is_directory))
+    give_away_moved(place->fd, directory, place->name, place->is_directory);
+    if (!is_in_place(place) || !is_place(place->fd, place->is_directory))
         return true;
     if (is_doubtful(place)) {
         set_bits(place->fd, place->is_directory, 0);
@@ -263,10 +282,7 @@ static bool clear_away(struct place *place) {
         /* Locks are exchanged in one step (Linux 4.1), so nobody removes it before who sees the bits cleared. */
         return flock(place->fd, LOCK_SH | LOCK_NB) != 0;
     }
-    if (place->is_directory)
-        take_apart(place->fd, place->path);
-    else
-        unlink(place->path);
+    unmake(place->fd, directory, place->name, place->is_directory);
     return true;
 }
 
@@ -315,6 +331,7 @@ static void bury(void) {
         cleared = place->next;
         unburied--;
         close(place->fd);
+        leave_directory(place->directory);
         free(place);
     }
 }
@@ -338,21 +355,31 @@ static int drop_dead(void) {
 
 /* ---- What others have left behind ---- */
 
-static void reclaim(const char *item) {
-    const char *path = item + 1;
-    bool is_directory = *item == 'd';
-    clear_beside(path);
-    struct place *place = find(path);
+/* Names what can't be reached now for the next janitor. */
+static void leave_to_next(const char *text) {
+    note_in_journal(text, strlen(text) + 1);
+    has_left_some = true;
+}
+
+/* Where the path leads to another directory by now, nothing is to be done: the one that was meant is
+ * elsewhere, or gone. */
+static void reclaim(char *text) {
+    struct item item;
+    if (!read_item(text, &item))
+        return;
+    struct place *place = find(text);
     if (!place) {
-        int fd = acquire(path, is_directory, false);
-        if (fd < 0 && is_out_of_reach(path)) {
-            note_in_journal(item, strlen(item) + 1);
-            has_left_some = true;
-        }
-        if (fd < 0)
+        struct directory *directory = enter_directory(&item);
+        int fd = directory ? acquire(text, &item, directory->fd, false) : -1;
+        if (fd < 0) {
+            if (directory ? is_out_of_reach(directory->fd, item.name) : errno == EACCES)
+                leave_to_next(text);
+            if (directory)
+                leave_directory(directory);
             return;
-        note_in_journal(item, strlen(item) + 1);
-        if (enlist(path, is_directory, fd, 0) != 0)
+        }
+        note_in_journal(text, strlen(text) + 1);
+        if (enlist(text, &item, directory, fd, 0) != 0)
             return;
         place = places;
     }
@@ -362,26 +389,23 @@ static void reclaim(const char *item) {
 /* Takes over what the journals of dead janitors name. */
 static void sweep(void) {
     static char items[JOURNAL_BYTES + 1];
-    char path[PATH_MAX];
-    DIR *directory = journal_directory ? opendir(journal_directory) : NULL;
-    if (!directory)
+    DIR *list = list_journals();
+    if (!list)
         return;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        if (entry->d_name[0] == '.' ||
-            snprintf(path, sizeof path, "%s/%s", journal_directory, entry->d_name) >= (int)sizeof path)
-            continue;
-        int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    for (struct dirent *entry; (entry = readdir(list));) {
+        const char *name = entry->d_name;
+        int fd = *name == '.' ? -1 : openat(journals, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         /* Ours is among those that are locked. */
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, path)) {
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, journals, name)) {
             size_t length = read_journal(fd, items);
             for (char *item = items; item < items + length; item += strlen(item) + 1)
                 reclaim(item);
-            unlink(path);
+            unlinkat(journals, name, 0);
         }
         if (fd >= 0)
             close(fd);
     }
-    closedir(directory);
+    closedir(list);
 }
 
 /* ---- Talking to the launcher ---- */
@@ -391,7 +415,7 @@ static void note_new(char *items, const char *end) {
     static char fresh[PACKET_BYTES + 1];
     size_t length = 0;
     for (char *item = items; item < end; item += strlen(item) + 1)
-        if (!find(item + 1))
+        if (!find(item))
             length = (size_t)(stpcpy(fresh + length, item) + 1 - fresh);
     note_in_journal(fresh, length);
 }
@@ -403,11 +427,13 @@ static bool serve(char *packet, size_t length) {
     char verb = packet[0];
     if (verb == 'h')
         note_new(packet + 1, packet + length);
-    for (char *item = packet + 1; item < packet + length; item += strlen(item) + 1) {
-        int problem = verb == 'h'   ? hold(item + 1, *item == 'd')
-                      : verb == 'd' ? drop(item)
-                      : verb == 'l' ? linger(item)
-                                    : EINVAL;
+    for (char *text = packet + 1; text < packet + length; text += strlen(text) + 1) {
+        struct item item;
+        int problem = !read_item(text, &item) ? EINVAL
+                      : verb == 'h'           ? hold(text, &item)
+                      : verb == 'd'           ? drop(text)
+                      : verb == 'l'           ? linger(text)
+                                              : EINVAL;
         answer[answered++] = (char)problem;
     }
     clear_unused();
@@ -453,7 +479,7 @@ int main(int argc, char **argv) {
         return 1;
     raise_descriptor_limit();
     if (argc > 1)
-        journal_directory = argv[1];
+        journal_path = argv[1];
     for (;;) {
         struct pollfd wait = {.fd = launcher, .events = POLLIN};
         if (poll(&wait, 1, drop_dead()) <= 0)

@@ -7,50 +7,75 @@
  * is not there does no harm. Where no journal can be written, places are made all the
  * same: then the next command that needs one takes it over, and nobody else.
  *
- * A journal is a sequence of items: 'd' or 'f', path, NUL.
+ * A journal is a sequence of items (item.h), each ended by NUL. A path in it is of an earlier time and may
+ * lead elsewhere by now; the item tells which directory was meant.
  *
- * Privilege: that of the caller, whose user alone may write to the directory.
+ * Privilege: that of the caller, whose user alone may write to the directory. It is opened once, and journals are
+ * names in it.
  */
 #ifndef PADDOCK_JOURNAL_H
 #define PADDOCK_JOURNAL_H
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "item.h"
 #include "place.h"
 
 /* More than ten thousand usual paths; a command holds some hundred at most. */
 enum { JOURNAL_BYTES = 1 << 20 };
 
-static const char *journal_directory;
+static const char *journal_path; /* of the directory, or NULL */
+static int journals = -1;       /* the directory, once it is open */
 static struct {
     int fd; /* -1: none */
     size_t size;
-    char path[PATH_MAX];
+    char name[NUMBER_BYTES];
 } journal = {.fd = -1};
+
+/* Opens the directory, if it is there and nobody else may write to it. */
+static void open_journals(void) {
+    struct stat found;
+    if (!journal_path || journals >= 0)
+        return;
+    journals = open(journal_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (journals >= 0 && (fstat(journals, &found) != 0 || found.st_uid != geteuid() || found.st_mode & 022)) {
+        close(journals);
+        journals = -1;
+    }
+}
+
+/* Lists the directory from its beginning; NULL if there is none. */
+static DIR *list_journals(void) {
+    open_journals();
+    int copy = journals >= 0 ? openat(journals, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *list = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!list && copy >= 0)
+        close(copy);
+    return list;
+}
 
 static void open_journal(void) {
     uint64_t number;
-    if (!journal_directory || journal.fd >= 0)
+    char digits[NUMBER_BYTES];
+    if (!journal_path || journal.fd >= 0)
         return;
-    mkdir(journal_directory, 0700);
-    for (;;) {
-        if (getrandom(&number, sizeof number, 0) < 0 ||
-            snprintf(journal.path, PATH_MAX, "%s/%016llx", journal_directory, (unsigned long long)number) >= PATH_MAX)
-            return;
-        int fd = open(journal.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (journals < 0)
+        mkdir(journal_path, 0700);
+    open_journals();
+    while (journals >= 0 && getrandom(&number, sizeof number, 0) >= 0) {
+        strcpy(journal.name, number_text(digits, number, 16, 16));
+        int fd = openat(journals, journal.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
             return;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, journal.path)) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, journals, journal.name)) {
             journal.fd = fd;
             return;
         }
@@ -77,16 +102,29 @@ static void write_journal(const char *items, size_t length) {
         journal.size = (size_t)lseek(journal.fd, 0, SEEK_END);
 }
 
+/* Whether the place of an item is still there, or a directory above it is closed, so that nobody can tell. */
+static bool may_be_there(char *text) {
+    struct item item;
+    struct stat found;
+    if (!read_item(text, &item))
+        return false;
+    int directory = open_directory_of(&item);
+    if (directory < 0)
+        return errno == EACCES;
+    bool is_there = fstatat(directory, item.name, &found, AT_SYMLINK_NOFOLLOW) == 0 || errno == EACCES;
+    close(directory);
+    return is_there;
+}
+
 /* Leaves out what is not there any more. Killed meanwhile, it leaves some items twice. */
 static void shorten_journal(void) {
     if (journal.fd < 0)
         return;
     static char items[JOURNAL_BYTES + 1];
     size_t length = read_journal(journal.fd, items), kept = 0;
-    struct stat found;
     for (char *item = items, *next; item < items + length; item = next) {
         next = item + strlen(item) + 1;
-        if (lstat(item + 1, &found) == 0 || errno == EACCES) {
+        if (may_be_there(item)) {
             memmove(items + kept, item, (size_t)(next - item));
             kept += (size_t)(next - item);
         }
@@ -97,23 +135,23 @@ static void shorten_journal(void) {
         journal.size = length;
 }
 
-/* Whether another journal names a path: its janitor may need the place there, or have been killed. */
-static bool is_named_elsewhere(const char *path) {
+/* Whether another journal names a place: its janitor may need it, or have been killed. */
+static bool is_named_elsewhere(const char *text) {
     static char items[JOURNAL_BYTES + 1];
     bool is_named = false;
-    DIR *directory = journal_directory ? opendir(journal_directory) : NULL;
-    for (struct dirent *entry; directory && !is_named && (entry = readdir(directory));) {
-        int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0 && !(journal.fd >= 0 && is_at(fd, journal.path))) {
+    DIR *list = list_journals();
+    for (struct dirent *entry; list && !is_named && (entry = readdir(list));) {
+        int fd = openat(journals, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && !(journal.fd >= 0 && strcmp(entry->d_name, journal.name) == 0)) {
             size_t length = read_journal(fd, items);
             for (char *item = items; !is_named && item < items + length; item += strlen(item) + 1)
-                is_named = strcmp(item + 1, path) == 0;
+                is_named = is_same_place(item, text);
         }
         if (fd >= 0)
             close(fd);
     }
-    if (directory)
-        closedir(directory);
+    if (list)
+        closedir(list);
     return is_named;
 }
 
@@ -137,7 +175,7 @@ static void empty_journal(void) {
 /* What it still names is for the next janitor. */
 static void close_journal(void) {
     if (journal.fd >= 0 && journal.size == 0)
-        unlink(journal.path);
+        unlinkat(journals, journal.name, 0);
 }
 
 #endif

@@ -36,6 +36,7 @@
 #include "mounted.h"
 #include "number.h"
 #include "task.h"
+#include "without_links.h"
 
 /* What dnotify sends, if nothing else is asked for; never with another si_code than SI_KERNEL. */
 enum { MASK_SIGNAL = SIGIO };

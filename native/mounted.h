@@ -9,30 +9,13 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "without_links.h"
+
 /* Since Linux 5.8; older headers lack it. */
 #define IS_MOUNT_ROOT 0x2000
-
-/* Opens an absolute path, to be looked at only. A link on the way is an error, at its end it is opened itself. */
-static int open_without_links(const char *path) {
-    int directory = open("/", O_PATH | O_CLOEXEC);
-    while (directory >= 0 && *(path += strspn(path, "/"))) {
-        char name[256];
-        size_t length = strcspn(path, "/");
-        int next = -1;
-        if (length < sizeof name) {
-            *(char *)mempcpy(name, path, length) = '\0';
-            next = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        }
-        close(directory);
-        directory = next;
-        path += length;
-    }
-    return directory;
-}
 
 static bool is_mounted(uint64_t device, uint64_t inode, const char *path) {
     struct stat file;

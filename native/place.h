@@ -2,11 +2,16 @@
  * A place: an empty file or directory that stands where something must not be made.
  *
  * It has a mode that nothing else has, so that it is known for what it is even after a
- * crash. A .git holds a note for whoever finds it, from the first moment to the last: it
- * is made and taken apart beside its place, and moved. Who may do so is not decided
+ * crash. A .git holds a note for whoever finds it. Who may make or remove one is not decided
  * here: the caller has the lock on it (janitor.c).
  *
- * Privilege: that of the caller. No link is followed at the end of a path.
+ * A place is made where it stands, never moved there: what is moved by its name is whatever somebody
+ * has put under that name meanwhile. It is removed by its name, for there is no other way, after the descriptor
+ * has told that the name is its own. Who exchanges it in between may write the directory, and loses
+ * what he could have removed himself: an empty directory, or of a place that is a file, a file.
+ *
+ * Privilege: that of the caller. Everything is done with a name in a directory that is held open (item.h), and no link
+ * is followed.
  */
 #ifndef PADDOCK_PLACE_H
 #define PADDOCK_PLACE_H
@@ -14,14 +19,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/fs.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The sticky bit on a private directory, or on a file that nobody writes, means nothing to anybody else. */
@@ -39,16 +39,16 @@ _Static_assert(sizeof note <= 60, "the note needs a block of its own");
 
 /* ---- What a place is ---- */
 
-static bool is_at(int fd, const char *path) {
+static bool is_at(int fd, int directory, const char *name) {
     struct stat held, found;
-    return fstat(fd, &held) == 0 && lstat(path, &found) == 0 && held.st_dev == found.st_dev &&
-           held.st_ino == found.st_ino;
+    return fstat(fd, &held) == 0 && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+           held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
-/* Whether it can't be told what is at a path: a command has closed a directory above it. */
-static bool is_out_of_reach(const char *path) {
+/* Whether it can't be told what is at a name: a command has closed the directory. */
+static bool is_out_of_reach(int directory, const char *name) {
     struct stat found;
-    return lstat(path, &found) != 0 && errno == EACCES;
+    return fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0 && errno == EACCES;
 }
 
 static bool is_place(int fd, bool is_directory) {
@@ -71,13 +71,6 @@ static void set_bits(int fd, bool is_directory, mode_t bits) {
         fchmod(fd, (is_directory ? DIRECTORY_MODE : FILE_MODE) | bits);
 }
 
-/* People and programs take an empty .git for a broken repository; the other names mean nothing to them
- * while they are empty, and each note costs as much as its place. */
-static bool has_note(const char *path) {
-    size_t length = strlen(path);
-    return length > 5 && strcmp(path + length - 5, "/.git") == 0;
-}
-
 /* Whether a directory holds nothing but the note. */
 static bool is_unused(int fd) {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,120 +84,61 @@ static bool is_unused(int fd) {
     return is_empty;
 }
 
-/* ---- Making places and taking them apart ---- */
+/* ---- The note ---- */
 
-/* The same for all, so that what was left there by a janitor that was killed is used by the next. */
-static bool name_beside(const char *path, char beside[PATH_MAX]) {
-    return snprintf(beside, PATH_MAX, "%s-paddock", path) < PATH_MAX;
+/* People and programs take an empty .git for a broken repository; the other names mean nothing to them
+ * while they are empty, and each note costs as much as its place. git itself makes no difference between an empty
+ * .git and one with the note: neither is a repository, and it looks further up. */
+static bool has_note(const char *name) {
+    return strcmp(name, ".git") == 0;
 }
 
-static bool move(const char *from, const char *to) {
-    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
+static void leave_note(int fd) {
+    if (symlinkat(note, fd, NOTE) != 0) {
+        /* It is there already, as a rule, or there is no room: then nobody is told. */
+    }
 }
 
-/* Opens the directory beside a path, made if need be, with an exclusive lock. Returns -1 with EAGAIN if another
- * janitor is at it, with EEXIST if something else has the name: any command may have made that, and what is in it
- * must not come to the place. */
-static int open_beside(const char *beside) {
-    bool is_new = mkdir(beside, DIRECTORY_MODE) == 0;
-    if (!is_new && errno != EEXIST)
+static void remove_note(int fd) {
+    char text[sizeof note];
+    if (readlinkat(fd, NOTE, text, sizeof text) == sizeof note - 1 && memcmp(text, note, sizeof note - 1) == 0)
+        unlinkat(fd, NOTE, 0);
+}
+
+/* ---- Making places and removing them ---- */
+
+/* Returns it open, or -1 with errno: EAGAIN if it was taken away at once. */
+static int make(int directory, const char *name, bool is_directory) {
+    if (!is_directory)
+        return openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+    if (mkdirat(directory, name, DIRECTORY_MODE) != 0)
         return -1;
-    int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        errno = errno == ENOENT ? EAGAIN : EEXIST;
-        return -1;
-    }
-    if (!is_place(fd, true)) {
-        /* A file system that does not keep modes. */
-        if (is_new)
-            rmdir(beside);
-        errno = EEXIST;
-    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_at(fd, beside))
-        errno = EAGAIN;
-    else if (!is_unused(fd))
-        errno = EEXIST;
-    else
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-/* Makes a directory with the note in it, or in the worst case without. With EAGAIN another janitor is at it. */
-static bool make_with_note(const char *path) {
-    char beside[PATH_MAX];
-    int fd = name_beside(path, beside) ? open_beside(beside) : -1;
-    if (fd < 0 && errno == EAGAIN)
-        return false;
-    bool is_made = fd >= 0 && (symlinkat(note, fd, NOTE) == 0 || errno == EEXIST) && move(beside, path);
-    bool is_taken = !is_made && fd >= 0 && errno == EEXIST;
-    if (fd >= 0 && !is_made) {
-        unlinkat(fd, NOTE, 0);
-        rmdir(beside);
-    }
-    if (fd >= 0)
-        close(fd);
-    /* Somebody else's file has the name, the file system can't move without replacing, or is full: then it is made in
-     * its place, where somebody might see it empty for an instant. */
-    if (!is_made && !is_taken)
-        return mkdir(path, DIRECTORY_MODE) == 0;
-    errno = EEXIST;
-    return is_made;
-}
-
-static bool make(const char *path, bool is_directory) {
-    struct stat found;
-    if (is_directory && has_note(path)) {
-        errno = EEXIST;
-        return lstat(path, &found) != 0 && make_with_note(path);
-    }
-    if (is_directory)
-        return mkdir(path, DIRECTORY_MODE) == 0;
-    int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}
-
-/* Removes a directory, or leaves it to whoever has begun to use it. */
-static void take_apart(int fd, const char *path) {
-    char beside[PATH_MAX];
-    const char *place = path;
-    /* rmdir(2) looks for itself whether a directory is empty. */
-    if (has_note(path) && is_unused(fd) && name_beside(path, beside) && move(path, beside))
-        place = beside;
-    if (has_note(path))
-        unlinkat(fd, NOTE, 0);
-    if (rmdir(place) == 0)
-        return;
-    fchmod(fd, ORDINARY_MODE);
-    if (place != path)
-        move(beside, path);
-}
-
-/* Leaves what was moved from its path to whoever did so, as a file or directory like others. */
-static void give_away_moved(int fd, const char *path, bool is_directory) {
-    if (is_at(fd, path) || !is_place(fd, is_directory))
-        return;
-    if (is_directory)
-        unlinkat(fd, NOTE, 0);
-    fchmod(fd, is_directory ? ORDINARY_MODE : ORDINARY_FILE_MODE);
-}
-
-/* Removes what a janitor that was killed has left beside a place, unless another is at it. */
-static void clear_beside(const char *path) {
-    char beside[PATH_MAX];
-    if (!has_note(path) || !name_beside(path, beside))
-        return;
-    int fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
+        errno = EAGAIN;
+    return fd;
+}
+
+/* Removes a place, or leaves it to whoever has begun to use it: rmdir(2) looks for itself whether a directory is
+ * empty. */
+static void unmake(int fd, int directory, const char *name, bool is_directory) {
+    if (!is_directory) {
+        unlinkat(directory, name, 0);
         return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, beside) && is_place(fd, true) && is_unused(fd)) {
-        unlinkat(fd, NOTE, 0);
-        rmdir(beside);
     }
-    close(fd);
+    if (has_note(name))
+        remove_note(fd);
+    if (unlinkat(directory, name, AT_REMOVEDIR) != 0)
+        fchmod(fd, ORDINARY_MODE);
+}
+
+/* Leaves what was moved from its name to whoever did so, as a file or directory like others. */
+static void give_away_moved(int fd, int directory, const char *name, bool is_directory) {
+    if (is_at(fd, directory, name) || !is_place(fd, is_directory))
+        return;
+    if (is_directory)
+        remove_note(fd);
+    fchmod(fd, is_directory ? ORDINARY_MODE : ORDINARY_FILE_MODE);
 }
 
 #endif

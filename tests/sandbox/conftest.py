@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.sandbox.janitor import Janitor
 from tests.sandbox.identity import ORDINARY
 from tests.sandbox.launcher import Launcher
 
@@ -69,3 +70,17 @@ def workspace(ground: Path, launcher: Launcher) -> Iterator[Path]:
     os.chown(directory, launcher.user, launcher.user)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for the journals of janitors."""
+    return tmp_path_factory.mktemp("runtime")
+
+
+@pytest.fixture
+def janitor(runtime: Path) -> Iterator[Janitor]:
+    """A janitor of this process."""
+    janitor = Janitor(runtime)
+    yield janitor
+    janitor.close()

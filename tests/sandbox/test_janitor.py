@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -11,35 +10,18 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.facts import FileFacts
-from paddock.sandbox.janitor import JOURNALS, PROGRAM, Janitor, PlaceTaken, lock
+from paddock.sandbox.janitor import JOURNALS, PROGRAM, Janitor, PlaceTaken, locate, lock
 from paddock.sandbox.look import Kind
-from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
+from tests.sandbox.helper_process import kill_janitors, wait_until
 from tests.sandbox.storm import janitors
-
-DEADLINE_S = 20.0
-
-
-@pytest.fixture
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runtime")
-
-
-@pytest.fixture
-def janitor(runtime: Path) -> Iterator[Janitor]:
-    janitor = Janitor(runtime)
-    yield janitor
-    janitor.close()
 
 
 @pytest.fixture
@@ -49,24 +31,20 @@ def other_janitor(runtime: Path) -> Iterator[Janitor]:
     janitor.close()
 
 
-def _directory(path: Path) -> Placeholder:
-    return Placeholder(str(path), PlaceholderKind.DIRECTORY)
+def _directory(path: Path) -> LocatedPlaceholder:
+    (place,) = locate([Placeholder(str(path), PlaceholderKind.DIRECTORY)])
+    return place
 
 
-def _file(path: Path) -> Placeholder:
-    return Placeholder(str(path), PlaceholderKind.FILE)
+def _file(path: Path) -> LocatedPlaceholder:
+    (place,) = locate([Placeholder(str(path), PlaceholderKind.FILE)])
+    return place
 
 
-def _kill_janitors(runtime: Path) -> None:
-    for pid in janitors(runtime):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_true():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
+def _item(place: LocatedPlaceholder) -> bytes:
+    """A place as it is named to the helper and in journals."""
+    kind = "d" if place.kind is PlaceholderKind.DIRECTORY else "f"
+    return f"{kind}{place.device:x}:{place.inode:x}:".encode() + os.fsencode(place.path) + b"\0"
 
 
 def test_places_are_there_while_held_and_gone_afterwards(janitor: Janitor, tmp_path: Path) -> None:
@@ -148,17 +126,17 @@ def test_place_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path
 def test_what_became_its_owners_is_not_locked_while_the_janitor_has_more_to_do(
     runtime: Path, tmp_path: Path
 ) -> None:
-    path = os.fsencode(tmp_path / ".git")
+    item = _item(_directory(tmp_path / ".git"))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with subprocess.Popen([PROGRAM, runtime], stdin=theirs.fileno()) as helper, ours:
         theirs.close()
-        ours.send(b"hd" + path + b"\0")
+        ours.send(b"h" + item)
         assert ours.recv(1) == b"\0"
         (tmp_path / ".git" / "HEAD").write_text("ref")
         # Both are there when it looks.
         helper.send_signal(signal.SIGSTOP)
-        ours.send(b"d" + path + b"\0")
-        ours.send(b"hd" + path + b"\0")
+        ours.send(b"d" + item)
+        ours.send(b"h" + item)
         helper.send_signal(signal.SIGCONT)
         assert (ours.recv(1), ours.recv(1)) == (b"\0", bytes([errno.EEXIST]))
 
@@ -174,50 +152,13 @@ def test_directory_of_the_same_mode_that_holds_something_is_no_place(
         janitor.hold([_directory(tmp_path / ".git")])
 
 
-def test_git_directory_is_never_empty(janitor: Janitor, tmp_path: Path) -> None:
+def test_note_that_its_owner_has_replaced_is_not_removed(janitor: Janitor, tmp_path: Path) -> None:
     place = _directory(tmp_path / ".git")
-    has_ended = threading.Event()
-    sights: Counter[str] = Counter()
-
-    def look() -> None:
-        while not has_ended.is_set():
-            with contextlib.suppress(OSError):
-                sights[_sight_of(place.path)] += 1
-
-    with ThreadPoolExecutor() as pool:
-        looking = pool.submit(look)
-        for _ in range(300):
-            janitor.hold([place])
-            janitor.release([place], was_killed=False)
-        has_ended.set()
-        looking.result()
-    assert sights["empty"] == 0
-
-
-def _sight_of(path: str) -> str:
-    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if os.listdir(file):
-            return "full"
-        # One that was moved away after it was opened is not seen by anybody who looks now.
-        return "empty" if os.path.samestat(os.stat(path), os.fstat(file)) else "gone"
-    finally:
-        os.close(file)
-
-
-def test_what_a_killed_janitor_left_half_made_is_used_by_the_next(janitor: Janitor, tmp_path: Path) -> None:
-    (tmp_path / ".git-paddock").mkdir()
-    (tmp_path / ".git-paddock").chmod(0o1700)
-    janitor.hold([_directory(tmp_path / ".git")])
-    assert [path.name for path in tmp_path.iterdir()] == [".git"]
-
-
-def test_note_is_there_though_there_was_no_room_beside_the_place(janitor: Janitor, tmp_path: Path) -> None:
-    (tmp_path / ".git-paddock").mkdir()
-    janitor.hold([_directory(tmp_path / ".git")])
-    assert [path.name for path in (tmp_path / ".git").iterdir()] == ["PADDOCK"]
-    janitor.release([_directory(tmp_path / ".git")], was_killed=False)
-    assert [path.name for path in tmp_path.iterdir()] == [".git-paddock"]
+    janitor.hold([place])
+    (tmp_path / ".git" / "PADDOCK").unlink()
+    (tmp_path / ".git" / "PADDOCK").write_text("mine")
+    janitor.release([place], was_killed=False)
+    assert (tmp_path / ".git" / "PADDOCK").read_text() == "mine"
 
 
 def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor, tmp_path: Path) -> None:
@@ -240,11 +181,9 @@ def test_place_that_nobody_needs_but_somebody_has_locked_is_cleared_away_later(
     (file,) = lock([place])
     janitor.release([place], was_killed=False)
     assert (tmp_path / ".git").exists()
-    assert [path.read_bytes() for path in (runtime / JOURNALS).iterdir()] == [
-        b"d" + os.fsencode(place.path) + b"\0"
-    ]
+    assert [path.read_bytes() for path in (runtime / JOURNALS).iterdir()] == [_item(place)]
     os.close(file)
-    _wait_until(lambda: not (tmp_path / ".git").exists())
+    wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:
@@ -252,16 +191,17 @@ def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tm
     janitor.hold([place])
     janitor.release([place], was_killed=True)
     assert (tmp_path / ".git").exists()
-    _wait_until(lambda: not (tmp_path / ".git").exists())
+    wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: Path) -> None:
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from paddock.sandbox.janitor import Janitor\n"
+        "from paddock.sandbox.janitor import Janitor, locate\n"
         "from paddock.sandbox.mount import Placeholder, PlaceholderKind\n"
-        "Janitor(Path(sys.argv[2])).hold([Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)])\n"
+        "place = Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)\n"
+        "Janitor(Path(sys.argv[2])).hold(locate([place]))\n"
         "print('held', flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -271,7 +211,7 @@ def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: P
         assert launcher.stdout.readline() == b"held\n"
         assert (tmp_path / ".git").is_dir()
         launcher.send_signal(signal.SIGKILL)
-    _wait_until(lambda: not (tmp_path / ".git").exists())
+    wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path: Path) -> None:
@@ -280,7 +220,7 @@ def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path
     left_behind.chmod(0o1700)
     janitor.hold([_directory(left_behind)])
     janitor.release([_directory(left_behind)], was_killed=False)
-    _wait_until(lambda: not left_behind.exists())
+    wait_until(lambda: not left_behind.exists())
 
 
 def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
@@ -289,15 +229,15 @@ def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
     place = _directory(tmp_path / ".git")
     janitor.hold([place])
     (file,) = lock([place])
-    _kill_janitors(runtime)
+    kill_janitors(runtime)
     other_janitor.hold([place])
     other_janitor.release([place], was_killed=False)
     other_janitor.close()
-    _wait_until(lambda: not janitors(runtime))
+    wait_until(lambda: not janitors(runtime))
     assert (tmp_path / ".git").exists()
     os.close(file)
     janitor.release([place], was_killed=False)
-    _wait_until(lambda: not (tmp_path / ".git").exists())
+    wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_place_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
@@ -310,18 +250,18 @@ def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(
 ) -> None:
     first, second = _directory(tmp_path / ".git"), _directory(tmp_path / ".aws")
     janitor.hold([first])
-    _kill_janitors(runtime)
+    kill_janitors(runtime)
     janitor.hold([first, second])
     janitor.release([first, second], was_killed=False)
     assert (tmp_path / ".git").exists()
     janitor.release([first], was_killed=False)
-    _wait_until(lambda: not list(tmp_path.iterdir()))
+    wait_until(lambda: not list(tmp_path.iterdir()))
 
 
 def test_places_are_made_while_the_launcher_does_something_else(janitor: Janitor, tmp_path: Path) -> None:
     place = _directory(tmp_path / ".git")
     with janitor.holding([place]):
-        _wait_until((tmp_path / ".git").exists)
+        wait_until((tmp_path / ".git").exists)
     janitor.release([place], was_killed=False)
     assert not (tmp_path / ".git").exists()
 
@@ -343,10 +283,10 @@ def test_places_are_held_though_the_janitor_is_killed_while_it_makes_them(
 ) -> None:
     place = _directory(tmp_path / ".git")
     with janitor.holding([place]):
-        _kill_janitors(runtime)
+        kill_janitors(runtime)
     assert (tmp_path / ".git").exists()
     janitor.release([place], was_killed=False)
-    _wait_until(lambda: not list(tmp_path.iterdir()))
+    wait_until(lambda: not list(tmp_path.iterdir()))
 
 
 def test_what_killed_janitors_left_is_cleared_away_by_the_next_wherever_it_works(
@@ -356,11 +296,9 @@ def test_what_killed_janitors_left_is_cleared_away_by_the_next_wherever_it_works
     here.mkdir()
     there.mkdir()
     janitor.hold([_directory(here / ".git"), _file(here / "secret")])
-    (here / ".git-paddock").mkdir()
-    (here / ".git-paddock").chmod(0o1700)
-    _kill_janitors(runtime)
+    kill_janitors(runtime)
     other_janitor.hold([_directory(there / ".git")])
-    _wait_until(lambda: not list(here.iterdir()))
+    wait_until(lambda: not list(here.iterdir()))
     assert (there / ".git").exists()
 
 
@@ -369,12 +307,12 @@ def test_what_its_owner_has_begun_to_use_is_not_cleared_away_by_the_next(
 ) -> None:
     place = _directory(tmp_path / ".git")
     janitor.hold([place])
-    _kill_janitors(runtime)
+    kill_janitors(runtime)
     (tmp_path / ".git" / "HEAD").write_text("ref")
     other_janitor.hold([_directory(tmp_path / ".aws")])
     other_janitor.release([_directory(tmp_path / ".aws")], was_killed=False)
     other_janitor.close()
-    _wait_until(lambda: not janitors(runtime))
+    wait_until(lambda: not janitors(runtime))
     assert (tmp_path / ".git" / "HEAD").read_text() == "ref"
 
 
@@ -389,7 +327,7 @@ def test_launchers_that_do_not_know_each_other_agree(
     assert (tmp_path / ".git").exists()
     stranger.release([place], was_killed=False)
     stranger.close()
-    _wait_until(lambda: not (tmp_path / ".git").exists())
+    wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
@@ -398,11 +336,11 @@ def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, t
     (journal,) = (runtime / JOURNALS).iterdir()
     for _ in range(3):
         janitor.hold([place])
-        assert journal.read_bytes() == b"d" + os.fsencode(place.path) + b"\0"
+        assert journal.read_bytes() == _item(place)
     janitor.release([place] * 4, was_killed=False)
-    _wait_until(lambda: journal.read_bytes() == b"")
+    wait_until(lambda: journal.read_bytes() == b"")
     janitor.close()
-    _wait_until(lambda: not list((runtime / JOURNALS).iterdir()))
+    wait_until(lambda: not list((runtime / JOURNALS).iterdir()))
 
 
 def test_places_are_held_where_no_journal_can_be_written(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from paddock.fs.search_process import search_apart
 from paddock.own_program import own_environment
 from paddock.process.spawner import Spawner
 from paddock.rules.loader import load_policy
-from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.janitor import Janitor, locate
 from paddock.sandbox.kernel import Kernel
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
 from paddock.sandbox.ripgrep import list_files
@@ -60,7 +60,7 @@ def list_with_ripgrep(place: Path) -> None:
 
 def hold_a_place(place: Path) -> None:
     janitor = Janitor(place)
-    places = [Placeholder(str(place / "held"), PlaceholderKind.DIRECTORY)]
+    places = locate([Placeholder(str(place / "held"), PlaceholderKind.DIRECTORY)])
     janitor.hold(places)
     janitor.release(places, was_killed=False)
     janitor.close()

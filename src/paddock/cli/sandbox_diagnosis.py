@@ -14,7 +14,7 @@ from paddock.errors import ListenError, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.sandbox import init, landlock, limit, probe
 from paddock.sandbox.complaint import NAMESPACES
-from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken
+from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken, locate
 from paddock.sandbox.kernel import Kernel
 from paddock.sandbox.leftover import leftovers
 from paddock.sandbox.mount import Placeholder, PlaceholderKind
@@ -66,9 +66,10 @@ def check_janitor(places: list[Path]) -> Finding:
     place = Placeholder(str(directory / f"trial-{os.getpid()}"), PlaceholderKind.DIRECTORY)
     janitor = Janitor(directory)
     try:
-        janitor.hold([place])
+        located = locate([place])
+        janitor.hold(located)
         has_journal = any((directory / JOURNALS).iterdir())
-        janitor.release([place], was_killed=False)
+        janitor.release(located, was_killed=False)
     except SandboxUnavailable as error:
         return Finding("janitor", Level.WARN, error.problem, error.remedy)
     except (PlaceTaken, OSError) as error:

@@ -21,7 +21,7 @@ from paddock.sandbox import cgroup, init, landlock, seccomp
 from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined, Readers
 from paddock.sandbox.janitor import Janitor
-from paddock.sandbox.mount import MountedFile
+from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
 from paddock.sandbox.plan import Plan
 from paddock.sandbox.view import INIT
 
@@ -90,6 +90,7 @@ def assemble(
     enforcement: Enforcement,
     *,
     janitor: Janitor,
+    placeholders: Sequence[LocatedPlaceholder],
     mounted: Iterable[MountedFile],
     locks: Iterable[int],
     places: Sequence[MountedFile] = (),
@@ -98,7 +99,7 @@ def assemble(
 ) -> Confined:
     """A command that is ready, and reaches the level `enforcement`.
 
-    `mounted` is what its mounts must be of. The places of the plan, which `janitor` holds, their `locks`, the
+    `mounted` is what its mounts must be of. The `placeholders`, which `janitor` holds, their `locks`, the
     tracer and the group are its own from now on; `places` are those that others have to look after.
     """
     pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
@@ -128,6 +129,7 @@ def assemble(
         enforcement,
         plan=script.plan,
         janitor=janitor,
+        placeholders=placeholders,
         readers=Readers(report_reader, pid_reader),
         tracer=tracer,
         group=group,

@@ -20,7 +20,7 @@ from paddock.own_program import ROOT, own_environment
 from paddock.sandbox.cgroup import Group
 from paddock.sandbox.init import Report, read_reports
 from paddock.sandbox.janitor import Janitor
-from paddock.sandbox.mount import MountedFile
+from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
 from paddock.sandbox.mounted_file import is_at
 from paddock.sandbox.plan import Plan
 from paddock.sandbox.trace import Trace
@@ -61,6 +61,7 @@ class Confined:
         *,
         plan: Plan | None = None,
         janitor: Janitor | None = None,
+        placeholders: Sequence[LocatedPlaceholder] = (),
         readers: Readers | None = None,
         tracer: Tracer | None = None,
         group: Group | None = None,
@@ -79,6 +80,7 @@ class Confined:
         """What a process that enters the sandbox has to take on; None if it can't be entered."""
         self._places = places
         self._janitor = janitor
+        self._placeholders = placeholders
         self._readers = readers
         self._tracer = tracer
         self.is_traced = tracer is not None
@@ -133,7 +135,7 @@ class Confined:
     @property
     def has_places(self) -> bool:
         """Whether places are held for it, which others see."""
-        return self.plan is not None and bool(self.plan.placeholders)
+        return bool(self._placeholders)
 
     def has_lost_places(self) -> bool:
         """Whether somebody has taken away a place that is held for a sandbox which others enter.
@@ -162,8 +164,8 @@ class Confined:
                 if reader is not None:
                     os.close(reader)
             self._readers = None
-        if self._janitor is not None and self.plan is not None:
-            self._janitor.release(self.plan.placeholders, was_killed=was_killed)
+        if self._janitor is not None:
+            self._janitor.release(self._placeholders, was_killed=was_killed)
             self._janitor = None
         if self._group is not None:
             self._group.remove()

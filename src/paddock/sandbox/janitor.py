@@ -5,6 +5,10 @@ it made when the last sandbox that needs it has ended, and also when the launche
 killed (native/janitor.c). Should it be killed itself, another is started when it is next
 needed, and meanwhile the locks that sandboxes have keep their places. What the places are
 for is not known here.
+
+Other commands may exchange any directory on the way to a place for a link while it is made, held and
+removed. So a place is located once: its directory is opened without following links, and
+the helper and `lock` act in that very directory or not at all.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from typing import Final
 
 from paddock.errors import SandboxUnavailable
 from paddock.own_program import own_environment
-from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
+from paddock.sandbox.mounted_file import open_without_links
+from paddock.sandbox.path import parent
 
 PROGRAM: Final = Path(__file__).parent.parent / "native" / "paddock-janitor"
 PACKET_BYTES: Final = 64 << 10
@@ -55,64 +61,60 @@ class Janitor:
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._pid: int | None = None
-        self._held: Counter[Placeholder] = Counter()
+        self._held: Counter[LocatedPlaceholder] = Counter()
 
-    def hold(self, placeholders: Sequence[Placeholder]) -> None:
+    def hold(self, places: Sequence[LocatedPlaceholder]) -> None:
         """Make the places exist until each is given to `release`. All, or none.
 
         Raises PlaceTaken when something real is there now, SandboxUnavailable when a place can't be made.
         """
-        with self.holding(placeholders):
+        with self.holding(places):
             pass
 
     @contextlib.contextmanager
-    def holding(self, placeholders: Sequence[Placeholder]) -> Iterator[None]:
+    def holding(self, places: Sequence[LocatedPlaceholder]) -> Iterator[None]:
         """As `hold`, at the end of the block; the places are made while it is carried out.
 
         Nothing is held if the block raises. Other threads wait meanwhile, and the block must not ask for
         anything here.
         """
-        if not placeholders:
+        if not places:
             yield
             return
         with self._lock:
-            packets = list(_packets(_HOLD, _to_hold(placeholders)))
+            packets = list(_packets(_HOLD, _items(places)))
             # One that has ended is noticed when it does not answer.
             with contextlib.suppress(_Gone):
                 self._send(packets[0])
             try:
                 yield
             except BaseException:
-                self._ask(_DROP, _paths(_without_problem(placeholders, self._answers(packets))))
+                self._ask(_DROP, _items(_without_problem(places, self._answers(packets))))
                 raise
             answers = self._answers(packets)
-            held = _without_problem(placeholders, answers)
-            if len(held) == len(placeholders):
+            held = _without_problem(places, answers)
+            if len(held) == len(places):
                 self._held.update(held)
                 return
-            self._ask(_DROP, _paths(held))
-        for place, problem in zip(placeholders, answers, strict=True):
+            self._ask(_DROP, _items(held))
+        for place, problem in zip(places, answers, strict=True):
             if problem == errno.EEXIST:
                 raise PlaceTaken(place.path)
             if problem:
-                raise SandboxUnavailable(
-                    f"{place.path} is protected and missing, and its place can't be taken: "
-                    f"{os.strerror(problem)}",
-                    "make it, or let the profile grant write access to it",
-                )
+                raise _unavailable(place.path, problem)
 
-    def release(self, placeholders: Sequence[Placeholder], *, was_killed: bool) -> None:
+    def release(self, places: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
         """Let go of places. They are gone when this returns if nobody else has needed them.
 
         With `was_killed` they stay a moment longer, for processes that were killed may
         not be quite dead. Without a janitor they stay until the next one is started.
         """
-        if not placeholders:
+        if not places:
             return
         with self._lock:
             with contextlib.suppress(SandboxUnavailable):
-                self._ask(_LINGER if was_killed else _DROP, _paths(placeholders))
-            self._held -= Counter(placeholders)
+                self._ask(_LINGER if was_killed else _DROP, _items(places))
+            self._held -= Counter(places)
 
     def close(self) -> None:
         """Let the helper clear away what is left, and end. It goes on for a moment by itself."""
@@ -139,7 +141,7 @@ class Janitor:
         """Start another helper, which learns first what is held."""
         self._bury()
         try:
-            self._exchange(list(_packets(_HOLD, _to_hold(self._held.elements()))))
+            self._exchange(list(_packets(_HOLD, _items(self._held.elements()))))
             return self._exchange(packets)
         except _Gone:
             self._bury()
@@ -182,42 +184,84 @@ class Janitor:
             os.waitpid(self._pid, 0)
 
 
-def lock(placeholders: Sequence[Placeholder]) -> list[int]:
+def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
+    """Find the directories in which places are to be.
+
+    Raises PlaceTaken when one is gone or a link leads there now, SandboxUnavailable when it can't be reached.
+    """
+    directories: dict[str, os.stat_result] = {}
+    for place in placeholders:
+        directory = parent(place.path)
+        if directory not in directories:
+            try:
+                file = open_without_links(directory)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise PlaceTaken(place.path) from error
+            except PermissionError as error:
+                raise _unavailable(place.path, errno.EACCES) from error
+            try:
+                directories[directory] = os.fstat(file)
+            finally:
+                os.close(file)
+    found = ((place, directories[parent(place.path)]) for place in placeholders)
+    return [LocatedPlaceholder(place.path, place.kind, at.st_dev, at.st_ino) for place, at in found]
+
+
+def lock(places: Sequence[LocatedPlaceholder]) -> list[int]:
     """Descriptors that keep places which a janitor holds now, even if that is killed.
 
     No janitor removes a place before the last copy of its descriptor is closed: the first process of a
-    sandbox inherits them. Raises PlaceTaken when one is not there any more.
+    sandbox inherits them. Raises PlaceTaken when one is not there any more, in its planned directory.
     """
-    with contextlib.ExitStack() as opened:
-        files = [_locked(place, opened) for place in placeholders]
+    with contextlib.ExitStack() as opened, contextlib.ExitStack() as directories:
+        entered: dict[str, tuple[int, os.stat_result]] = {}
+        files = []
+        for place in places:
+            path, name = os.path.split(place.path)
+            try:
+                if path not in entered:
+                    directory = open_without_links(path)
+                    directories.callback(os.close, directory)
+                    entered[path] = directory, os.fstat(directory)
+                directory, found = entered[path]
+                if (found.st_dev, found.st_ino) != (place.device, place.inode):
+                    raise PlaceTaken(place.path)
+                files.append(_locked(name, directory, opened))
+            except OSError as error:
+                raise PlaceTaken(place.path) from error
         opened.pop_all()
     return files
 
 
-def _locked(place: Placeholder, opened: contextlib.ExitStack) -> int:
-    try:
-        file = os.open(place.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        opened.callback(os.close, file)
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # Before the lock was there, it could be removed.
-        is_there = os.path.samestat(os.fstat(file), os.lstat(place.path))
-    except OSError as error:
-        raise PlaceTaken(place.path) from error
-    if not is_there:
-        raise PlaceTaken(place.path)
+def _locked(name: str, directory: int, opened: contextlib.ExitStack) -> int:
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    opened.callback(os.close, file)
+    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    # Before the lock was there, it could be removed.
+    if not os.path.samestat(os.fstat(file), os.stat(name, dir_fd=directory, follow_symlinks=False)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return file
 
 
-def _to_hold(placeholders: Iterable[Placeholder]) -> list[bytes]:
-    return [_KINDS[place.kind].encode() + os.fsencode(place.path) for place in placeholders]
+def _unavailable(path: str, problem: int) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"{path} is protected and missing, and its place can't be taken: {os.strerror(problem)}",
+        "make it, or let the profile grant write access to it",
+    )
 
 
-def _without_problem(placeholders: Iterable[Placeholder], answers: Iterable[int]) -> list[Placeholder]:
-    return [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
+def _items(places: Iterable[LocatedPlaceholder]) -> list[bytes]:
+    """Name places as native/item.h says."""
+    return [
+        f"{_KINDS[place.kind]}{place.device:x}:{place.inode:x}:".encode() + os.fsencode(place.path)
+        for place in places
+    ]
 
 
-def _paths(placeholders: Iterable[Placeholder]) -> list[bytes]:
-    return [os.fsencode(place.path) for place in placeholders]
+def _without_problem(
+    places: Iterable[LocatedPlaceholder], answers: Iterable[int]
+) -> list[LocatedPlaceholder]:
+    return [place for place, problem in zip(places, answers, strict=True) if problem == 0]
 
 
 def _packets(verb: bytes, items: Sequence[bytes]) -> Iterator[bytes]:

@@ -35,9 +35,9 @@ from paddock.sandbox.confined import Confined
 from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
-from paddock.sandbox.janitor import Janitor, PlaceTaken, lock
-from paddock.sandbox.mount import MountedFile
-from paddock.sandbox.mounted_file import FileMoved, mounted_files
+from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
+from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
+from paddock.sandbox.mounted_file import FileMoved, mounted_files, verify_directories
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, extent_of, grants_of
 from paddock.sandbox.syscall_table import MACHINES
@@ -78,6 +78,7 @@ class _HeldScript:
     """What is said for a plan whose places are there, and what keeps them."""
 
     script: Script
+    placeholders: Sequence[LocatedPlaceholder]
     mounted: Sequence[MountedFile]
     locks: Sequence[int]
     """Descriptors on the places that were made for it."""
@@ -85,7 +86,7 @@ class _HeldScript:
     @property
     def places(self) -> list[MountedFile]:
         """The places that were made for it, and what they are."""
-        found = zip(self.script.plan.placeholders, map(os.fstat, self.locks), strict=True)
+        found = zip(self.placeholders, map(os.fstat, self.locks), strict=True)
         return [MountedFile(place.path, status.st_dev, status.st_ino) for place, status in found]
 
 
@@ -220,6 +221,7 @@ class Sandbox:
                 bubblewrap,
                 self.enforcement,
                 janitor=self._janitor,
+                placeholders=held.placeholders,
                 mounted=held.mounted,
                 locks=held.locks,
                 # A command notices by itself if one is taken away; see `Confined.has_lost_places`.
@@ -230,7 +232,7 @@ class Sandbox:
         except BaseException:
             for file in held.locks:
                 os.close(file)
-            self._janitor.release(plan.placeholders, was_killed=False)
+            self._janitor.release(held.placeholders, was_killed=False)
             if tracer is not None:
                 tracer.discard()
             raise
@@ -254,17 +256,20 @@ class Sandbox:
                     "deny the directories they would be in, or make them",
                 )
             try:
-                with self._janitor.holding(plan.placeholders):
+                located = locate(plan.placeholders)
+                with self._janitor.holding(located):
                     options = self._options(plan, bubblewrap)
                     script = write_script(plan, self._host, options, command, is_traced=is_traced)
             except PlaceTaken as error:
                 changed = str(error)
                 continue
             try:
-                return _HeldScript(script, mounted_files(plan), lock(plan.placeholders))
+                mounted = mounted_files(plan)
+                verify_directories(located, mounted)
+                return _HeldScript(script, located, mounted, lock(located))
             except (PlaceTaken, FileMoved) as error:
                 changed = str(error)
-                self._janitor.release(plan.placeholders, was_killed=False)
+                self._janitor.release(located, was_killed=False)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
     def _options(self, plan: Plan, bubblewrap: Bubblewrap) -> list[str]:

@@ -32,5 +32,6 @@ def _named(journal: Path) -> Iterator[str]:
     except OSError:
         return
     for item in items:
-        if len(item) > 1:
-            yield os.fsdecode(item[1:])
+        _, _, path = item.partition(b"/")
+        if path:
+            yield f"/{os.fsdecode(path)}"

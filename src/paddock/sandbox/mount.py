@@ -102,6 +102,17 @@ class Placeholder:
     kind: PlaceholderKind
 
 
+@dataclass(frozen=True, slots=True)
+class LocatedPlaceholder:
+    """A placeholder, and the directory of the host that it has to be in, wherever the path leads later."""
+
+    path: str
+    kind: PlaceholderKind
+    device: int
+    """Of the directory, as is `inode`."""
+    inode: int
+
+
 class MaskKind(StrEnum):
     """What is to be done if a mask is taken away, besides ending the command."""
 

@@ -1,0 +1,126 @@
+/*
+ * Items name places, and the directories that they are in, in packets and journals.
+ *
+ *     'd' or 'f', DEVICE ':' INODE ':' PATH      numbers in lower-case hexadecimal digits
+ *
+ * DEVICE and INODE are those of the directory that the launcher made its plan with. A path leads elsewhere
+ * whenever somebody exchanges one of its directories, so a path alone is never acted on: the directory
+ * is opened without following links, must be that very one, and is kept open for as long as the janitor has a place in
+ * it. All else is done with names in that descriptor. Somebody may move the directory meanwhile, and the
+ * janitor then acts in it where it is now: it is still the one that was planned, and nobody can move a directory into a
+ * place, or out of one, that he may not write himself.
+ *
+ * Privilege: that of the caller.
+ */
+#ifndef PADDOCK_ITEM_H
+#define PADDOCK_ITEM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "number.h"
+#include "without_links.h"
+
+struct item {
+    bool is_directory;
+    uint64_t device, inode; /* of the directory that it is in */
+    char *path, *name;      /* in the text */
+};
+
+/* False if the text is none. */
+static bool read_item(char *text, struct item *item) {
+    item->is_directory = *text == 'd';
+    if (*text != 'd' && *text != 'f')
+        return false;
+    text++;
+    if (!read_number(&text, 16, &item->device) || *text++ != ':' || !read_number(&text, 16, &item->inode) ||
+        *text++ != ':' || *text != '/')
+        return false;
+    item->path = text;
+    item->name = strrchr(text, '/') + 1;
+    return *item->name && strcmp(item->name, ".") != 0 && strcmp(item->name, "..") != 0;
+}
+
+/* Whether two texts name the same place, whatever kind it is of. */
+static bool is_same_place(const char *text, const char *other) {
+    return *text && *other && strcmp(text + 1, other + 1) == 0;
+}
+
+/* Opens the directory of an item. Returns -1 with errno: ESTALE if another is there now, or a link leads there. */
+static int open_directory_of(const struct item *item) {
+    struct stat found;
+    char *end = item->name - 1;
+    *end = '\0';
+    int fd = open_without_links(item->path);
+    *end = '/';
+    if (fd < 0) {
+        if (errno == ELOOP || errno == ENOTDIR)
+            errno = ESTALE;
+        return -1;
+    }
+    if (fstat(fd, &found) == 0 && S_ISDIR(found.st_mode) && found.st_dev == item->device &&
+        found.st_ino == item->inode)
+        return fd;
+    close(fd);
+    errno = ESTALE;
+    return -1;
+}
+
+struct directory {
+    struct directory *next;
+    int fd;
+    unsigned places;
+    uint64_t device, inode;
+    size_t length;
+    char path[];
+};
+static struct directory *directories;
+
+/* The directory of an item, for one place more; `leave_directory` has to follow. NULL with errno. */
+static struct directory *enter_directory(const struct item *item) {
+    size_t length = (size_t)(item->name - item->path);
+    struct directory *directory = directories;
+    while (directory && !(directory->device == item->device && directory->inode == item->inode &&
+                          directory->length == length && memcmp(directory->path, item->path, length) == 0))
+        directory = directory->next;
+    if (directory) {
+        directory->places++;
+        return directory;
+    }
+    int fd = open_directory_of(item);
+    if (fd < 0)
+        return NULL;
+    directory = malloc(sizeof *directory + length);
+    if (!directory) {
+        close(fd);
+        errno = ENOMEM;
+        return NULL;
+    }
+    *directory = (struct directory){.next = directories, .fd = fd, .places = 1, .device = item->device,
+                                    .inode = item->inode, .length = length};
+    memcpy(directory->path, item->path, length);
+    directories = directory;
+    return directory;
+}
+
+/* Keeps errno. */
+static void leave_directory(struct directory *directory) {
+    int error = errno;
+    if (--directory->places == 0) {
+        struct directory **link = &directories;
+        while (*link != directory)
+            link = &(*link)->next;
+        *link = directory->next;
+        close(directory->fd);
+        free(directory);
+    }
+    errno = error;
+}
+
+#endif

@@ -36,6 +36,10 @@ from paddock.transport import runtime_directory
 LEAKED_DESCRIPTOR = 9
 
 
+Stream = tuple[str | int | None, int]
+"""A path and the flags to open it with, another stream to copy, or None for a closed one."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a command line."""
@@ -65,8 +69,12 @@ class Launcher:
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         leak: Path | None = None,
+        streams: Mapping[int, Stream] | None = None,
     ) -> Outcome:
-        """Run `paddock ARGUMENTS`; `leak` is a file that it inherits open as LEAKED_DESCRIPTOR."""
+        """Run `paddock ARGUMENTS`; `leak` is a file that it inherits open as LEAKED_DESCRIPTOR.
+
+        `streams` are what it has in place of the standard ones, which are files that nobody else has.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {
@@ -75,6 +83,7 @@ class Launcher:
             "env": dict(env or {}),
             "stdin": stdin,
             "leak": str(leak) if leak else None,
+            "streams": [[number, *stream] for number, stream in (streams or {}).items()],
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -171,6 +180,13 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
             os.dup2(file, number)
         if request["leak"] is not None:
             os.dup2(os.open(request["leak"], os.O_RDONLY), LEAKED_DESCRIPTOR)
+        for number, path, flags in request["streams"]:
+            if isinstance(path, int):
+                os.dup2(path, number)
+            elif path is None:
+                os.close(number)
+            else:
+                os.dup2(os.open(path, flags), number)
         status = main(request["arguments"])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1

@@ -16,19 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.detach_keys import KeyWatch
 from paddock.cli.input_queue import InputQueue
 from paddock.cli.relay import STATUS_BROKEN_PIPE, STATUS_OF_OUR_OWN, Outcome
-from paddock.cli.streams import (
-    STDERR,
-    STDIN,
-    STDOUT,
-    has_piped_input,
-    raw_terminal,
-    read_input,
-    window_size,
-    write_all,
-)
+from paddock.cli.streams import has_piped_input, raw_terminal, read_input, window_size
 from paddock.cli.tail import ByteTail, Piece
 from paddock.client.operator import OperatedProcess, pieces
 from paddock.errors import InvalidRequest, PaddockError

@@ -112,7 +112,7 @@ async def _output(
 
 
 def _print(piece: Piece) -> None:
-    from paddock.cli.streams import STDERR, STDOUT, write_all
+    from paddock.cli.descriptor import STDERR, STDOUT, write_all
     from paddock.model.stream import Stream
     from paddock.protocol.process import OutputGap
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.cli.streams import STDERR, STDIN, STDOUT, raw_terminal, read_input, window_size, write_all
+from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
+from paddock.cli.streams import raw_terminal, read_input, window_size
 from paddock.client.process import Process
 from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream

@@ -176,7 +176,7 @@ def _directory(arguments: argparse.Namespace) -> str | None:
 async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
     import secrets
 
-    from paddock.cli.streams import STDOUT, write_all
+    from paddock.cli.descriptor import STDOUT, write_all
 
     url = arguments.url or await _local_url(arguments.server)
     async with _connect(arguments, url) as box:
@@ -225,8 +225,9 @@ async def _local_url(server: str | None) -> str:
 
 
 async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
+    from paddock.cli.descriptor import STDIN, STDOUT
     from paddock.cli.relay import Relay
-    from paddock.cli.streams import STDIN, STDOUT, has_piped_input
+    from paddock.cli.streams import has_piped_input
 
     url = arguments.url
     if arguments.server is not None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Run a command that gets exactly the files, network and kernel that a profile grants.
-Its streams are those of paddock, signals reach it, and when it ends, so does
-everything that it has started. What can't be enforced is refused.
+Its streams are those of paddock, through pipes unless they are a terminal; signals
+reach it, and when it ends, so does everything that it has started. What can't be
+enforced is refused.
 """
 
 EXAMPLES = """\
@@ -39,8 +40,8 @@ profiles:
 exit status:
   the command's own, 128+n if signal n ended it, 127 if it was not found, 126 if it
   could not be executed, 125 if it was not confined and so not started, or not any more
-  and so killed, 124 if its time was over, and 2 if the command line or the profile makes
-  no sense.
+  and so killed, or if its output could not be written, 124 if its time was over, and 2
+  if the command line or the profile makes no sense.
 """
 
 DEFAULT_PROFILE = ":workspace"

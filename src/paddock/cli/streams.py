@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import stat
 import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
+from paddock.cli.descriptor import READ_BYTES, STDERR, STDIN, STDOUT
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
-
-STDIN: Final = 0
-STDOUT: Final = 1
-STDERR: Final = 2
-
-READ_BYTES: Final = 64 * 1024
-"""What a pipe holds by default (pipe(7))."""
 
 
 def has_piped_input() -> bool:
@@ -60,19 +52,6 @@ def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, saved)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write everything, for as long as that takes: call it where blocking is allowed."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            # Another process that shares this output has made it non-blocking.
-            room = select.poll()
-            room.register(fd, select.POLLOUT)
-            room.poll()
 
 
 async def read_input() -> bytes:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from paddock.cli.streams import write_all
+from paddock.cli.descriptor import write_all
 
 
 def test_an_output_that_somebody_made_non_blocking_gets_everything() -> None:

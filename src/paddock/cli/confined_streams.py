@@ -1,0 +1,120 @@
+"""Which descriptors a confined command has as its standard streams.
+
+A terminal and /dev/null it has as they are, and a file that its profile lets it write under its own
+name. In place of everything else it has a pipe (`stream_copy`). A directory is refused: the
+whole host could be reached from it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from paddock.cli.descriptor import STDERR, STDIN, STDOUT
+from paddock.cli.input_source import source_of
+from paddock.cli.stream_copy import InputCopy, OutputCopy
+from paddock.errors import PaddockError
+from paddock.model.host import Enforcement
+from paddock.model.profile import Access
+from paddock.sandbox.access import AccessTable
+from paddock.sandbox.path import is_within
+from paddock.sandbox.view import DEV, KERNEL_OBJECTS, PROC
+
+if TYPE_CHECKING:
+    from paddock.sandbox.confined import Confined
+    from paddock.sandbox.plan import Plan
+
+NAMES: Final = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
+NULL_DEVICE: Final = os.makedev(1, 3)
+"""See null(4)."""
+
+_HOST_ONLY: Final = (DEV, PROC, KERNEL_OBJECTS)
+"""Where a sandbox has something else than the host, whatever its profile grants."""
+
+
+class ConfinedStreams:
+    """The standard streams of one command.
+
+    Start it with `numbers`, then call `started`, and `finish` when nothing of it lives any more; if it
+    can't be started, neither. Raises PaddockError for a stream that no command may have.
+    """
+
+    def __init__(self, confined: Confined) -> None:
+        self._input: InputCopy | None = None
+        self._outputs: dict[tuple[int, int, int], OutputCopy] = {}
+        self._terminals: list[_Terminal] = []
+        self.numbers = [STDIN, STDOUT, STDERR]
+        """Of the descriptors that the command is to have as 0, 1 and 2."""
+        if confined.enforcement is not Enforcement.NONE:
+            self.numbers = [self._number(fd, confined.plan) for fd in self.numbers]
+
+    def started(self) -> None:
+        """Begin to copy."""
+        for copy in (self._input, *self._outputs.values()):
+            if copy is not None:
+                copy.start()
+
+    def finish(self) -> OSError | None:
+        """Wait until all output is where it belongs; return what kept it from there, if anything."""
+        for copy in (self._input, *self._outputs.values()):
+            if copy is not None:
+                copy.command_ended()
+        for terminal in self._terminals:
+            terminal.restore()
+        if self._input is not None:
+            self._input.finish()
+        problems = [copy.finish() for copy in self._outputs.values()]
+        return next((problem for problem in problems if problem is not None), None)
+
+    def _number(self, fd: int, plan: Plan | None) -> int:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise PaddockError(f"{NAMES[fd]} is a directory, which no confined command can have")
+        if os.isatty(fd):
+            self._terminals.append(_Terminal(fd, status))
+            return fd
+        is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == NULL_DEVICE
+        if is_null or (plan is not None and _is_granted(fd, status, plan)):
+            return fd
+        if fd == STDIN:
+            self._input = InputCopy(source_of(fd, status))
+            return self._input.stream
+        # Two descriptors of one file have one pipe, so that what is written to them keeps its order.
+        file = (status.st_dev, status.st_ino, fcntl.fcntl(fd, fcntl.F_GETFL))
+        if file not in self._outputs:
+            self._outputs[file] = OutputCopy(fd)
+        return self._outputs[file].stream
+
+
+class _Terminal:
+    """What a command could leave changed at a terminal, besides its settings."""
+
+    def __init__(self, fd: int, status: os.stat_result) -> None:
+        self._fd = fd
+        self._mode = stat.S_IMODE(status.st_mode)
+        self._flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+
+    def restore(self) -> None:
+        """Undo it. A terminal that has hung up needs nothing."""
+        with suppress(OSError):
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, self._flags)
+            if stat.S_IMODE(os.fstat(self._fd).st_mode) != self._mode:
+                os.fchmod(self._fd, self._mode)
+
+
+def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:
+    """Return whether the command may do with the file whatever it likes, under the name that it has."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return (
+        stat.S_ISREG(status.st_mode)
+        and os.path.samestat(status, found)
+        and not any(is_within(path, place) for place in _HOST_ONLY)
+        and AccessTable(plan.rules).access_of(path) is Access.WRITE
+    )

@@ -1,0 +1,161 @@
+"""Where the standard input of a confined command comes from, one class for each kind of file.
+
+Most kinds of files let one look at what comes next without taking it from whoever else reads there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import socket
+import stat
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import Final
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+SPLICE_F_NONBLOCK: Final = 2
+"""See splice(2)."""
+
+
+class Source(ABC):
+    """Where input comes from."""
+
+    window_bytes: int | None = None
+    """What can be looked at beforehand; None if more can be, without waiting until that was taken."""
+    waits = True
+    """Whether there may be nothing for now."""
+    may_hang = False
+    """Whether a read may wait though something was there."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._opened: tuple[int, ...] = ()
+
+    @abstractmethod
+    def look(self, ahead: int, limit: int) -> bytes | None:
+        """Return what comes behind the next `ahead` bytes: nothing at the end, None if there is nothing yet.
+
+        Where only a window can be looked at, `ahead` is 0.
+        """
+
+    @abstractmethod
+    def take(self, count: int) -> None:
+        """Take so many bytes for good."""
+
+    def close(self) -> None:
+        """Close what was opened besides the descriptor."""
+        for fd in self._opened:
+            os.close(fd)
+
+
+class FileSource(Source):
+    """A file with a position, which is where the command has read to when it has ended."""
+
+    waits = False
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self._start = os.lseek(fd, 0, os.SEEK_CUR)
+
+    def look(self, ahead: int, limit: int) -> bytes | None:
+        """Read without moving the position."""
+        return os.pread(self.fd, limit, self._start + ahead)
+
+    def take(self, count: int) -> None:
+        """Move the position."""
+        self._start = os.lseek(self.fd, self._start + count, os.SEEK_SET)
+
+
+class PipeSource(Source):
+    """A pipe, with a name or without."""
+
+    window_bytes = PAGE_BYTES
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self._seen, self._shown = self._opened = os.pipe2(os.O_CLOEXEC)
+        self._tee = ctypes.CDLL(None, use_errno=True).tee
+        self._tee.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint)
+        self._tee.restype = ctypes.c_ssize_t
+
+    def look(self, ahead: int, limit: int) -> bytes | None:
+        """Copy what is in the pipe (tee(2))."""
+        count = self._tee(self.fd, self._shown, limit, SPLICE_F_NONBLOCK)
+        if count < 0:
+            error = ctypes.get_errno()
+            if error == errno.EAGAIN:
+                return None
+            raise OSError(error, os.strerror(error))
+        return os.read(self._seen, count) if count else b""
+
+    def take(self, count: int) -> None:
+        """Read it, unless somebody else was faster."""
+        while count and _is_readable(self.fd):
+            count -= len(os.read(self.fd, count)) or count
+
+
+class SocketSource(Source):
+    """A connected socket that carries a stream."""
+
+    window_bytes = PAGE_BYTES
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self._socket = socket.socket(fileno=os.dup(fd))
+        self.is_stream = self._socket.type == socket.SOCK_STREAM
+
+    def look(self, ahead: int, limit: int) -> bytes | None:
+        """Copy what has arrived."""
+        with suppress(BlockingIOError):
+            return self._socket.recv(limit, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return None
+
+    def take(self, count: int) -> None:
+        """Receive it, unless somebody else was faster."""
+        with suppress(BlockingIOError):
+            while count:
+                count -= len(self._socket.recv(count, socket.MSG_DONTWAIT)) or count
+
+    def close(self) -> None:
+        """Close the second descriptor."""
+        self._socket.close()
+
+
+class DeviceSource(Source):
+    """Anything else. What was read is gone, whether the command reads it or not."""
+
+    may_hang = True
+
+    def look(self, ahead: int, limit: int) -> bytes | None:
+        """Take what there is."""
+        with suppress(BlockingIOError):
+            return os.read(self.fd, limit)
+        return None
+
+    def take(self, count: int) -> None:
+        """Nothing is left to take."""
+
+
+def source_of(fd: int, status: os.stat_result) -> Source:
+    """Return the source that is right for a descriptor of this kind."""
+    mode = status.st_mode
+    with suppress(OSError):
+        if stat.S_ISFIFO(mode):
+            return PipeSource(fd)
+        if stat.S_ISREG(mode) or stat.S_ISBLK(mode):
+            return FileSource(fd)
+        if stat.S_ISSOCK(mode):
+            source = SocketSource(fd)
+            if source.is_stream:
+                return source
+            source.close()
+    return DeviceSource(fd)
+
+
+def _is_readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

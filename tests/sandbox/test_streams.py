@@ -1,0 +1,219 @@
+"""A confined command has the standard streams of its launcher, and nothing of the files behind them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.identity import PYTHON
+from tests.sandbox.launcher import Launcher, Outcome, Stream
+
+READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_APPEND
+CONTENT = "of the host\n"
+AS_LONG_AGO = (1_000_000_000, 1_000_000_000)
+
+ATTEMPTS: dict[str, tuple[int, str]] = {
+    "mode of the input": (0, "os.fchmod(0, 0o777)"),
+    "times of the input": (0, "os.utime(0, (1, 1))"),
+    "mode of the input by its name": (0, "os.chmod('/proc/self/fd/0', 0o777)"),
+    "input opened to write": (0, "os.write(os.open('/proc/self/fd/0', os.O_WRONLY), b'X')"),
+    "input opened to append": (0, "os.write(os.open('/proc/self/fd/0', os.O_WRONLY|os.O_APPEND), b'X')"),
+    "input truncated by its name": (0, "os.truncate('/proc/self/fd/0', 0)"),
+    "input opened by another thread's name": (
+        0,
+        "os.write(os.open(f'/proc/thread-self/fd/0', os.O_WRONLY), b'X')",
+    ),
+    "input opened by /dev/stdin": (0, "os.write(os.open('/dev/stdin', os.O_WRONLY), b'X')"),
+    "input linked into the workspace": (
+        0,
+        "os.link('/proc/self/fd/0', 'linked', follow_symlinks=True); os.chmod('linked', 0o777)",
+    ),
+    "mode of the output": (1, "os.fchmod(1, 0o777)"),
+    "times of the output": (1, "os.utime(1, (1, 1))"),
+    "output truncated": (1, "os.ftruncate(1, 0)"),
+    "output overwritten": (
+        1,
+        "fcntl.fcntl(1, fcntl.F_SETFL, 0); os.pwrite(1, b'X', 0)",
+    ),
+    "output opened to read": (
+        1,
+        "open('leaked', 'wb').write(os.pread(os.open('/proc/self/fd/1', os.O_RDONLY), 100, 0))",
+    ),
+    "mode of the error output": (2, "os.fchmod(2, 0o777)"),
+    "error output truncated": (2, "os.ftruncate(2, 0)"),
+}
+
+
+@pytest.fixture
+def file(new_directory: Path, launcher: Launcher) -> Path:
+    """A file of the user, where no profile of these tests lets a command write."""
+    return _file(new_directory / "file", launcher)
+
+
+@pytest.fixture
+def pipe(new_directory: Path, launcher: Launcher) -> Path:
+    """A named pipe of the user, out of reach of the command."""
+    path = new_directory / "pipe"
+    os.mkfifo(path, 0o600)
+    os.chown(path, launcher.user, launcher.user)
+    return path
+
+
+def _file(path: Path, launcher: Launcher) -> Path:
+    path.write_text(CONTENT)
+    path.chmod(0o644)
+    os.chown(path, launcher.user, launcher.user)
+    os.utime(path, AS_LONG_AGO)
+    return path
+
+
+def _run(
+    launcher: Launcher,
+    workspace: Path,
+    streams: Mapping[int, Stream],
+    *command: str,
+    profile: str = ":workspace",
+    stdin: str = "",
+) -> Outcome:
+    words = ["sandbox", "--profile", profile, "--", *command]
+    return launcher.run(words, cwd=workspace, streams=streams, stdin=stdin)
+
+
+def _shell(launcher: Launcher, workspace: Path, streams: Mapping[int, Stream], script: str) -> Outcome:
+    return _run(launcher, workspace, streams, "/bin/bash", "-c", script)
+
+
+def _is_harmed(file: Path, workspace: Path) -> bool:
+    status = file.stat()
+    leaked = workspace / "leaked"
+    return (
+        stat.S_IMODE(status.st_mode) != 0o644
+        or status.st_mtime == 1
+        or not file.read_text().startswith(CONTENT)
+        or file.read_text().endswith("X")
+        or (leaked.exists() and CONTENT in leaked.read_text())
+    )
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_command_can_do_nothing_to_a_file_that_is_its_stream(
+    launcher: Launcher, workspace: Path, new_directory: Path, file: Path, name: str
+) -> None:
+    number, attempt = ATTEMPTS[name]
+    script = f"import fcntl, os\n{attempt}"
+    flags = READ if number == 0 else APPEND
+    _run(launcher, workspace, {number: (str(file), flags)}, PYTHON, "-c", script)
+    assert not _is_harmed(file, workspace)
+    # It works where nothing is enforced.
+    other = _file(new_directory / "other", launcher)
+    (workspace / "leaked").unlink(missing_ok=True)
+    _run(
+        launcher,
+        workspace,
+        {number: (str(other), flags)},
+        PYTHON,
+        "-c",
+        script,
+        profile=":danger-full-access",
+    )
+    assert _is_harmed(other, workspace) or "linked" in name
+
+
+def test_directory_is_refused_as_a_stream(launcher: Launcher, workspace: Path, new_directory: Path) -> None:
+    done = _shell(launcher, workspace, {0: (str(new_directory), READ)}, "ls /proc/self/fd/0/..")
+    assert (done.status, done.stdout) == (125, "")
+    assert "standard input is a directory" in done.stderr
+
+
+def test_input_is_read_from_where_it_stands_and_the_rest_left_to_others(
+    launcher: Launcher, workspace: Path, file: Path
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(50_000))
+    file.write_text(lines)
+    assert _shell(launcher, workspace, {0: (str(file), READ)}, "cat").stdout == lines
+    script = f"{PYTHON} -c 'import os; print(os.read(0, 4))'"
+    done = _shell(launcher, workspace, {0: (str(file), READ)}, script)
+    assert done.stdout == "b'0\\n1\\n'\n"
+
+
+def test_all_output_is_written_before_the_command_is_said_to_have_ended(
+    launcher: Launcher, workspace: Path, file: Path
+) -> None:
+    done = _shell(launcher, workspace, {1: (str(file), APPEND)}, "seq 200000; exit 7")
+    assert done.status == 7
+    assert file.read_text() == CONTENT + "".join(f"{number}\n" for number in range(1, 200_001))
+
+
+def test_streams_that_are_one_file_keep_the_order_of_what_is_written(
+    launcher: Launcher, workspace: Path, file: Path
+) -> None:
+    script = "for i in {1..200}; do echo $i; echo $i >&2; done"
+    _shell(launcher, workspace, {1: (str(file), APPEND), 2: (1, 0)}, script)
+    assert file.read_text() == CONTENT + "".join(f"{number}\n{number}\n" for number in range(1, 201))
+
+
+def test_output_that_can_not_be_written_is_no_success(launcher: Launcher, workspace: Path) -> None:
+    done = _shell(launcher, workspace, {1: ("/dev/full", WRITE)}, "echo lost")
+    assert done.status == 125
+    assert "output can't be written: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_closed_stream_gets_nothing_of_ours(launcher: Launcher, workspace: Path, number: int) -> None:
+    done = _shell(
+        launcher, workspace, {number: (None, 0)}, f"readlink /proc/$$/fd/{number} > seen; echo ran > ran"
+    )
+    assert (workspace / "ran").read_text() == "ran\n", done
+    assert (workspace / "seen").read_text() == "/dev/null\n"
+
+
+def test_file_that_may_be_written_is_what_the_command_has(launcher: Launcher, workspace: Path) -> None:
+    own = _file(workspace / "own", launcher)
+    script = "import os; os.lseek(0, 3, 0); print(os.read(0, 3))"
+    assert _run(launcher, workspace, {0: (str(own), READ)}, PYTHON, "-c", script).stdout == "b'the'\n"
+
+
+def test_metadata_that_is_protected_stays_so_as_a_stream(launcher: Launcher, workspace: Path) -> None:
+    git = workspace / ".git"
+    git.mkdir()
+    config = _file(git / "config", launcher)
+    _shell(
+        launcher, workspace, {0: (str(config), READ)}, "echo X > /proc/self/fd/0; chmod 777 /proc/self/fd/0"
+    )
+    assert not _is_harmed(config, workspace)
+
+
+def test_named_pipe_is_read_as_far_as_the_command_reads_and_never_written(
+    launcher: Launcher, workspace: Path, pipe: Path
+) -> None:
+    # Open for both, so that it keeps what is in it.
+    held = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, b"one\ntwo\n")
+        stream = {0: (str(pipe), READ | os.O_NONBLOCK)}
+        assert _shell(launcher, workspace, stream, "read line; echo $line").stdout == "one\n"
+        _shell(launcher, workspace, stream, "echo X > /proc/self/fd/0; chmod 777 /proc/self/fd/0")
+        assert os.read(held, 100) == b"two\n"
+        assert stat.S_IMODE(pipe.stat().st_mode) == 0o600
+    finally:
+        os.close(held)
+
+
+def test_command_whose_reader_is_gone_gets_a_broken_pipe(
+    launcher: Launcher, workspace: Path, pipe: Path
+) -> None:
+
+    def read_a_little() -> None:
+        with open(pipe, "rb", buffering=0) as reader:
+            reader.read(1)
+
+    reader = threading.Thread(target=read_a_little)
+    reader.start()
+    done = _shell(launcher, workspace, {1: (str(pipe), WRITE)}, "exec yes")
+    reader.join()
+    assert (done.status, done.stderr) == (141, "")

@@ -84,6 +84,9 @@ class Start(Event, frozen=True, kw_only=True, tag="start"):
     """A program is about to be started."""
 
     argv: tuple[str, ...]
+    """The program that is executed, and its arguments."""
+    arg0: str | None = None
+    """What it is told as its name, if that is not `argv[0]`."""
     cwd: str
     env: Mapping[str, str]
     terminal: bool = False

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
+from paddock.c_string import refuse_nul
+
 
 class Access(StrEnum):
     """What may be done with a path and everything below it."""
@@ -77,6 +79,9 @@ class ProjectRoots(Grant, frozen=True, kw_only=True, tag_field="kind", tag="proj
     subpath: str | None = None
     """What is meant below each root; the roots themselves by default."""
 
+    def __post_init__(self) -> None:
+        refuse_nul("subpath", self.subpath)
+
 
 class CurrentWorkingDirectory(
     Grant, frozen=True, kw_only=True, tag_field="kind", tag="current_working_directory"
@@ -85,6 +90,9 @@ class CurrentWorkingDirectory(
 
     subpath: str | None = None
     """What is meant below it."""
+
+    def __post_init__(self) -> None:
+        refuse_nul("subpath", self.subpath)
 
 
 class TemporaryDirectory(Grant, frozen=True, kw_only=True, tag_field="kind", tag="tmpdir"):
@@ -102,6 +110,10 @@ class UnknownSpecialPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag
     """The word it did not know."""
     subpath: str | None = None
     """What was meant below it."""
+
+    def __post_init__(self) -> None:
+        refuse_nul("path", self.path)
+        refuse_nul("subpath", self.subpath)
 
 
 SpecialPath = (
@@ -122,7 +134,8 @@ class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
     """Absolute."""
 
     def __post_init__(self) -> None:
-        if not self.path.startswith("/") or "\0" in self.path:
+        refuse_nul("path", self.path)
+        if not self.path.startswith("/"):
             raise ValueError(f"path {self.path!r} is not absolute; write it from the root")
 
 
@@ -130,6 +143,9 @@ class GlobPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="glob_pat
     """Every path that a pattern matches."""
 
     pattern: str
+
+    def __post_init__(self) -> None:
+        refuse_nul("pattern", self.pattern)
 
 
 class NamedPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="special"):

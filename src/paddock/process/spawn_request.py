@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from paddock.c_string import NUL_FLAW, c_strings
 from paddock.errors import SpawnError
 
 # The wire. The other side, with comments on each field, is native/wire.h: change both.
@@ -70,17 +71,7 @@ class SpawnRequest:
 
 def spawn_payload(token: int, request: SpawnRequest) -> bytes:
     """The request as the helper reads it. Raises SpawnError when it can't be expressed."""
-    strings = [request.program, request.cwd, *request.argv]
-    strings += [f"{name}={value}" for name, value in request.env.items()]
-    text = "\0".join(strings) + "\0"
-    try:
-        # Not os.fsencode: bytes are the same in every locale.
-        encoded = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise _flawed(request, errno.EILSEQ) from error
-    # One count covers every string: a NUL inside any of them is one too many.
-    if encoded.count(b"\0") != len(strings) or any(not name or "=" in name for name in request.env):
-        raise _flawed(request, errno.EINVAL)
+    strings = encoded_strings(request.program, request.argv, request.cwd, request.env)
     flags = _SPAWN_TERMINAL if request.is_terminal else 0
     flags |= _SPAWN_SHIELDED if request.is_shielded else 0
     payload = b"".join(
@@ -97,7 +88,7 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
                 _LIMIT.pack(resource, 0, soft & _UNSIGNED_64, hard & _UNSIGNED_64)
                 for resource, (soft, hard) in request.rlimits.items()
             ),
-            encoded,
+            strings,
         )
     )
     if len(payload) > _PAYLOAD_LIMIT_BYTES:
@@ -105,23 +96,38 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
     return payload
 
 
-def _flawed(request: SpawnRequest, number: int) -> SpawnError:
-    """The error for a request with a string that no program can be given. Values of variables stay secret."""
+def encoded_strings(program: str, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:
+    """Program, directory, arguments and variables, each ended by NUL.
+
+    Raises SpawnError when there is one that no program can be given.
+    """
+    strings = [program, cwd, *argv]
+    strings += [f"{name}={value}" for name, value in env.items()]
+    number = errno.EINVAL
+    try:
+        # As UTF-8: bytes are the same in every locale.
+        encoded = c_strings(strings)
+        if all(name and "=" not in name for name in env):
+            return encoded
+    except UnicodeEncodeError:
+        number = errno.EILSEQ
+    except ValueError:
+        pass
+    raise SpawnError(SpawnStage.REQUEST, number, program, cwd, _flaw(program, argv, cwd, env))
+
+
+def _flaw(program: str, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:
+    """What is wrong with the strings. Values of variables stay secret."""
     named = {
-        "the program": request.program,
-        "the working directory": request.cwd,
-        **{f"argument {index} ({value!r})": value for index, value in enumerate(request.argv)},
-        **{f"the environment variable {name!r}": f"{name}{value}" for name, value in request.env.items()},
+        "the program": program,
+        "the working directory": cwd,
+        **{f"argument {index} ({value!r})": value for index, value in enumerate(argv)},
+        **{f"the environment variable {name!r}": f"{name}{value}" for name, value in env.items()},
     }
-    flaw = None
     for name, value in named.items():
         if "\0" in value:
-            flaw = f"{name} contains a NUL byte"
-        elif any(0xD800 <= ord(character) < 0xDC80 for character in value):
-            flaw = f"{name} contains half of a surrogate pair, which has no UTF-8 form"
-        if flaw is not None:
-            break
-    else:
-        name = next((name for name in request.env if not name or "=" in name), "")
-        flaw = f"{name!r} can't be the name of an environment variable"
-    return SpawnError(SpawnStage.REQUEST, number, request.program, request.cwd, flaw)
+            return f"{name} {NUL_FLAW}"
+        if any(0xD800 <= ord(character) < 0xDC80 for character in value):
+            return f"{name} contains half of a surrogate pair, which has no UTF-8 form"
+    name = next((name for name in env if not name or "=" in name), "")
+    return f"{name!r} can't be the name of an environment variable"

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from paddock.c_string import NUL_FLAW
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
@@ -98,7 +100,7 @@ def parse_path(text: str) -> HostPath:
         return HostPath(path, text, True)
     if text.startswith("/"):
         if "\0" in text:
-            raise ValueError(f"path {text!r} contains a NUL byte")
+            raise ValueError(f"path {text!r} {NUL_FLAW}")
         return HostPath(text, text)
     scheme = _SCHEME.match(text)
     if scheme is None:
@@ -119,7 +121,7 @@ def _parse_file_uri(text: str, rest: str) -> HostPath:
         rest = slash + rest
     decoded = unquote_to_bytes(rest)
     if b"\0" in decoded:
-        raise ValueError(f"path {text!r} contains a NUL byte")
+        raise ValueError(f"path {text!r} {NUL_FLAW}")
     path = posixpath.normpath("/" + decoded.decode("utf-8", "surrogateescape").lstrip("/"))
     is_foreign = authority.lower() not in _LOCAL_AUTHORITIES or _DRIVE.match(path) is not None
     return HostPath(path, text=text, is_uri=True, is_foreign=is_foreign)

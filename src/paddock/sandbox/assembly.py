@@ -8,12 +8,15 @@ decided here about what a command may do.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from paddock.c_string import c_strings
+from paddock.errors import ProfileRefused
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts
 from paddock.model.profile import Access, Limits
 from paddock.model.restriction import Restriction
@@ -102,15 +105,17 @@ def assemble(
     `mounted` is what its mounts must be of. The `placeholders`, which `janitor` holds, their `locks`, the
     tracer and the group are its own from now on; `places` are those that others have to look after.
     """
+    # Before anything is open that would have to be closed if it can't be written.
+    options, told = _strings(script.options), _strings([*init.words(mounted=mounted), *script.init_words])
     pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
     report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
     files = {
-        "options": file_in_memory("options", _strings(script.options)),
+        "options": file_in_memory("options", options),
         "filter": file_in_memory("filter", script.filter),
         "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
         "pid": pid_writer,
         "report": report_writer,
-        "more": file_in_memory("command", _strings([*init.words(mounted=mounted), *script.init_words])),
+        "more": file_in_memory("command", told),
         # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
         "pid reader": os.dup(pid_reader),
         # Verified as this descriptor; by its name it could be another by now.
@@ -140,12 +145,13 @@ def assemble(
 
 def assemble_init(said: Sequence[str], filter_: bytes, command: Command) -> Confined:
     """A command that paddock-init confines without bubblewrap; `said` is what else the init is told."""
+    words_of_command = init.words(argv0=command.arg0, environment=command.environment, cwd=command.cwd)
+    told = _strings([*said, *words_of_command, "--", *command.argv])
     report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-    told = init.words(argv0=command.arg0, environment=command.environment, cwd=command.cwd)
     files = {
         "filter": file_in_memory("filter", filter_),
         "report": report_writer,
-        "more": file_in_memory("command", _strings([*said, *told, "--", *command.argv])),
+        "more": file_in_memory("command", told),
     }
 
     def words(numbers: Sequence[int]) -> list[str]:
@@ -178,5 +184,9 @@ def _words(bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int]) -> lis
     ]
 
 
-def _strings(words: Iterable[str]) -> bytes:
-    return os.fsencode("".join(f"{word}\0" for word in words))
+def _strings(words: Sequence[str]) -> bytes:
+    try:
+        return c_strings(words, sys.getfilesystemencoding())
+    except ValueError as error:
+        # The words of a command and the paths of a profile were checked where they came in.
+        raise ProfileRefused("what the init is told", str(error), "leave it out") from error

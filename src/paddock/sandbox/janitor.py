@@ -18,12 +18,14 @@ import errno
 import fcntl
 import os
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from paddock.c_string import c_strings
 from paddock.errors import SandboxUnavailable
 from paddock.own_program import own_environment
 from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
@@ -123,7 +125,7 @@ class Janitor:
                 self._connection.close()
                 self._connection = None
 
-    def _ask(self, verb: bytes, items: Sequence[bytes]) -> list[int]:
+    def _ask(self, verb: bytes, items: Sequence[str]) -> list[int]:
         packets = list(_packets(verb, items))
         try:
             return self._exchange(packets)
@@ -250,12 +252,9 @@ def _unavailable(path: str, problem: int) -> SandboxUnavailable:
     )
 
 
-def _items(places: Iterable[LocatedPlaceholder]) -> list[bytes]:
+def _items(places: Iterable[LocatedPlaceholder]) -> list[str]:
     """Name places as native/item.h says."""
-    return [
-        f"{_KINDS[place.kind]}{place.device:x}:{place.inode:x}:".encode() + os.fsencode(place.path)
-        for place in places
-    ]
+    return [f"{_KINDS[place.kind]}{place.device:x}:{place.inode:x}:{place.path}" for place in places]
 
 
 def _without_problem(
@@ -264,13 +263,14 @@ def _without_problem(
     return [place for place, problem in zip(places, answers, strict=True) if problem == 0]
 
 
-def _packets(verb: bytes, items: Sequence[bytes]) -> Iterator[bytes]:
+def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:
     packet = verb
     for item in items:
-        if len(packet) + len(item) + 1 > PACKET_BYTES:
+        encoded = c_strings([item], sys.getfilesystemencoding())
+        if len(packet) + len(encoded) > PACKET_BYTES:
             yield packet
             packet = verb
-        packet += item + b"\0"
+        packet += encoded
     if len(packet) > 1:
         yield packet
 

@@ -54,7 +54,11 @@ class _Mode(Struct, forbid_unknown_fields=True):
 
 def parse_legacy(value: Any) -> Profile:
     """The profile of a legacy policy written as an object with a `type`. Raises msgspec.DecodeError."""
-    return from_legacy(msgspec.convert(value, type=LegacyPolicy))
+    policy = msgspec.convert(value, type=LegacyPolicy)
+    try:
+        return from_legacy(policy)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error
 
 
 def parse_legacy_table(table: dict[str, Any], origin: str) -> Profile:
@@ -68,7 +72,7 @@ def parse_legacy_table(table: dict[str, Any], origin: str) -> Profile:
 
 
 def from_legacy(policy: LegacyPolicy) -> Profile:
-    """The profile that means the same."""
+    """The profile that means the same. Raises ValueError for a root that is no path."""
     match policy:
         case DangerFullAccess():
             return DisabledProfile()

@@ -62,7 +62,7 @@ def parse_profile(text: str | bytes, origin: str) -> Profile:
             return parse_legacy(msgspec.json.decode(text))
         profile: Profile = msgspec.json.decode(text, type=Profile)
         return profile
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise InvalidProfile(origin, _sentence(error)) from error
 
 
@@ -104,6 +104,6 @@ def _place(path: str) -> ExactPath | NamedPath:
     return _THE_ROOT if path == ROOT else ExactPath(path=path)
 
 
-def _sentence(error: msgspec.DecodeError) -> str:
+def _sentence(error: Exception) -> str:
     text = str(error)
     return text[:1].lower() + text[1:]

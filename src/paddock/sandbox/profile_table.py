@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
+from paddock.c_string import NUL_FLAW
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
     Access,
@@ -154,6 +155,8 @@ def _named(name: str, tables: Mapping[str, dict[str, Any]], home: str) -> Writte
     for root in roots:
         if not root.startswith("/"):
             raise InvalidProfile(f"{name}: workspace_roots", f"{root!r} is not absolute")
+        if "\0" in root:
+            raise InvalidProfile(f"{name}: workspace_roots", f"{root!r} {NUL_FLAW}")
     return WrittenProfile(profile, tuple(roots))
 
 
@@ -201,7 +204,10 @@ def _entries(filesystem: dict[str, Any], name: str, home: str) -> Iterator[Acces
                 access = msgspec.convert(word, type=Access)
             except msgspec.ValidationError as error:
                 raise InvalidProfile(origin, f"{word!r} is not read, write, deny or none") from error
-            yield _entry(_expanded(place, home), below, access, origin)
+            try:
+                yield _entry(_expanded(place, home), below, access, origin)
+            except ValueError as error:
+                raise InvalidProfile(origin, str(error)) from error
 
 
 def _entry(place: str, below: str, access: Access, origin: str) -> AccessEntry:

@@ -127,6 +127,7 @@ class SessionRecord:
             request=request,
             process=description.process_id,
             argv=tuple(description.argv),
+            arg0=spec.argv[0] if spec.argv[0] != description.argv[0] else None,
             cwd=spec.cwd,
             env=spec.env,
             terminal=description.is_terminal,

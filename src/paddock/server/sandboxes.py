@@ -38,7 +38,7 @@ from paddock.model.stream import Stream
 from paddock.process.enclosure import Ending, Judgement
 from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
-from paddock.process.spawn_request import FIRST_INHERITED, SpawnStage
+from paddock.process.spawn_request import FIRST_INHERITED, SpawnStage, encoded_strings
 from paddock.process.spawner import ExitReport
 from paddock.sandbox.exhaustion import LAST_WORDS_BYTES, End, exhausted, spent
 from paddock.sandbox.init import Report, ReportKind
@@ -264,6 +264,9 @@ class Sandboxes:
         """
         from paddock.sandbox.command import Command
 
+        if argv:
+            # The spawner is not given them, and so does not refuse what no program can be given.
+            encoded_strings(command.program, command.argv, command.cwd, command.env)
         sandbox = await self._ready()
         arg0 = command.argv[0] if argv and command.argv[0] != argv[0] else None
         inside = _local_command(

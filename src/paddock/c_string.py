@@ -1,0 +1,28 @@
+"""Strings for programs in C: lists of strings, each ended by NUL.
+
+The one place where such a list is made. A string that holds a NUL itself would become two, and
+whoever wrote it could say words that are not his to say; it is an error here, whatever was checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NUL_FLAW = "contains a NUL byte"
+
+
+def c_strings(strings: Sequence[str], encoding: str = "utf-8") -> bytes:
+    """Encode a list. Bytes that Python could not decode survive (PEP 383).
+
+    Raises ValueError for a string with a NUL in it, and for one that has no form in the encoding.
+    """
+    encoded = "\0".join((*strings, "")).encode(encoding, "surrogateescape")
+    if encoded.count(b"\0") != len(strings):
+        raise ValueError(f"one of {len(strings)} strings {NUL_FLAW}")
+    return encoded
+
+
+def refuse_nul(name: str, text: str | None) -> None:
+    """Raise ValueError, which names the text, if there is a NUL in it."""
+    if text is not None and "\0" in text:
+        raise ValueError(f"{name} {text!r} {NUL_FLAW}")

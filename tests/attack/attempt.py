@@ -66,8 +66,8 @@ class Attempt:
     """One way to get what the profile does not grant.
 
     The script runs in its cell, with `$OUT` for the directory outside, `$PROBE` for the program of system
-    calls (probe.c), `$PYTHON`, `$VICTIM` for a process outside, `$COMMAND` for the first process inside
-    and `$SECOND` for the second root.
+    calls (probe.c), `$PYTHON`, `$VICTIM` for a process outside, `$COMMAND` for the first process inside,
+    `$ROOT` for the project and `$SECOND` for the second root.
     """
 
     name: str
@@ -78,6 +78,8 @@ class Attempt:
     """Makes what the script needs, as the host; gives more variables."""
     host_script: str = ""
     """What the host does first, as the same user. Processes that it leaves are ended at the end."""
+    afterwards: str = ""
+    """What the host does when the command has ended, and before anybody judges."""
     lend: Callable[[Cell], int] | None = None
     """Opens a file that whoever starts the sandbox has open under the number `$LENT`."""
     lends_as: int | None = None
@@ -260,6 +262,7 @@ def play(
         held = processes(ground.token)
         company.go_on()
         outcome = running.wait()
+        company.act_afterwards()
         return Performance(outcome, company.verdicts(held), company.has_begun, company.texts())
 
 
@@ -275,6 +278,7 @@ class _Company:
         self._opened = opened
         self.lent: dict[int, int] = {}
         self._ears: dict[str, Sequence[socket.socket]] = {}
+        self._variables: dict[str, Mapping[str, str]] = {}
         self._cells = [ground.cell(number) for number in range(len(attempts))]
         self._ready = ground.project / "ready"
         self._going = ground.project / "going"
@@ -307,7 +311,8 @@ class _Company:
                 self.lent[number] = file
                 more["LENT"] = str(number)
             if attempt.host_script:
-                self._run_on_host(attempt, cell, more)
+                self._run_on_host(attempt.host_script, attempt, cell, more)
+            self._variables[attempt.name] = more
             self._write_script("script", attempt.script, cell, more)
         self._write_play()
         self._before = [look(cell.outside) for cell in self._cells]
@@ -328,9 +333,15 @@ class _Company:
         assert len(text) == 2, running.wait()
         return text[0], text[1]
 
-    def _run_on_host(self, attempt: Attempt, cell: Cell, more: Mapping[str, str]) -> None:
+    def act_afterwards(self) -> None:
+        """Let the host do what programs of the owner do in his project."""
+        for attempt, cell in zip(self._attempts, self._cells, strict=True):
+            if attempt.afterwards:
+                self._run_on_host(attempt.afterwards, attempt, cell, self._variables[attempt.name])
+
+    def _run_on_host(self, text: str, attempt: Attempt, cell: Cell, more: Mapping[str, str]) -> None:
         secret = {"SECRET": cell.secret, "NAME": f"v{cell.process_name}"}
-        script = self._write_script("host", attempt.host_script, cell, {**more, **secret})
+        script = self._write_script("host", text, cell, {**more, **secret})
         done = self._stage.run(["/bin/sh", "-e", str(script)], cwd=cell.inside, is_plain=True)
         assert done.status == 0 or attempt.needs, done
         # It has the secret in it.
@@ -339,6 +350,7 @@ class _Company:
     def _write_script(self, name: str, text: str, cell: Cell, more: Mapping[str, str]) -> Path:
         variables = {
             "OUT": str(cell.outside),
+            "ROOT": str(self._ground.project),
             "SECOND": str(self._ground.second),
             "PROBE": str(self._ground.project / "probe"),
             "PYTHON": PYTHON,

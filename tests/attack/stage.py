@@ -51,6 +51,13 @@ class Outcome:
     stderr: bytes
 
 
+def apart(module: str, *words: str) -> list[str]:
+    """The command line that runs a module in namespaces of its own."""
+    # An ordinary user is given them by one of users, in which he stays who he is.
+    identity = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
+    return ["unshare", *identity, *NAMESPACES, "--", sys.executable, "-m", module, *words]
+
+
 class Running:
     """A command line that was started."""
 
@@ -85,11 +92,8 @@ class Stage:
         self.user = user
         self.ground = ground
         self._address = str(ground / f"stage-{user}-{os.getpid()}")
-        # An ordinary user is given the namespaces by one of users, in which he stays who he is.
-        identity = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
-        words = (str(user), str(ground), self._address)
         self._process = subprocess.Popen(
-            ["unshare", *identity, *NAMESPACES, "--", sys.executable, "-m", "tests.attack.stage", *words],
+            apart("tests.attack.stage", str(user), str(ground), self._address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -153,10 +157,7 @@ def serve(user: int, ground: Path, address: str) -> None:
     use_copies(ground)
     import_everything()
     rehearse()
-    # Now that nothing is imported any more, for the clone may be in /tmp.
-    _set(ground)
-    become_user(user, ground)
-    ctypes.CDLL(None).prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    settle(user, ground)
     # A session keyring that commands could reach: it is inherited, whatever namespaces are made.
     _join_keyring(f"paddock-attack-{user}")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -174,13 +175,19 @@ def serve(user: int, ground: Path, address: str) -> None:
         connection.close()
 
 
-def _set(ground: Path) -> None:
+def settle(user: int, ground: Path) -> None:
+    """Make this a place that attacks may destroy, and become the user, for good.
+
+    To be called when nothing is imported any more, for the clone may be in /tmp.
+    """
     # So high that no process inside a sandbox, where counting begins anew, has the number of one outside.
     Path("/proc/sys/kernel/ns_last_pid").write_text("20000")
     for place in ("/tmp", "/dev/shm"):
         _mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", place)
     _mount("--bind", str(ground), str(ground))
     _mount("-o", "remount,bind,ro", "/")
+    become_user(user, ground)
+    ctypes.CDLL(None).prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def _mount(*words: str) -> None:

@@ -47,7 +47,8 @@ def user_server(user: int, directory: Path, **settings: Any) -> Iterator[str]:
     assert process.returncode == 0
 
 
-async def _rehearse(directory: Path) -> None:
+async def rehearse(directory: Path) -> None:
+    """Run a confined command while modules that are not ours can still be imported."""
     os.environ[runtime_directory.VARIABLE] = str(directory / "rehearsal")
     await asyncio.to_thread(os.getpid)
     async with session(listen=f"unix://{directory}/rehearsal-{os.getpid()}") as client:
@@ -55,7 +56,8 @@ async def _rehearse(directory: Path) -> None:
         assert (await client.finish("p")).exit_code == 1
 
 
-async def _serve(directory: Path, settings: dict[str, Any]) -> None:
+async def serve_until_end(directory: Path, settings: dict[str, Any]) -> None:
+    """Serve on a socket in the directory until standard input ends."""
     socket = directory / f"server-{os.getpid()}"
     async with serve(make_settings({"listen": f"unix://{socket}", **settings})) as server:
         print(server.url, flush=True)
@@ -66,9 +68,9 @@ def main(user: int, directory: Path, settings: dict[str, Any]) -> None:
     """Serve until there is no more input."""
     use_copies(directory)
     import_everything()
-    asyncio.run(_rehearse(directory))
+    asyncio.run(rehearse(directory))
     become_user(user, directory)
-    asyncio.run(_serve(directory, settings))
+    asyncio.run(serve_until_end(directory, settings))
 
 
 if __name__ == "__main__":

@@ -48,10 +48,14 @@ TRICKS = [
     Trick("a library that is loaded first", ("/bin/true",), {"LD_PRELOAD": "@L"}),
     Trick("a library that watches the loader", ("/bin/true",), {"LD_AUDIT": "@L"}),
     Trick(
-        "a library in the place of one that bubblewrap needs",
-        ("/usr/bin/bwrap", "--version"),
+        "a library that the name service loads",
+        ("/usr/bin/getent", "passwd", "nobody-of-this-name"),
         {"LD_LIBRARY_PATH": "@P/lib"},
-        {"lib/libcap.so.2": "@L", "lib/libselinux.so.1": "@L"},
+        {
+            f"lib/libnss_{name}.so.2": "@L"
+            for name in ("systemd", "sss", "db", "compat", "ldap", "myhostname")
+        },
+        needs="a name service that is a library",
     ),
     Trick(
         "the loader writes what it does to a file",

@@ -5,11 +5,24 @@ controls acts on a program or a path of ours before, or outside of, confinement.
 starts a helper (bubblewrap, the init, the janitor, the spawner, ripgrep, a file worker, the
 evaluator of rules) starts it with the environment from here and nothing else. What a command
 is to get travels to the first process inside its sandbox as data.
+
+Programs on PATH are taken from directories of the system before all others, and only from where
+nobody but root and this user can put anything. They are opened once, and executed through that
+descriptor, whatever has their name later. Our own programs are opened once as well. A helper
+in Python imports from our installation and the standard library alone. What of all this a
+command could write is `places`, which every plan keeps read-only.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import site
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a helper may look for programs: directories of root on every system we know."""
@@ -17,9 +30,353 @@ SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 ROOT: Final = "/"
 """Where every helper starts: no command can move it, put files in it or take it away."""
 
+SYSTEM_PATH: Final = f"{SEARCH_PATH}:/run/current-system/sw/bin"
+"""Directories of the system, where no profile should let a command write: the same, and that of NixOS."""
+
+LINK_LIMIT: Final = 40
+"""Links on the way to one program, as in the kernel (path_resolution(7))."""
+
 _ENVIRONMENT: Final = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_ALL_USERS: Final = [b"0", b"0", b"4294967295"]
+"""What the first user namespace says of itself in /proc/self/uid_map."""
+_OVERFLOW_USER: Final = 65534
+"""Whom a user namespace shows as the owner of what belongs to nobody in it (user_namespaces(7))."""
+
+_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+_SYSTEM_PREFIXES: Final = frozenset(("/", "/usr", "/usr/local"))
+"""Prefixes of interpreters that hold much else, and are not Paddock's to keep."""
+_IMPORTED: Final = (
+    *("aiofastnet", "anyio", "certifi", "h11", "httpcore", "httpx", "idna", "msgspec", "pybase64", "sniffio"),
+    *("starlark", "tomli_w", "tree_sitter", "tree_sitter_bash", "uvloop", "yaml"),
+)
+"""What Paddock and the packages that it needs import from elsewhere."""
 
 
 def own_environment() -> dict[str, str]:
     """Return the environment of every helper: constants, with nobody's LD_PRELOAD or PYTHONPATH in them."""
     return dict(_ENVIRONMENT)
+
+
+# --- programs of the system -------------------------------------------------
+
+
+class Program(NamedTuple):
+    """A program that was opened where nobody but root and this user can put anything.
+
+    It stays open for as long as this process lives. To run it, execute `command` and let the child inherit
+    `fd`.
+    """
+
+    path: str
+    """Absolute, without symbolic links."""
+    fd: int
+    status: os.stat_result
+
+    @property
+    def command(self) -> str:
+        """What to execute, in a process that has inherited the descriptor under its number."""
+        return f"/proc/self/fd/{self.fd}"
+
+
+class Untrusted(Exception):
+    """Somebody else could have put a program there, or could exchange it."""
+
+
+class Found(NamedTuple):
+    """What came of looking for a program on PATH, in the order of PATH."""
+
+    system: tuple[Program, ...]
+    """Those in directories of the system."""
+    others: tuple[Program, ...]
+    """Those elsewhere, where an earlier command may have been granted to write."""
+    passed_over: tuple[str, ...]
+    """Of those that other users could have put there: the path and the reason."""
+
+
+def find(name: str, search_path: str) -> Found:
+    """Open every program of this name on a search path, each once.
+
+    The answer is kept: what is put there later is not found by this process.
+    """
+    return _find(name, search_path, SYSTEM_PATH)
+
+
+def outside(programs: Iterable[Program], directories: Iterable[str]) -> Iterator[Program]:
+    """The programs that are not below any of these directories, where commands can write."""
+    closed = [os.path.realpath(directory) for directory in directories]
+    for program in programs:
+        # Everything is below the root, and a server may well be started there.
+        if not any(each != "/" and _is_within(program.path, each) for each in closed):
+            yield program
+
+
+def search_path() -> str:
+    """Return the PATH of this process."""
+    return os.environ.get("PATH", os.defpath)
+
+
+@cache
+def _find(name: str, search_path: str, system_path: str) -> Found:
+    known = (
+        {} if search_path == system_path else {each.path: each for each in _opened_in(name, system_path)[0]}
+    )
+    programs, passed_over = _opened_in(name, search_path, known)
+    if search_path == system_path:
+        known = {program.path: program for program in programs}
+    system = tuple(program for program in programs if program.path in known)
+    others = tuple(program for program in programs if program.path not in known)
+    return Found(system, others, passed_over)
+
+
+def _opened_in(
+    name: str, search_path: str, known: Mapping[str, Program] = MappingProxyType({})
+) -> tuple[tuple[Program, ...], tuple[str, ...]]:
+    """The programs of this name in some directories. Of those that are `known` nothing else is opened."""
+    found: dict[str, Program] = {}
+    passed_over: list[str] = []
+    for directory in search_path.split(os.pathsep):
+        # A relative element, an empty one included, depends on where somebody happens to be.
+        if not directory.startswith("/"):
+            continue
+        path = os.path.join(directory, name)
+        real = os.path.realpath(path)
+        if real in known or real in found:
+            # Whoever has made the link: it leads to what would be taken anyway.
+            found.setdefault(real, known.get(real) or found[real])
+            continue
+        try:
+            program = _open(path)
+        except OSError:
+            continue
+        except Untrusted as error:
+            passed_over.append(f"{path}: {error}")
+            continue
+        if program is not None:
+            found[program.path] = program
+    return tuple(found.values()), tuple(passed_over)
+
+
+def _open(path: str) -> Program | None:
+    """Open a program, and look at everything on the way to it; None if it is none. Raises Untrusted."""
+    with _Walk() as walk:
+        walk.follow(path)
+        status = os.fstat(walk.file)
+        if not stat.S_ISREG(status.st_mode) or not os.access(f"/proc/self/fd/{walk.file}", os.X_OK):
+            return None
+        walk.check_file(status)
+        return Program(walk.path, os.dup(walk.file), status)
+
+
+class _Walk:
+    """Goes from the root to a file, and refuses every step that another user could have made.
+
+    From descriptor to descriptor, so that what was looked at is what is opened.
+    """
+
+    def __init__(self) -> None:
+        self._owners = _trusted_owners()
+        self._names = [""]
+        self._files = [os.open("/", os.O_PATH | os.O_CLOEXEC)]
+        self._statuses = [os.fstat(self._files[0])]
+
+    def __enter__(self) -> _Walk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            os.close(file)
+
+    @property
+    def path(self) -> str:
+        """Where it is, without links."""
+        return "/".join(self._names) or "/"
+
+    @property
+    def file(self) -> int:
+        """A descriptor of what is there (O_PATH)."""
+        return self._files[-1]
+
+    def follow(self, path: str) -> None:
+        """Go there from the root. Raises OSError and Untrusted."""
+        names = _reversed_names(path)
+        links = 0
+        while names:
+            name = names.pop()
+            if name == "..":
+                self._leave()
+                continue
+            if not stat.S_ISDIR(self._statuses[-1].st_mode):
+                raise NotADirectoryError(self.path)
+            self._check_directory()
+            self._enter(name)
+            if not stat.S_ISLNK(self._statuses[-1].st_mode):
+                continue
+            self._check_owner()
+            links += 1
+            if links > LINK_LIMIT:
+                raise Untrusted(f"{self.path} is a link in a circle")
+            target = os.readlink("", dir_fd=self.file)
+            self._leave()
+            while target.startswith("/") and len(self._files) > 1:
+                self._leave()
+            names += _reversed_names(target)
+
+    def check_file(self, status: os.stat_result) -> None:
+        """Refuse a file that others can write, or could have put there under a name of their own."""
+        self._check_owner()
+        if status.st_mode & _OTHERS_WRITE:
+            raise Untrusted(f"it can be written by others (mode {stat.S_IMODE(status.st_mode):04o})")
+        # Of a file that belongs to root anybody can make another name in a sticky directory. Of a directory
+        # nobody can.
+        if self._statuses[-2].st_mode & _OTHERS_WRITE:
+            raise Untrusted("its directory can be written by others")
+
+    def _enter(self, name: str) -> None:
+        file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.file)
+        self._names.append(name)
+        self._files.append(file)
+        self._statuses.append(os.fstat(file))
+
+    def _leave(self) -> None:
+        if len(self._files) > 1:
+            self._names.pop()
+            self._statuses.pop()
+            os.close(self._files.pop())
+
+    def _check_owner(self) -> None:
+        owner = self._statuses[-1].st_uid
+        if owner not in self._owners:
+            raise Untrusted(f"{self.path} belongs to uid {owner}")
+
+    def _check_directory(self) -> None:
+        self._check_owner()
+        mode = self._statuses[-1].st_mode
+        if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+            raise Untrusted(f"{self.path} can be written by others (mode {stat.S_IMODE(mode):04o})")
+
+
+def is_private_or_sticky(directory: str) -> bool:
+    """Whether other users can neither make nor exchange what this user has in a directory."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    if status.st_mode & _OTHERS_WRITE:
+        return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in _trusted_owners()
+    return status.st_uid == os.geteuid()
+
+
+def _trusted_owners() -> frozenset[int]:
+    # The owner of the root directory can exchange everything.
+    owners = {0, os.geteuid(), os.stat("/").st_uid}
+    if not _is_first_user_namespace():
+        owners.add(_OVERFLOW_USER)
+    return frozenset(owners)
+
+
+def _is_first_user_namespace() -> bool:
+    try:
+        # In bytes: a worker inside a sandbox can't load the codec of a text.
+        with open("/proc/self/uid_map", "rb") as file:
+            return file.read().split() == _ALL_USERS
+    except OSError:
+        return True
+
+
+def _reversed_names(path: str) -> list[str]:
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+# --- our own programs -------------------------------------------------------
+
+_opened: Final[dict[str, int]] = {}
+
+
+def opened(path: str | os.PathLike[str]) -> int:
+    """Return a descriptor of a program of our own, the same one for as long as this process lives.
+
+    Raises OSError. What is opened first is what is executed ever after, whatever has its name then.
+    """
+    name = os.fspath(path)
+    known = _opened.get(name)
+    if known is not None:
+        return known
+    file = os.open(name, os.O_PATH | os.O_CLOEXEC)
+    known = _opened.setdefault(name, file)
+    if known != file:
+        # Another thread was faster.
+        os.close(file)
+    return known
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Return the argument list of a helper in Python: the function `main` of one of our modules.
+
+    Neither the environment nor the working directory tells it where to import from, nor do
+    other packages that are installed beside ours.
+    """
+    code = (
+        f"import sys; sys.path[:] = {import_path()!r}; sys.argv[:] = {['paddock', *arguments]!r}; "
+        f"from {module} import main; sys.exit(main())"
+    )
+    return [sys.executable, "-I", "-c", code]
+
+
+def python() -> int:
+    """Return a descriptor of the interpreter that runs this process."""
+    return opened(os.path.realpath(sys.executable))
+
+
+def import_path() -> list[str]:
+    """Return the part of `sys.path` that Paddock imports from: its interpreter's, and its own packages'."""
+    return list(_import_path(tuple(sys.path)))
+
+
+@cache
+def _import_path(entries: tuple[str, ...]) -> tuple[str, ...]:
+    absolute = [entry for entry in dict.fromkeys(entries) if entry.startswith("/")]
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    if site.ENABLE_USER_SITE:
+        prefixes.add(site.getusersitepackages())
+    kept = [entry for entry in absolute if any(_is_within(entry, prefix) for prefix in prefixes)]
+    others = [entry for entry in absolute if entry not in kept]
+    homes = {os.path.dirname(_PACKAGE)}
+    if others and (missing := [name for name in _IMPORTED if not _has_package(name, kept)]):
+        homes |= {entry for entry in others if any(_has_package(name, [entry]) for name in missing)}
+    all_of_them = dict.fromkeys((*absolute, os.path.dirname(_PACKAGE)))
+    return tuple(entry for entry in all_of_them if entry in kept or entry in homes)
+
+
+def _has_package(name: str, entries: Sequence[str]) -> bool:
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec(name, entries) is not None
+
+
+def narrow_import_path() -> None:
+    """Let this process import from nowhere else: `python -m` would import from where it is started, too."""
+    sys.path[:] = import_path()
+
+
+@cache
+def places() -> tuple[str, ...]:
+    """Return what a command must not write because Paddock runs it: directories and files, without links."""
+    prefixes = (os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    found: list[str] = []
+    for path in (
+        *(prefix for prefix in prefixes if prefix not in _SYSTEM_PREFIXES),
+        *(os.path.realpath(entry) for entry in import_path()),
+        os.path.realpath(_PACKAGE),
+        os.path.realpath(sys.executable),
+        *(program.path for program in find("rg", search_path()).system),
+    ):
+        if os.path.exists(path) and not any(_is_within(path, other) for other in found):
+            found.append(path)
+    return tuple(found)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory.rstrip('/')}/")

@@ -28,12 +28,15 @@ from pathlib import Path
 from typing import Any
 
 import paddock
+from paddock import own_program
 from paddock.cli.main import main
 from paddock.process import spawner
 from paddock.sandbox import init, janitor
 from paddock.transport import runtime_directory
 
 LEAKED_DESCRIPTOR = 9
+INSTALLATION = "installation"
+"""With the user's number: a directory in the launcher's. Paddock is told that it runs what is in it."""
 
 
 Stream = tuple[str | int | None, int]
@@ -112,7 +115,17 @@ def become_launcher(user: int, directory: Path) -> Path:
     use_copies(directory)
     import_everything()
     rehearse()
-    return become_user(user, directory)
+    runtime = become_user(user, directory)
+    _have_installation(directory / f"{INSTALLATION}-{user}")
+    return runtime
+
+
+def _have_installation(directory: Path) -> None:
+    """A place of the user that counts as one of Paddock's: the real one may be out of his reach."""
+    (directory / "lib").mkdir(parents=True, exist_ok=True)
+    (directory / "program").write_text("genuine")
+    everything = (*own_program.places(), str(directory))
+    own_program.places = lambda: everything  # type: ignore[assignment]
 
 
 def become_user(user: int, directory: Path) -> Path:

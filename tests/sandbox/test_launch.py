@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock import own_program
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import BwrapCapabilities, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
@@ -26,13 +27,21 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     RootPath,
 )
-from paddock.sandbox import probe
+from paddock.sandbox import init, probe
 from paddock.sandbox.command import Command
 from paddock.sandbox.init import Report, ReportKind
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile_table import built_in
 
 READ_ONLY = built_in(":read-only")
+PROJECT_WRITE = ManagedProfile(
+    file_system=RestrictedFileSystem(
+        entries=(
+            AccessEntry(path=NamedPath(value=RootPath()), access=Access.READ),
+            AccessEntry(path=NamedPath(value=ProjectRoots()), access=Access.WRITE),
+        )
+    )
+)
 NO_USER_NAMESPACES = Problem("user namespaces", "they are switched off", "switch them on")
 
 
@@ -78,8 +87,11 @@ def _run(
 
 
 @pytest.fixture
-def open_files() -> Iterator[None]:
-    """Fails a test that leaves descriptors open."""
+def open_files(host: HostFacts) -> Iterator[None]:
+    """Fails a test that leaves descriptors open, but for those of the programs that are kept."""
+    assert host.bwrap is not None
+    own_program.places()
+    own_program.opened(init.PATH)
     before = set(os.listdir("/proc/self/fd"))
     yield
     assert set(os.listdir("/proc/self/fd")) <= before
@@ -97,7 +109,7 @@ def test_what_became_of_the_command_is_reported(host: HostFacts, private: Path) 
 
 def test_bubblewrap_that_fails_leaves_no_report(host: HostFacts, private: Path) -> None:
     assert host.bwrap is not None
-    broken = replace(host, bwrap=replace(host.bwrap, path="/bin/false"))
+    broken = replace(host, bwrap=replace(host.bwrap, path="/bin/false", fd=None))
     status, _, _, reports = _run(broken, private, READ_ONLY, ["/bin/true"])
     assert (status, reports) == (1, [])
 
@@ -137,7 +149,7 @@ def test_directory_that_is_exchanged_while_it_is_mounted_starts_nothing(
         EXCHANGE.format(project=project, exchange=exchange.format(project=project), bwrap=host.bwrap.path)
     )
     exchanging.chmod(0o755)
-    hostile = replace(host, bwrap=replace(host.bwrap, path=str(exchanging)))
+    hostile = replace(host, bwrap=replace(host.bwrap, path=str(exchanging), fd=None))
     profile = ManagedProfile(
         file_system=RestrictedFileSystem(
             entries=(
@@ -174,11 +186,12 @@ def test_host_that_can_not_enforce_a_profile_starts_nothing(host: HostFacts, pri
     assert not (private.parent / "started").exists()
 
 
-def test_bubblewrap_in_the_project_confines_nothing(host: HostFacts, private: Path) -> None:
+def test_bubblewrap_where_commands_can_write_confines_nothing(host: HostFacts, private: Path) -> None:
     assert host.bwrap is not None
-    planted = replace(host, bwrap=replace(host.bwrap, path=str(private.parent / "bwrap")))
-    with pytest.raises(SandboxUnavailable, match="in the project itself"):
-        _run(planted, private, READ_ONLY, ["/bin/true"])
+    planted = replace(host, bwrap=replace(host.bwrap, path=str(private.parent / "bin" / "bwrap")))
+    assert _run(planted, private, READ_ONLY, ["/bin/echo", "ran"])[:2] == (0, "ran\n")
+    with pytest.raises(SandboxUnavailable, match=rf"lies in {private.parent}, which the profile grants"):
+        _run(planted, private, PROJECT_WRITE, ["/bin/true"])
 
 
 def test_network_alone_is_refused_without_namespaces_and_that_is_told(host: HostFacts, private: Path) -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TextIO
 
 from paddock.errors import PaddockError
+from paddock.own_program import narrow_import_path
 from paddock.version import __version__
 
 DESCRIPTION = """\
@@ -65,8 +66,13 @@ STATUS_BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status is returned. Errors are one sentence on stderr."""
+    """Run a command line; the exit status is returned. Errors are one sentence on stderr.
+
+    Without `argv` it is that of this process, which then imports from Paddock's installation alone.
+    """
     _open_standard_streams()
+    if argv is None:
+        narrow_import_path()
     try:
         status = _run(sys.argv[1:] if argv is None else list(argv))
         _flush_stdout()

@@ -12,6 +12,7 @@ import socket
 import sys
 from typing import Final
 
+from paddock import own_program
 from paddock.errors import ConnectError
 
 EXIT_TIMEOUT_S: Final = 5.0
@@ -30,15 +31,16 @@ class PrivateServer:
     async def start(cls) -> tuple[PrivateServer, socket.socket]:
         """Start a server and give the socket to talk to it. Raises ConnectError.
 
-        It inherits the working directory, the environment and standard error.
+        It inherits the working directory, the environment and standard error. None of them tells it where to
+        import from.
         """
         ours, theirs = socket.socketpair()
         try:
+            python = own_program.python()
             child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                # A directory of the user's choice must not shadow modules of the server.
-                "-P",
-                *("-m", "paddock", "serve", "--listen", "stdio"),
+                *own_program.python_command("paddock.cli.main", "serve", "--listen", "stdio"),
+                executable=f"/proc/self/fd/{python}",
+                pass_fds=(python,),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 # A Ctrl-C at the terminal is for the client, which passes it on as it sees fit.

@@ -1,4 +1,4 @@
-"""`python -m paddock.fs.forge`: makes workers for sandboxes, each within milliseconds.
+"""A process that makes workers for sandboxes, each within milliseconds.
 
 It has imported what a worker needs, and copies itself for each one. A request is a message
 on the socket that it finds as descriptor 3, with the descriptors of the worker's own socket, of
@@ -79,5 +79,6 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
         os._exit(status)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve the socket that the server has let this process inherit."""
     serve(socket.socket(fileno=SOCKET))

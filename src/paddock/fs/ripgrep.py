@@ -1,7 +1,7 @@
 """Searching with ripgrep, told to do exactly what `search` does without it.
 
-The program is taken from the PATH, and never from where it searches: a repository must not bring the
-program that looks through it. It reads no configuration and no input, and ends with this search.
+The program is one of the system's (`own_program`), and never from where it searches: a repository must not
+bring the program that looks through it. It reads no configuration and no input, and ends with this search.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import threading
 from contextlib import suppress
 from typing import IO
 
+from paddock import own_program
 from paddock.errors import OperationFailed
 from paddock.fs.gathering import Gathering, is_binary
 from paddock.fs.operation import Search
 from paddock.fs.pattern import translate
-from paddock.own_program import ROOT, own_environment
+from paddock.own_program import ROOT, Program, own_environment
 
 MAX_ERROR_BYTES = 16 * 1024
 
@@ -33,30 +34,21 @@ _ARGUMENTS = (
 )
 
 
-def find_ripgrep(root: bytes) -> bytes | None:
+def find_ripgrep(root: bytes) -> Program | None:
     """The program; None if there is none outside the directory that is searched and the working directory."""
-    forbidden = [os.path.realpath(root)]
+    forbidden = [os.fsdecode(root)]
     with suppress(FileNotFoundError):
-        forbidden.append(os.getcwdb())
-    for directory in os.get_exec_path():
-        program = os.path.join(os.fsencode(directory), b"rg")
-        if not program.startswith(b"/") or not os.access(program, os.X_OK):
-            continue
-        target = os.path.realpath(program)
-        if os.path.isfile(target) and not any(_is_below(target, each) for each in forbidden):
-            return target
-    return None
+        forbidden.append(os.getcwd())
+    found = own_program.find("rg", own_program.search_path())
+    return next(own_program.outside(found.system, forbidden), None)
 
 
-def _is_below(path: bytes, directory: bytes) -> bool:
-    # The root of everything forbids nothing: there would be no program at all.
-    return directory != b"/" and path.startswith(directory + b"/")
-
-
-def search_with(program: bytes, operation: Search, root: bytes, gathering: Gathering) -> None:
+def search_with(program: Program, operation: Search, root: bytes, gathering: Gathering) -> None:
     """Search, and add what is found. Raises OperationFailed if the program does not work."""
     with subprocess.Popen(
-        [program, *_arguments(operation), "--", root],
+        [b"rg", *_arguments(operation), b"--", root],
+        executable=program.command,
+        pass_fds=(program.fd,),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`python -m paddock.fs.search_process`: a search in a process of its own, which can be ended.
+"""A search in a process of its own, which can be ended.
 
 Python's engine needs for ever for some patterns and lines, and lets no other thread run meanwhile: in
 the server, nobody else would be served. The search comes on standard input, and what it
@@ -15,6 +15,7 @@ import sys
 
 from msgspec import msgpack
 
+from paddock import own_program
 from paddock.errors import OperationFailed
 from paddock.fs.answer import Found
 from paddock.fs.operation import Search
@@ -32,9 +33,11 @@ _answers = msgpack.Decoder(Found)
 def search_apart(operation: Search) -> Found:
     """Search in another process. Raises OperationFailed if it does not work."""
     try:
+        python = own_program.python()
         done = subprocess.run(
-            # -P: a directory of the user's choice must not shadow our modules.
-            (sys.executable, "-P", "-m", _MODULE),
+            own_program.python_command(_MODULE),
+            executable=f"/proc/self/fd/{python}",
+            pass_fds=(python,),
             input=msgpack.encode(operation),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -63,7 +66,3 @@ def main() -> None:
     answer = memoryview(msgpack.encode(scan(operation)))
     while answer:
         answer = answer[os.write(sys.stdout.fileno(), answer) :]
-
-
-if __name__ == "__main__":
-    main()

@@ -42,15 +42,15 @@ class Bubblewrap:
     """A bubblewrap that was chosen and looked at."""
 
     path: str
-    """Absolute and resolved. For the bundled one, only for messages: it is executed through `fd`."""
+    """Absolute and resolved. Only for messages and plans: it is executed through `fd`."""
 
     capabilities: BwrapCapabilities
     version: str = ""
     is_bundled: bool = False
     is_setuid: bool = False
     """It needs no user namespace of its own, and gives up its privileges itself."""
-    fd: int | None = None
-    """An open descriptor of the verified file; owned by whoever probed."""
+    fd: int | None = field(default=None, compare=False)
+    """An open descriptor of the file that was looked at. Of a bundled one whoever probed owns it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,3 @@ def _end(status: int, cpu_limit_s: float) -> str:
 
 def _mib(size_bytes: int) -> str:
     return f"{size_bytes // 1024**2} MiB"
-
-
-if __name__ == "__main__":
-    main()

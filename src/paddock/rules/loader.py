@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from paddock import own_program
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
 from paddock.own_program import ROOT, own_environment
 from paddock.rules.evaluation import (
@@ -161,9 +162,11 @@ def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
 def _run_child(question: int, answer: int) -> int | None:
     """The status with which a child ends; None if it had to be ended from here."""
     try:
+        python = own_program.python()
         child = subprocess.Popen(
-            # -P: a directory of the user's choice must not shadow our modules.
-            (sys.executable, "-P", "-m", EVALUATOR),
+            own_program.python_command(EVALUATOR),
+            executable=f"/proc/self/fd/{python}",
+            pass_fds=(python,),
             stdin=question,
             stdout=answer,
             stderr=subprocess.DEVNULL,

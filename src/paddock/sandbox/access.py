@@ -48,6 +48,8 @@ class Surroundings:
     """Those of the directories that programs need to start which exist here; may be links."""
     private: tuple[str, ...] = ()
     """Denied under every profile: what Paddock itself keeps there would open the sandbox."""
+    own: tuple[str, ...] = ()
+    """Written under no profile: the programs that Paddock runs outside of any sandbox."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from paddock import own_program
 from paddock.c_string import c_strings
 from paddock.errors import ProfileRefused
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts
@@ -112,13 +113,13 @@ def assemble(
     files = {
         "options": file_in_memory("options", options),
         "filter": file_in_memory("filter", script.filter),
-        "init": os.open(init.PATH, os.O_RDONLY | os.O_CLOEXEC),
+        "init": os.dup(own_program.opened(init.PATH)),
         "pid": pid_writer,
         "report": report_writer,
         "more": file_in_memory("command", told),
         # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
         "pid reader": os.dup(pid_reader),
-        # Verified as this descriptor; by its name it could be another by now.
+        # Looked at as this descriptor; by its name it could be another by now.
         **({"bubblewrap": os.dup(bubblewrap.fd)} if bubblewrap.fd is not None else {}),
         **({"trace": tracer.file} if tracer is not None else {}),
         **({"group": group.entrance} if group is not None else {}),
@@ -152,12 +153,13 @@ def assemble_init(said: Sequence[str], filter_: bytes, command: Command) -> Conf
         "filter": file_in_memory("filter", filter_),
         "report": report_writer,
         "more": file_in_memory("command", told),
+        "init": os.dup(own_program.opened(init.PATH)),
     }
 
     def words(numbers: Sequence[int]) -> list[str]:
         at = dict(zip(files, numbers, strict=True))
         said = init.words(filter_fd=at["filter"], report_fd=at["report"], more_fd=at["more"])
-        return [str(init.PATH), *said]
+        return [f"/proc/self/fd/{at['init']}", *said]
 
     readers = Readers(report_reader)
     return Confined(words, tuple(files.values()), Enforcement.PARTIAL, readers=readers)

@@ -1,10 +1,9 @@
-"""Where a bubblewrap may come from: PATH first, then the one that the package brings.
+"""Where a bubblewrap may come from: PATH, and the package.
 
-A program in a directory where commands work is never a candidate, for they could
-have put it there; ripgrep is chosen by the same rule. A bundled bubblewrap is held
-against the digest that was written when it was built, and executed through the
-descriptor that was read, so that nothing can come between. Whether a candidate is
-good enough is decided by `probe`.
+A program in a directory where commands work now is never a candidate, nor is one that others could
+have put there (`own_program`). A bundled bubblewrap is held against the digest that was written when it was
+built. All are executed through the descriptor that was looked at, so that nothing can come
+between. Whether a candidate is good enough is decided by `probe`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from typing import Final
 
 import msgspec
 
+from paddock import own_program
 from paddock.errors import SandboxUnavailable
+from paddock.own_program import Program
 
 PROGRAM: Final = "bwrap"
 BUNDLED: Final = Path(__file__).parent.parent / "native" / PROGRAM
@@ -34,33 +35,19 @@ class Candidate:
     inode: int
     modified_ns: int
     is_setuid: bool
-    fd: int | None = None
-    """Set for a bundled one; owned by whoever got the candidate."""
+    fd: int
+    """Of a bundled one owned by whoever got the candidate, of others open for good."""
+    is_bundled: bool = False
 
     @property
     def command(self) -> str:
-        """What to execute. With a descriptor, whoever does must let it be inherited."""
-        return self.path if self.fd is None else f"/proc/self/fd/{self.fd}"
+        """What to execute. Whoever does must let the descriptor be inherited."""
+        return f"/proc/self/fd/{self.fd}"
 
 
-def on_path(search_path: str, workspaces: Iterable[str], program: str = PROGRAM) -> Iterator[Candidate]:
-    """Every program of this name on PATH outside the workspaces, in the order of PATH, each once."""
-    workspaces = [os.path.realpath(workspace) for workspace in workspaces]
-    seen = set()
-    for directory in search_path.split(os.pathsep):
-        # A relative element, an empty one included, depends on where somebody happens to be.
-        if not os.path.isabs(directory):
-            continue
-        path = os.path.realpath(os.path.join(directory, program))
-        if path in seen or any(_is_below(path, workspace) for workspace in workspaces):
-            continue
-        seen.add(path)
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and os.access(path, os.X_OK):
-            yield _candidate(path, status)
+def outside(programs: Iterable[Program], workspaces: Iterable[str]) -> Iterator[Candidate]:
+    """Those of the programs that do not lie in the workspaces."""
+    yield from map(_candidate, own_program.outside(programs, workspaces))
 
 
 def bundled(path: Path = BUNDLED, *, is_development: bool | None = None) -> Candidate | None:
@@ -76,7 +63,7 @@ def bundled(path: Path = BUNDLED, *, is_development: bool | None = None) -> Cand
         return None
     try:
         _verify(fd, path, is_development)
-        return _candidate(str(path), os.fstat(fd), fd)
+        return _candidate(Program(str(path), fd, os.fstat(fd)), is_bundled=True)
     except BaseException:
         os.close(fd)
         raise
@@ -118,10 +105,7 @@ def _is_editable() -> bool:
     return isinstance(details, dict) and details.get("editable") is True
 
 
-def _candidate(path: str, status: os.stat_result, fd: int | None = None) -> Candidate:
-    return Candidate(path, status.st_ino, status.st_mtime_ns, bool(status.st_mode & stat.S_ISUID), fd)
-
-
-def _is_below(path: str, directory: str) -> bool:
-    # Everything is below the root, and a server may well be started there.
-    return directory != "/" and os.path.commonpath((path, directory)) == directory
+def _candidate(program: Program, *, is_bundled: bool = False) -> Candidate:
+    status = program.status
+    is_setuid = bool(status.st_mode & stat.S_ISUID)
+    return Candidate(program.path, status.st_ino, status.st_mtime_ns, is_setuid, program.fd, is_bundled)

@@ -148,9 +148,15 @@ def _holds_nothing(directory: str) -> bool:
 
 
 def surroundings_of(
-    project_roots: tuple[str, ...], environment: Mapping[str, str], private: tuple[str, ...] = ()
+    project_roots: tuple[str, ...],
+    environment: Mapping[str, str],
+    private: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
 ) -> Surroundings:
-    """What special paths refer to here. Project roots are resolved; one that is missing is refused."""
+    """What special paths refer to here. Project roots are resolved; one that is missing is refused.
+
+    Of `own`, which are without links, those count that exist.
+    """
     tmpdir = environment.get("TMPDIR", "")
     return Surroundings(
         project_roots=tuple(dict.fromkeys(_resolved(root) for root in project_roots)),
@@ -158,6 +164,7 @@ def surroundings_of(
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(path for path in MINIMAL if os.path.exists(path)),
         private=tuple(os.path.realpath(path) for path in private if os.path.exists(path)),
+        own=tuple(path for path in own if os.path.lexists(path)),
     )
 
 

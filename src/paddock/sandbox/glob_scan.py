@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox import ripgrep
@@ -53,7 +54,7 @@ class Scanner:
     def __init__(self, memory_file: Path | None = None, search_path: str | None = None) -> None:
         self._lock = threading.Lock()
         self._memory = TreeMemory(memory_file)
-        self._search_path = search_path
+        self._search_path = own_program.search_path() if search_path is None else search_path
 
     def matches(
         self, grants: Grants, project_roots: Sequence[str] = (), max_depth: int | None = None
@@ -116,11 +117,10 @@ class Scanner:
     def _list_files(
         self, rests: Sequence[str], bounds: Bounds, workspaces: Iterable[str]
     ) -> ripgrep.FileListing | None:
-        path = os.environ.get("PATH", os.defpath) if self._search_path is None else self._search_path
         here = []
         with suppress(OSError):
             here.append(os.getcwd())
-        program = ripgrep.find(path, (*workspaces, *here))
+        program = ripgrep.find(self._search_path, (*workspaces, *here))
         return None if program is None else ripgrep.list_files(program, bounds.top, rests, bounds.max_depth)
 
 

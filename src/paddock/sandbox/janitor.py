@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from paddock import own_program
 from paddock.c_string import c_strings
 from paddock.errors import SandboxUnavailable
 from paddock.own_program import own_environment
@@ -279,7 +280,7 @@ def _start(journals: Path) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         pid = os.posix_spawn(
-            PROGRAM,
+            f"/proc/self/fd/{own_program.opened(PROGRAM)}",
             [PROGRAM.name, os.fspath(journals)],
             own_environment(),
             file_actions=[

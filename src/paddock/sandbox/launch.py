@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from paddock import own_program
 from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
@@ -39,7 +40,7 @@ from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
 from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
 from paddock.sandbox.mounted_file import FileMoved, mounted_files, verify_directories
 from paddock.sandbox.path import ROOT, is_within
-from paddock.sandbox.plan import PRIVATE, Plan, Scene, confine, extent_of, grants_of
+from paddock.sandbox.plan import OWN, PRIVATE, Plan, Scene, confine, extent_of, grants_of
 from paddock.sandbox.syscall_table import MACHINES
 from paddock.sandbox.unreadable import unreadable_file
 
@@ -115,6 +116,8 @@ class Sandbox:
         self._cap = cap
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
+        bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
+        self._own = (*own_program.places(), *bubblewrap)
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
         self._janitor = Janitor(directory)
@@ -152,7 +155,7 @@ class Sandbox:
     def _scene(
         self, profile: EnforcedProfile, project_roots: tuple[str, ...], environment: Mapping[str, str]
     ) -> Scene:
-        surroundings = surroundings_of(project_roots, environment, self._private)
+        surroundings = surroundings_of(project_roots, environment, self._private, self._own)
         grants = grants_of(profile, surroundings)
         return Scene(
             surroundings=surroundings,
@@ -210,7 +213,7 @@ class Sandbox:
             return self._with_landlock_alone(self.plan(profile, command), command)
         if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
-        bubblewrap = self._bubblewrap(command.project_roots)
+        bubblewrap = self._bubblewrap()
         held = self._held_script(profile, command, bubblewrap, has_proc=has_proc, is_traced=is_traced)
         plan = held.script.plan
         tracer = None
@@ -249,6 +252,7 @@ class Sandbox:
         changed = ""
         for _ in range(ATTEMPTS):
             plan = self.plan(profile, command, has_proc=has_proc)
+            _refuse_own_program(bubblewrap, plan)
             if len(plan.placeholders) > PLACES_LIMIT:
                 raise ProfileRefused(
                     f"the profile with {len(plan.placeholders)} missing paths",
@@ -293,17 +297,11 @@ class Sandbox:
         """Whether there are no sandboxes to be had, and none is needed: only the network is to be refused."""
         return probe.enforcement(self._host) is None and _is_about_network_alone(profile)
 
-    def _bubblewrap(self, project_roots: Sequence[str]) -> Bubblewrap:
+    def _bubblewrap(self) -> Bubblewrap:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
             problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
             raise SandboxUnavailable(problem.detail, problem.remedy)
-        for root in map(os.path.realpath, project_roots):
-            # An earlier command may have made it. The host was probed before this project was known.
-            if root != ROOT and is_within(host.bwrap.path, root) and host.bwrap.fd is None:
-                raise SandboxUnavailable(
-                    f"{host.bwrap.path} is in the project itself", "install bubblewrap outside of it"
-                )
         return host.bwrap
 
     def _group(self, processes: int | None) -> cgroup.Group | None:
@@ -369,11 +367,27 @@ def _reach(plan: Plan) -> landlock.Reach:
         exceptions=tuple(
             rule.path
             for rule in plan.rules
-            if rule.access is not Access.WRITE and table.access_around(rule.path) is Access.WRITE
+            if rule.access is not Access.WRITE
+            and table.access_around(rule.path) is Access.WRITE
+            # Where everything can be written, so can what the programs of Paddock depend on.
+            and not (rule.origin == OWN and table.access_of(ROOT) is Access.WRITE)
         ),
         network=plan.network,
         has_process_limit=plan.limits.processes is not None,
     )
+
+
+def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
+    """Refuse a bubblewrap that lies where the profile lets commands write: one may have made it."""
+    if bubblewrap.is_bundled:
+        return
+    for rule in plan.rules:
+        # Who may write everything is told nothing by a place.
+        if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
+            raise SandboxUnavailable(
+                f"{bubblewrap.path} lies in {rule.path}, which the profile grants to write ({rule.origin})",
+                "install bubblewrap in a directory of the system, or grant another directory",
+            )
 
 
 def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:

@@ -6,6 +6,7 @@ be done, in which order; how bubblewrap is told is `bwrap`'s business.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,6 +33,9 @@ PATTERN: Final = "deny pattern"
 
 PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
+
+OWN: Final = "run by paddock itself"
+"""The origin of the rules that keep the programs of Paddock from being changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundi
 def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
     kinds: dict[str, MaskKind] = {}
     for rule in table.rules:
-        if rule.access is Access.READ:
+        # What is there instead of a program of ours is the user's, who has exchanged it.
+        if rule.access is Access.READ and rule.origin != OWN:
             # What is above it could be made anew with all that is in it.
             kinds |= dict.fromkeys((rule.path, *ancestors(rule.path)), MaskKind.GUARD)
     kinds |= {rule.path: MaskKind.PRIVATE for rule in table.rules if rule.origin == PRIVATE}
@@ -147,10 +152,30 @@ def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tupl
     written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
-    implied = protections(AccessTable(rules), scene.surroundings.project_roots, scene.look)
-    implied_rules, implied_links = _without_links(list(implied), scene.look)
+    table = AccessTable(rules)
+    implied = list(protections(table, scene.surroundings.project_roots, scene.look))
+    implied += _own_programs(table, scene.surroundings.own)
+    implied_rules, implied_links = _without_links(implied, scene.look)
     # First, because of two equal rules about one path the first is kept, and these know more.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+
+
+def _own_programs(table: AccessTable, own: tuple[str, ...]) -> Iterator[Rule]:
+    """Read-only rules for what Paddock runs outside of the sandbox. Raises ProfileRefused.
+
+    Where the profile grants all that is around them, they are left out of the grant. A profile that grants
+    just this, or something in it, can't be meant otherwise.
+    """
+    for path in own:
+        for rule in table.rules:
+            if rule.access is Access.WRITE and is_within(rule.path, path):
+                raise ProfileRefused(
+                    f"write access to {rule.path}",
+                    f"would let the command change {path}, which Paddock runs outside of the sandbox",
+                    "install Paddock elsewhere, or grant another directory",
+                )
+        if table.access_of(path) is Access.WRITE:
+            yield Rule(path, Access.READ, OWN)
 
 
 def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
+from paddock import own_program
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import Bubblewrap, BwrapCapabilities, Enforcement, HostFacts, Problem
 from paddock.sandbox import candidate, cgroup, complaint, landlock, limit
@@ -126,7 +127,7 @@ class Probe:
     # --- bubblewrap ---------------------------------------------------------
 
     def _search(self, search_path: str, workspaces: Sequence[str]) -> _Search:
-        """The first bubblewrap that has what is needed; the bundled one is the last."""
+        """The first bubblewrap that has what is needed: of the system, bundled, or elsewhere on PATH."""
         passed_over: list[Problem] = []
         for found in self._candidates(search_path, workspaces, passed_over):
             key = self._key(found)
@@ -144,14 +145,18 @@ class Probe:
     def _candidates(
         self, search_path: str, workspaces: Sequence[str], passed_over: list[Problem]
     ) -> Iterator[Candidate]:
-        yield from candidate.on_path(search_path, workspaces)
+        found = own_program.find(candidate.PROGRAM, search_path)
+        yield from candidate.outside(found.system, workspaces)
         try:
             bundled = candidate.bundled(self.bundled)
         except SandboxUnavailable as error:
             passed_over.append(Problem("bubblewrap", error.problem, error.remedy))
-            return
+            bundled = None
         if bundled is not None:
             yield bundled
+        # The last, because an earlier command may have made one of these.
+        yield from candidate.outside(found.others, workspaces)
+        passed_over += map(_untrusted, found.passed_over)
 
     def _key(self, found: Candidate) -> Key | None:
         boot = self.kernel.text("/proc/sys/kernel/random/boot_id")
@@ -175,7 +180,7 @@ class Probe:
 
     def _try(self, found: Candidate, key: Key | None, capabilities: BwrapCapabilities) -> _Search:
         # Its own version is what it runs inside: no other program is certain to be there.
-        inside = ["--", found.path, "--version"]
+        inside = ["--", found.command, "--version"]
         tried = self._run(found, [*_TRIAL, "--proc", "/proc", *inside])
         can_mount_proc = tried.is_success
         if not can_mount_proc:
@@ -195,7 +200,7 @@ class Probe:
         return _works(found, answer)
 
     def _run(self, found: Candidate, arguments: Iterable[str]) -> Trial:
-        return self.kernel.run([found.command, *arguments], () if found.fd is None else (found.fd,))
+        return self.kernel.run([found.command, *arguments], (found.fd,))
 
 
 def host(
@@ -208,7 +213,7 @@ def host(
     kernel = Kernel()
     kept = Memory(directory_of(os.environ, kernel.user()) if recalls else None)
     return Probe(kernel, kept).host(
-        os.environ.get("PATH", os.defpath) if search_path is None else search_path,
+        own_program.search_path() if search_path is None else search_path,
         *([_current_directory()] if workspaces is None else workspaces),
     )
 
@@ -237,7 +242,7 @@ def _bubblewrap(found: Candidate, answer: Answer) -> Bubblewrap:
         path=found.path,
         capabilities=answer.capabilities,
         version=answer.version,
-        is_bundled=found.fd is not None,
+        is_bundled=found.is_bundled,
         is_setuid=found.is_setuid,
         fd=found.fd,
     )
@@ -256,8 +261,16 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def _untrusted(told: str) -> Problem:
+    return Problem(
+        "bubblewrap",
+        f"passed over {told}",
+        "let it and all directories above it belong to root or you, and be written by nobody else",
+    )
+
+
 def _close(found: Candidate) -> None:
-    if found.fd is not None:
+    if found.is_bundled:
         os.close(found.fd)
 
 

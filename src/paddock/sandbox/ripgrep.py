@@ -3,8 +3,9 @@
 ripgrep reads directories with several threads, but tells neither directories nor links. It
 is an accelerator and decides nothing: it is asked for more than is wanted, its answer is
 judged again, and one of which anything is doubtful, if only because a directory could not be
-read, is no answer. The program comes from the PATH, never from where commands can write;
-it gets no configuration, no input and no environment but ours, and opens nothing but directories.
+read, is no answer. The program comes from the system's directories (`own_program`), never from where
+commands can write; it gets no configuration, no input and no environment but ours, and opens nothing
+but directories.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from paddock.own_program import own_environment
-from paddock.sandbox import candidate
+from paddock import own_program
+from paddock.own_program import Program, own_environment
 from paddock.sandbox.glob import coarse_glob, regular_expression
 
 PROGRAM: Final = "rg"
@@ -49,13 +50,12 @@ class FileListing:
             self._process.kill()
 
 
-def find(search_path: str, workspaces: Iterable[str]) -> str | None:
-    """The first ripgrep on PATH outside the workspaces, as an absolute path."""
-    found = next(candidate.on_path(search_path, workspaces, PROGRAM), None)
-    return None if found is None else found.path
+def find(search_path: str, workspaces: Iterable[str]) -> Program | None:
+    """The first ripgrep of the system on this PATH, outside the workspaces."""
+    return next(own_program.outside(own_program.find(PROGRAM, search_path).system, workspaces), None)
 
 
-def list_files(program: str, top: str, rests: Sequence[str], max_depth: int | None) -> FileListing | None:
+def list_files(program: Program, top: str, rests: Sequence[str], max_depth: int | None) -> FileListing | None:
     """Start a listing; None if ripgrep would be no help."""
     globs = [coarse_glob(rest) for rest in rests]
     if None in globs:
@@ -66,7 +66,9 @@ def list_files(program: str, top: str, rests: Sequence[str], max_depth: int | No
         options.append(f"--max-depth={max_depth}")
     try:
         process = subprocess.Popen(
-            [program, *options, "--", _PREFIX],
+            [PROGRAM, *options, "--", _PREFIX],
+            executable=program.command,
+            pass_fds=(program.fd,),
             # Globs that begin with a slash are meant from here.
             cwd=top,
             env=own_environment(),

@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
+from paddock import own_program
 from paddock.errors import OperationFailed, SandboxNotMade, SandboxUnenforceable
 from paddock.fs import forge
 from paddock.fs.entering import open_namespaces
@@ -31,7 +31,7 @@ from paddock.model.restriction import Restriction
 from paddock.own_program import ROOT, own_environment
 from paddock.process.group import ProcessGroup
 from paddock.process.launch import LaunchSpec
-from paddock.process.spawn_request import SpawnRequest
+from paddock.process.spawn_request import FIRST_INHERITED, SpawnRequest
 from paddock.process.spawner import ExitReport, Spawner
 from paddock.sandbox.mount_table import MountTable
 from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure, Sandboxes, View
@@ -243,14 +243,14 @@ class FileWorkers:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs, _null() as null:
                 request = SpawnRequest(
-                    program=sys.executable,
-                    argv=[sys.executable, "-m", forge.__name__],
+                    program=f"/proc/self/fd/{FIRST_INHERITED + 1}",
+                    argv=own_program.python_command(forge.__name__),
                     cwd=ROOT,
                     # Clients can read it in /proc, too.
                     env=own_environment(),
                     fds=(null, null, null),
                     is_terminal=False,
-                    inherited=(theirs.fileno(),),
+                    inherited=(theirs.fileno(), own_program.python()),
                 )
                 spawned = await self._spawner.spawn(request, self._forge_ended)
             os.close(spawned.pidfd)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paddock import own_program
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.fs import search as engine
 from paddock.fs.answer import Found
@@ -131,11 +132,26 @@ def test_a_program_from_the_searched_directory_is_never_run(
     (tmp_path / "repo/bin/rg").chmod(0o755)
     (tmp_path / "outside").symlink_to(tmp_path / "repo/bin")
     monkeypatch.setenv("PATH", f"{tmp_path}/repo/bin:{tmp_path}/outside:bin:.")
+    assert find_ripgrep(b"/nonexistent") is None
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", f"{tmp_path}/repo/bin")
     assert find_ripgrep(bytes(tmp_path / "repo")) is None
     monkeypatch.chdir(tmp_path / "repo")
     assert find_ripgrep(b"/nonexistent") is None
     monkeypatch.chdir("/")
-    assert find_ripgrep(b"/nonexistent") == bytes(tmp_path / "repo/bin/rg")
+    found = find_ripgrep(b"/nonexistent")
+    assert found is not None
+    assert found.path == str(tmp_path / "repo/bin/rg")
+
+
+def test_a_program_that_path_leads_to_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "bin/rg", f"#!/bin/sh\ntouch {tmp_path}/ran\n".encode())
+    (tmp_path / "bin/rg").chmod(0o755)
+    put(tmp_path / "root/file", b"needle\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert [match.path for match in engine.search(wanted(tmp_path / "root", "needle")).matches] == [
+        bytes(tmp_path / "root/file")
+    ]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_ripgrep_that_does_not_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +159,7 @@ def test_a_ripgrep_that_does_not_work_is_said(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "bin/rg").chmod(0o755)
     (tmp_path / "root").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", str(tmp_path / "bin"))
     with pytest.raises(OperationFailed, match="ripgrep failed: no such flag"):
         engine.search(wanted(tmp_path / "root", "x"))
 

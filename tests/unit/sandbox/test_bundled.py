@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock import own_program
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox import candidate
 from paddock.sandbox.probe import Probe
@@ -22,30 +23,42 @@ def with_digest(program: Path) -> Path:
     return program
 
 
+def _probe(program: Path) -> Probe:
+    return Probe(FakeKernel(), bundled=program)
+
+
 @pytest.fixture(name="program")
 def bundled_program(tmp_path: Path) -> Path:
     return make_program(tmp_path / "native" / "bwrap")
 
 
 def test_it_is_taken_when_path_has_none(program: Path) -> None:
-    found = Probe(FakeKernel(), bundled=with_digest(program)).host("/nowhere", "/work").bwrap
+    found = _probe(with_digest(program)).host("/nowhere", "/work").bwrap
     assert found is not None
     assert (found.is_bundled, found.path) == (True, str(program))
     assert found.fd is not None
     os.close(found.fd)
 
 
-def test_one_on_path_is_preferred(program: Path, tmp_path: Path) -> None:
+def test_one_of_the_system_is_preferred_but_none_that_a_command_may_have_made(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = make_program(tmp_path / "bin" / "bwrap")
-    found = Probe(FakeKernel(), bundled=with_digest(program)).host(str(other.parent), "/work").bwrap
-    assert found is not None
-    assert (found.is_bundled, found.path, found.fd) == (False, str(other), None)
+    on_path = _probe(with_digest(program)).host(str(other.parent), "/work").bwrap
+    assert on_path is not None
+    assert (on_path.is_bundled, on_path.path) == (True, str(program))
+    assert on_path.fd is not None
+    os.close(on_path.fd)
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", str(other.parent))
+    of_the_system = _probe(program).host(str(other.parent), "/work").bwrap
+    assert of_the_system is not None
+    assert (of_the_system.is_bundled, of_the_system.path) == (False, str(other))
 
 
 def test_one_that_was_changed_is_refused_and_the_reason_told(program: Path) -> None:
     with_digest(program)
     program.write_text("#!/bin/sh\necho changed\n")
-    facts = Probe(FakeKernel(), bundled=program).host("/nowhere", "/work")
+    facts = _probe(program).host("/nowhere", "/work")
     assert facts.bwrap is None
     [problem] = facts.problems
     assert "is not the one that was built" in problem.detail
@@ -57,7 +70,6 @@ def test_a_missing_digest_is_forgiven_only_where_paddock_is_developed(program: P
         candidate.bundled(program, is_development=False)
     found = candidate.bundled(program, is_development=True)
     assert found is not None
-    assert found.fd is not None
     os.close(found.fd)
 
 
@@ -80,7 +92,6 @@ def test_what_is_executed_is_the_file_that_was_verified_whatever_has_its_name_no
     shutil.copy(true, tmp_path / "bwrap")
     found = candidate.bundled(with_digest(tmp_path / "bwrap"))
     assert found is not None
-    assert found.fd is not None
     try:
         (tmp_path / "bwrap").unlink()
         make_program(tmp_path / "bwrap", "#!/bin/sh\nexit 9\n")

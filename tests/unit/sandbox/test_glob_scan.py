@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox import hard_link, ripgrep, tree_search
@@ -203,8 +204,10 @@ def test_tree_is_searched_no_deeper_than_its_patterns_go(
 
 
 @pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tree counts as one for which ripgrep is started."""
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tree counts as one for which ripgrep is started, and those of the tests as the system's."""
+    directories = (f"{tmp_path}/{name}" for name in ("bin", "tree/bin", "writable/bin", "cwd/bin"))
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", ":".join(directories))
     monkeypatch.setattr(tree_search, "LARGE_TREE", 1)
 
 
@@ -253,6 +256,15 @@ def test_ripgrep_where_commands_can_write_is_never_run(
     planted = _program(tmp_path / place, f"touch {tmp_path}/ran")
     grants = Grants(_rules(tmp_path, writable="write"), (Pattern(str(tree), "**/*.env"),))
     assert _found(Scanner(search_path=f"{planted}:bin"), tree, grants) == {"a.env"}
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.usefixtures("large")
+def test_ripgrep_that_is_not_the_systems_is_never_run(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    _make(tree, "a.env")
+    planted = _program(tmp_path / "elsewhere", f"touch {tmp_path}/ran")
+    assert _matches(Scanner(search_path=planted), tree, "**/*.env") == {"a.env"}
     assert not (tmp_path / "ran").exists()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock import own_program
 from paddock.model.host import Enforcement, HostFacts
 from paddock.sandbox import probe
 from paddock.sandbox.memory import Memory
@@ -20,6 +21,7 @@ NOT_BUNDLED = Path("/nowhere/bwrap")
 def facts_of(
     kernel: FakeKernel, *directories: Path, cwd: Path = Path("/work"), **options: object
 ) -> HostFacts:
+    own_program._find.cache_clear()
     probing = Probe(kernel, bundled=NOT_BUNDLED, **options)  # type: ignore[arg-type]
     return probing.host(os.pathsep.join(map(str, directories)), str(cwd))
 
@@ -76,6 +78,47 @@ def test_relative_elements_of_path_are_not_searched(
 ) -> None:
     monkeypatch.chdir(directory.parent if element == "bin" else directory)
     assert Probe(FakeKernel(), bundled=NOT_BUNDLED).host(element, "/work").bwrap is None
+
+
+def test_one_that_others_could_have_put_there_is_passed_over_and_the_reason_told(directory: Path) -> None:
+    directory.chmod(0o777)
+    facts = facts_of(FakeKernel(), directory)
+    assert facts.bwrap is None
+    [problem] = facts.problems
+    reason = f"{directory} can be written by others (mode 0777)"
+    assert f"passed over {directory}/bwrap: {reason}" in problem.detail
+    directory.chmod(0o755)
+    assert facts_of(FakeKernel(), directory).bwrap is not None
+
+
+def test_one_of_the_system_is_preferred_to_others_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = make_program(tmp_path / "system" / "bwrap").parent
+    other = make_program(tmp_path / "bin" / "bwrap").parent
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", str(system))
+    for directories, taken in (((other, system), system), ((other,), other)):
+        found = facts_of(FakeKernel(), *directories).bwrap
+        assert found is not None
+        assert found.path == str(taken / "bwrap")
+
+
+def test_a_link_of_anybody_to_that_of_the_system_is_good_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = make_program(tmp_path / "system" / "bwrap")
+    make_program(tmp_path / "system" / "other")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    linked.chmod(0o777)
+    monkeypatch.setattr(own_program, "SYSTEM_PATH", str(system.parent))
+    (linked / "bwrap").symlink_to(system)
+    found = facts_of(FakeKernel(), linked).bwrap
+    assert found is not None
+    assert found.path == str(system)
+    (linked / "bwrap").unlink()
+    (linked / "bwrap").symlink_to(system.with_name("other"))
+    assert facts_of(FakeKernel(), linked).bwrap is None
 
 
 def test_what_is_not_an_executable_file_is_no_candidate(tmp_path: Path) -> None:

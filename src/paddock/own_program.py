@@ -20,6 +20,7 @@ import site
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -42,6 +43,9 @@ _ALL_USERS: Final = [b"0", b"0", b"4294967295"]
 """What the first user namespace says of itself in /proc/self/uid_map."""
 _OVERFLOW_USER: Final = 65534
 """Whom a user namespace shows as the owner of what belongs to nobody in it (user_namespaces(7))."""
+
+NATIVE: Final = ("paddock-init", "paddock-janitor", "paddock-spawner")
+"""Our own programs that are not in Python."""
 
 _PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
 _SYSTEM_PREFIXES: Final = frozenset(("/", "/usr", "/usr/local"))
@@ -310,6 +314,20 @@ def opened(path: str | os.PathLike[str]) -> int:
         # Another thread was faster.
         os.close(file)
     return known
+
+
+def open_all() -> None:
+    """Open every program that will be needed, before a command has had a chance to change one.
+
+    What is missing is missed by whoever needs it.
+    """
+    for name in NATIVE:
+        with suppress(OSError):
+            opened(os.path.join(_PACKAGE, "native", name))
+    with suppress(OSError):
+        python()
+    for name in ("bwrap", "rg"):
+        find(name, search_path())
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from paddock.fs.gathering import Gathering
 from paddock.fs.operation import Search
 from paddock.fs.ripgrep import search_with
 from paddock.fs.search_process import search_apart
-from paddock.own_program import own_environment
+from paddock.own_program import Program, find, own_environment, search_path
 from paddock.process.spawner import Spawner
 from paddock.rules.loader import load_policy
 from paddock.sandbox.janitor import Janitor, locate
@@ -23,11 +22,11 @@ from paddock.sandbox.mount import Placeholder, PlaceholderKind
 from paddock.sandbox.ripgrep import list_files
 
 
-def _ripgrep() -> str:
-    program = shutil.which("rg")
-    if program is None:
+def _ripgrep() -> Program:
+    programs = find("rg", search_path()).system
+    if not programs:
         pytest.skip("ripgrep is not installed")
-    return program
+    return programs[0]
 
 
 def probe(_: Path) -> None:
@@ -48,7 +47,7 @@ def search_in_a_process(place: Path) -> None:
 def search_with_ripgrep(place: Path) -> None:
     operation = _search(place)
     gathering = Gathering(operation)
-    search_with(os.fsencode(_ripgrep()), operation, os.fsencode(place), gathering)
+    search_with(_ripgrep(), operation, os.fsencode(place), gathering)
 
 
 def list_with_ripgrep(place: Path) -> None:

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import assert_never
 
+from paddock import own_program
 from paddock.config import Settings
 from paddock.fs.local import Lanes
 from paddock.journal import Journal
@@ -193,6 +194,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     SpawnerLost when no process could be started; nothing is left running then.
     """
     settings = settings or Settings()
+    own_program.open_all()
     profiles = Profiles(settings)
     # A door that is refused is so before anything is started. A thread is only worth its memory for files.
     door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)

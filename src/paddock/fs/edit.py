@@ -88,12 +88,17 @@ def _refuse_large(path: bytes, size_bytes: int, limit_bytes: int) -> None:
         raise InvalidRequest(f"{os.fsdecode(path)!r} is too large to edit: limit is {limit_bytes} bytes")
 
 
+def _version(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _replace(path: bytes, data: bytes, seen: os.stat_result) -> None:
     replacement = Replacement(path, follow=True)
     try:
         write_all(replacement.descriptor, data)
-        now = os.stat(path)
-        if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.st_ino, seen.st_size, seen.st_mtime_ns):
+        # Of the very file that is to be replaced: by its path, another could be read than is written.
+        now = replacement.status()
+        if now is None or _version(now) != _version(seen):
             raise InvalidRequest(
                 f"{os.fsdecode(path)!r} was changed by somebody else meanwhile; nothing was changed here; "
                 "read it again"

@@ -1,7 +1,8 @@
 """Removing files and trees.
 
-A tree is taken apart from open directories, name by name, so that a directory which is swapped
-for a link while it happens is unlinked and never entered.
+The directory of a path is opened once, and everything is done from there: whoever swaps a part of the path
+meanwhile leads nothing astray. A tree is taken apart from open directories, name by name, so that a
+directory which is swapped for a link while it happens is unlinked and never entered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error
 from paddock.fs.metadata import refuse_link
 from paddock.fs.operation import Remove
-from paddock.fs.resolve import parent_of
+from paddock.fs.resolve import Place, parent_of
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -27,16 +28,11 @@ def remove(operation: Remove) -> Done:
     if not operation.follow and operation.recursive:
         raise OperationFailed("recursive no-follow removal is unsupported; give recursive: false")
     try:
-        if operation.follow:
-            _remove(path, recursive=operation.recursive)
-        else:
-            with parent_of(path) as place:
-                status = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
-                if stat.S_ISLNK(status.st_mode):
-                    raise refuse_link(path)
-                # What has become a link since is not followed: both calls act on the name itself.
-                take_away = os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink
-                take_away(place.name, dir_fd=place.directory)
+        with parent_of(path, follow=operation.follow) as place:
+            status = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+            if not operation.follow and stat.S_ISLNK(status.st_mode):
+                raise refuse_link(path)
+            _remove(place, stat.S_ISDIR(status.st_mode), recursive=operation.recursive)
     except FileNotFoundError as error:
         if not operation.force:
             raise map_os_error(error, "remove", path) from error
@@ -55,19 +51,14 @@ def _removable(path: bytes) -> bytes:
     return stripped
 
 
-def _remove(path: bytes, *, recursive: bool) -> None:
-    if not stat.S_ISDIR(os.lstat(path).st_mode):
-        os.unlink(path)
-    elif not recursive:
-        os.rmdir(path)
-    else:
-        remove_tree(path)
-
-
-def remove_tree(path: bytes) -> None:
-    """Remove a directory with everything in it. Raises OSError; part of it may be gone then."""
-    _empty(os.open(path, _ENTER))
-    os.rmdir(path)
+def _remove(place: Place, is_directory: bool, *, recursive: bool) -> None:
+    # What has become a link since is not followed: each call acts on the name itself.
+    if not is_directory:
+        os.unlink(place.name, dir_fd=place.directory)
+        return
+    if recursive:
+        empty(os.open(place.name, _ENTER, dir_fd=place.directory))
+    os.rmdir(place.name, dir_fd=place.directory)
 
 
 class _Level:
@@ -87,8 +78,12 @@ class _Level:
                 _unlink(name, descriptor)
 
 
-def _empty(top: int) -> None:
-    """Remove everything below an open directory, and close it. Trees may be deeper than Python's stack."""
+def empty(top: int) -> None:
+    """Remove everything below an open directory, and close it.
+
+    Raises OSError; part of it may be gone then.
+    """
+    # Trees may be deeper than Python's stack.
     descriptors = [top]
     try:
         levels = [_Level(top)]

@@ -39,6 +39,13 @@ class Replacement:
             os.close(self._directory)
             raise
 
+    def status(self) -> os.stat_result | None:
+        """What is in its place now; None for nothing."""
+        try:
+            return os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
     def publish(self) -> None:
         """Put the file in its place; when it fails the old one is untouched. The descriptor is closed.
 
@@ -68,9 +75,8 @@ class Replacement:
         os.close(self._directory)
 
     def _look_at_old(self, path: bytes) -> os.stat_result | None:
-        try:
-            old = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
-        except FileNotFoundError:
+        old = self.status()
+        if old is None:
             return None
         for is_kind, number in ((stat.S_ISDIR, errno.EISDIR), (stat.S_ISLNK, errno.ELOOP)):
             if is_kind(old.st_mode):

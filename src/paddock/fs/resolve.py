@@ -37,9 +37,9 @@ def open_path(path: bytes, flags: int, mode: int = 0o666, *, follow: bool) -> in
 
 
 @contextmanager
-def parent_of(path: bytes) -> Iterator[Place]:
-    """The place of a path's last name, reached without a link, for the time of the block."""
-    place = open_parent(path, follow=False)
+def parent_of(path: bytes, *, follow: bool = False) -> Iterator[Place]:
+    """The place of a path's last name, reached without a link unless told otherwise, while the block runs."""
+    place = open_parent(path, follow=follow)
     try:
         yield place
     finally:

@@ -3,7 +3,8 @@
 The stream is a tar archive of directories, regular files and symbolic links. Whatever it
 holds, nothing outside the new tree is touched: names that lead upwards, links on the way and
 devices are refused. The tree lies beside its place until it is complete, so that nobody ever
-finds half of it there.
+finds half of it there. The directory of both is opened once: whoever swaps a part of the path
+later has nothing put or removed elsewhere.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ import io
 import os
 import tarfile
 import threading
-from contextlib import suppress
 from typing import IO
 
-from paddock.errors import InvalidRequest, PaddockError
+from paddock.errors import InvalidRequest, OperationFailed, PaddockError
 from paddock.fs import resolve, unfinished_tree
-from paddock.fs.remove import remove_tree
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
 MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
@@ -34,23 +33,26 @@ class TreeWriter:
 
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
-        with suppress(FileNotFoundError):
-            if os.listdir(self._path):
+        self._place = resolve.open_parent(self._path, follow=True)
+        try:
+            if not _is_free(self._place):
                 raise InvalidRequest(
                     f"directory {os.fsdecode(path)!r} is there and not empty; name a new one"
                 )
-        self._beside, self._root = unfinished_tree.make_in(os.path.dirname(self._path))
+            self._beside, self._root = unfinished_tree.make_in(self._place.directory)
+        except BaseException:
+            os.close(self._place.directory)
+            raise
         self._problem: Exception | None = None
         self._modes: list[tuple[bytes, int, int]] = []
         self._tail = b""
         self.offset = 0
         """How much was written."""
-        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
-        # tarfile takes its bytes when it wants them, and they come when the client likes.
-        self._thread = threading.Thread(
-            target=self._unpack, args=(reading,), name="paddock-fs-unpack", daemon=True
-        )
-        self._thread.start()
+        try:
+            self._pipe, self._thread = self._start()
+        except BaseException:
+            self._remove()
+            raise
 
     def write(self, data: bytes) -> None:
         """Take the next bytes of the archive. Raises what kept the earlier ones from being unpacked."""
@@ -70,15 +72,14 @@ class TreeWriter:
             self._finish()
             if self._problem is not None or self._tail != END:
                 raise self._fault() from self._problem
-            # Replaces nothing but an empty directory (rename(2)).
-            os.rename(self._beside, self._path)
+            self._put_in_place()
         except BaseException:
             self._remove()
             raise
         try:
             self._set_modes()
         finally:
-            os.close(self._root)
+            self._close()
 
     def discard(self) -> None:
         """Remove what was unpacked."""
@@ -86,6 +87,26 @@ class TreeWriter:
         self._remove()
 
     # --- inside -------------------------------------------------------------
+
+    def _start(self) -> tuple[int, threading.Thread]:
+        # tarfile takes its bytes when it wants them, and they come when the client likes.
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        thread = threading.Thread(target=self._unpack, args=(reading,), name="paddock-fs-unpack", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            os.close(reading)
+            os.close(writing)
+            raise
+        return writing, thread
+
+    def _put_in_place(self) -> None:
+        directory, name = self._place
+        # Replaces nothing but an empty directory (rename(2)).
+        os.rename(self._beside, name, src_dir_fd=directory, dst_dir_fd=directory)
+        # It is moved by its name, which whoever may write the directory can give to another.
+        if not unfinished_tree.has_name(self._root, name, directory):
+            raise OperationFailed(f"somebody has exchanged the new tree for {os.fsdecode(self._path)!r}")
 
     def _set_modes(self) -> None:
         """Last of all: a tree with a read-only directory could not be removed again."""
@@ -104,10 +125,13 @@ class TreeWriter:
     def _remove(self) -> None:
         # The lock is held to the end: another writer in this place would remove it at the same time.
         try:
-            with suppress(FileNotFoundError):
-                remove_tree(self._beside)
+            unfinished_tree.remove(self._root, self._beside, self._place.directory)
         finally:
-            os.close(self._root)
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self._root)
+        os.close(self._place.directory)
 
     def _fault(self) -> Exception:
         problem = self._problem
@@ -158,6 +182,19 @@ class TreeWriter:
                 )
         finally:
             os.close(directory)
+
+
+def _is_free(place: resolve.Place) -> bool:
+    """Whether there is nothing, or an empty directory."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        directory = os.open(place.name, flags, dir_fd=place.directory)
+    except FileNotFoundError:
+        return True
+    try:
+        return not os.listdir(directory)
+    finally:
+        os.close(directory)
 
 
 class _Source(io.RawIOBase):

@@ -3,6 +3,9 @@
 Whoever puts it together holds a lock on it, which the kernel drops when that process dies,
 however it dies: a directory of such a name that nobody has locked is what a killed server left
 behind, and the next one that works in the same place removes it.
+
+Both are reached by descriptors: the directory around it is the one that was opened, wherever its path
+leads later, and what is emptied is the locked one, whatever has come to its name.
 """
 
 from __future__ import annotations
@@ -12,46 +15,70 @@ import os
 import secrets
 from contextlib import suppress
 
-from paddock.fs.remove import remove_tree
+from paddock.fs.remove import empty
 from paddock.fs.replacement import is_temporary
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_in(parent: bytes) -> tuple[bytes, int]:
-    """A new directory that is locked: its path, and the descriptor that holds the lock. Raises OSError."""
+def make_in(parent: int) -> tuple[bytes, int]:
+    """A new directory that is locked: its name, and the descriptor that holds the lock. Raises OSError."""
     _reclaim(parent)
     while True:
-        path = os.path.join(parent, b".paddock-" + secrets.token_hex(8).encode())
-        os.mkdir(path, 0o700)
-        directory = os.open(path, _ENTER)
-        if _is_ours(directory, path):
-            return path, directory
+        name = b".paddock-" + secrets.token_hex(8).encode()
+        os.mkdir(name, 0o700, dir_fd=parent)
+        directory = os.open(name, _ENTER, dir_fd=parent)
+        if _is_ours(directory, name, parent):
+            return name, directory
         # Somebody took it for left behind in the moment before it was locked.
         os.close(directory)
 
 
-def _is_ours(directory: int, path: bytes) -> bool:
+def remove(directory: int, name: bytes, parent: int) -> None:
+    """Remove a directory that is locked, by the descriptor that holds the lock, which stays open.
+
+    Raises OSError; part of it may be gone then.
+    """
+    empty(os.open(b".", _ENTER, dir_fd=directory))
+    # Nothing but an empty directory goes, should the name be another's by now.
+    with suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=parent)
+
+
+def has_name(directory: int, name: bytes, parent: int) -> bool:
+    """Whether an open directory is what has the name."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(directory), found)
+
+
+def _is_ours(directory: int, name: bytes, parent: int) -> bool:
     try:
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(directory), os.lstat(path))
-    except (BlockingIOError, FileNotFoundError):
+    except BlockingIOError:
         return False
+    return has_name(directory, name, parent)
 
 
-def _reclaim(parent: bytes) -> None:
+def _reclaim(parent: int) -> None:
     """Remove what was left behind. What can't be removed is left to whoever can."""
     with suppress(OSError):
-        for name in os.listdir(parent):
-            if is_temporary(name):
-                _remove_unlocked(os.path.join(parent, name))
-
-
-def _remove_unlocked(path: bytes) -> None:
-    with suppress(OSError):
-        directory = os.open(path, _ENTER)
+        listing = os.open(b".", _ENTER, dir_fd=parent)
         try:
-            if _is_ours(directory, path):
-                remove_tree(path)
+            names = [os.fsencode(name) for name in os.listdir(listing)]
+        finally:
+            os.close(listing)
+        for name in filter(is_temporary, names):
+            _remove_unlocked(name, parent)
+
+
+def _remove_unlocked(name: bytes, parent: int) -> None:
+    with suppress(OSError):
+        directory = os.open(name, _ENTER, dir_fd=parent)
+        try:
+            if _is_ours(directory, name, parent):
+                remove(directory, name, parent)
         finally:
             os.close(directory)

@@ -309,3 +309,48 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_one_and_nothing_else_i
     working.discard()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".paddock-notes", "copy", "source"]
     assert describe(tmp_path / "copy") == describe(source)
+
+
+@pytest.fixture
+def swapped(tmp_path: Path) -> Iterator[tuple[TreeWriter, Path, Path]]:
+    """A writer whose directory was swapped for a link: where it is now, and where the link leads."""
+    place, moved, outside = tmp_path / "place", tmp_path / "moved", tmp_path / "outside"
+    place.mkdir()
+    writer = TreeWriter(os.fsencode(place / "copy"))
+    writer.write(archive_of((entry("file"), b"content")))
+    (beside,) = place.iterdir()
+    # Of the same name, for a command that swaps directories can know it.
+    (outside / beside.name).mkdir(parents=True)
+    (outside / beside.name / "precious").touch()
+    place.rename(moved)
+    place.symlink_to(outside)
+    yield writer, moved, outside
+    assert [path.name for path in outside.iterdir()] == [beside.name]
+    assert (outside / beside.name / "precious").exists()
+
+
+def test_a_tree_is_published_in_the_directory_that_was_opened(
+    swapped: tuple[TreeWriter, Path, Path],
+) -> None:
+    writer, moved, _ = swapped
+    writer.publish()
+    assert [path.name for path in moved.iterdir()] == ["copy"]
+    assert (moved / "copy" / "file").read_bytes() == b"content"
+
+
+def test_a_tree_is_given_up_in_the_directory_that_was_opened(swapped: tuple[TreeWriter, Path, Path]) -> None:
+    writer, moved, _ = swapped
+    writer.discard()
+    assert list(moved.iterdir()) == []
+
+
+def test_a_tree_that_was_exchanged_before_it_got_its_name_is_not_said_to_be_there(tmp_path: Path) -> None:
+    writer = TreeWriter(os.fsencode(tmp_path / "copy"))
+    writer.write(archive_of((entry("file"), b"content")))
+    (beside,) = tmp_path.iterdir()
+    beside.rename(tmp_path / "taken")
+    beside.mkdir()
+    (beside / "hostile").touch()
+    with pytest.raises(OperationFailed, match="exchanged"):
+        writer.publish()
+    assert list((tmp_path / "taken").iterdir()) == []

@@ -18,10 +18,12 @@ from paddock.fs.operation import (
     MIB,
     Copy,
     CreateDirectory,
+    Edit,
     GetMetadata,
     Open,
     Operation,
     Remove,
+    TextEdit,
     Walk,
     WriteFile,
 )
@@ -30,6 +32,7 @@ from tests.unit.fs.swapper import swapping
 
 ROUNDS = 600
 REMOVALS = 10
+EDITS = 1500
 
 INSIDE, OUTSIDE = 4, 7
 """Sizes of the files, which tell on which side one was found."""
@@ -130,3 +133,21 @@ def test_no_removal_enters_a_directory_that_becomes_a_link(tmp_path: Path) -> No
             perform(Remove(path=bytes(tree), recursive=True, force=True), handles)
 
     assert os.listdir(root / "outside") == ["kept"]
+
+
+def test_an_edit_replaces_the_file_that_it_has_read(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    inside, outside = root / "inside", root / "outside"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "file").write_text(f"{directory.name} 0")
+    (root / "link").symlink_to(outside)
+    handles = HandleTable()
+    with swapping(inside, root / "link"):
+        for number in range(EDITS):
+            change = TextEdit(old=b" %d" % (number % 2), new=b" %d" % ((number + 1) % 2))
+            for _ in range(2):
+                with suppress(RequestError):
+                    perform(Edit(path=bytes(inside / "file"), edits=[change], max_bytes=100), handles)
+    for directory in (inside, outside):
+        assert (directory / "file").read_text().split()[0] == directory.name

@@ -25,5 +25,4 @@ def own_runtime_directory() -> Iterator[str]:
     # Short: a socket's path has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp") as directory:
         os.environ[VARIABLE] = directory
-        os.environ["XDG_CACHE_HOME"] = os.path.join(directory, "cache")
         yield directory

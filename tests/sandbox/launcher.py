@@ -137,7 +137,7 @@ def become_user(user: int, directory: Path) -> Path:
     runtime = directory / f"runtime-{user}"
     runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ |= {"HOME": str(directory), runtime_directory.VARIABLE: str(runtime), "LC_ALL": "C"}
-    for name in ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
+    for name in ("TMPDIR", "XDG_RUNTIME_DIR"):
         os.environ.pop(name, None)
     return runtime
 

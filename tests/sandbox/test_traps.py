@@ -57,6 +57,21 @@ def secret(workspace: Path, launcher: Launcher) -> Iterator[Path]:
     assert [entry.name for entry in directory.iterdir()] == ["key"], "a command has reached the outside"
 
 
+def test_what_a_command_writes_to_the_users_home_does_not_loosen_the_next_sandbox(
+    launcher: Launcher, project: Path, elsewhere: Path
+) -> None:
+    home = {"HOME": str(elsewhere)}
+    limit = "cat /proc/sys/user/max_user_namespaces"
+    before = _run(launcher, project, _profile(), limit, env=home)
+    deny_capabilities = 'find "$HOME" -type f -exec sed -i s/true/false/g {} +; touch "$HOME/changed"'
+    changed = _run(launcher, project, _profile(_exact(elsewhere, "write")), deny_capabilities, env=home)
+    assert (changed.status, changed.stderr) == (0, "")
+    assert (elsewhere / "changed").exists()
+    after = _run(launcher, project, _profile(), limit, env=home)
+    assert before.status == 0
+    assert after == before
+
+
 def _owned(directory: Path, launcher: Launcher) -> Path:
     directory.mkdir()
     os.chown(directory, launcher.user, launcher.user)

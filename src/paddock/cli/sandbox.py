@@ -153,7 +153,7 @@ def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
     directory = runtime_directory.provide(places, os.getuid())
     runtime_directory.reserve(places, os.getuid())
     return Sandbox(
-        probe.host(workspaces=(command.cwd, *command.project_roots)),
+        probe.host(workspaces=(command.cwd, *command.project_roots), memory_directory=directory),
         directory,
         private=places,
         use_legacy_landlock=use_legacy_landlock,

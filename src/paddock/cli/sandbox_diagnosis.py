@@ -24,7 +24,7 @@ from paddock.transport import runtime_directory
 def examine() -> list[Finding]:
     """Every finding about sandboxes; the last one is the sum of them."""
     # Nothing is recalled: whoever asks may have changed something just now.
-    return findings_of(probe.host(recalls=False), check_init(Kernel()), check_janitor(_runtime_directories()))
+    return findings_of(probe.host(), check_init(Kernel()), check_janitor(_runtime_directories()))
 
 
 def findings_of(facts: HostFacts, init_finding: Finding, janitor_finding: Finding) -> list[Finding]:

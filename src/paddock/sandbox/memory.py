@@ -3,14 +3,13 @@
 Asking costs two starts of the program, as much as a whole confined command. The
 answer holds for one file, as told by its path, inode and time of change, one user
 and one boot. Only good answers are kept, so what was mended is noticed at once.
-A file that can't be read or written is as if there were none. It is not trusted:
-whatever it says, an option that bubblewrap lacks makes bubblewrap fail.
+A file that can't be read or written is as if there were none. Whoever can write it decides which
+options are left out, and so how tight a sandbox is: it must be out of reach of every command.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -48,7 +47,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Memory:
-    """Answers by key: in this process, and in a file if `directory` is given."""
+    """Answers by key: in this process, and in a file if a `directory` is given that no command can write."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._file = directory / FILE_NAME if directory is not None else None
@@ -74,21 +73,6 @@ class Memory:
         return self._known
 
 
-def directory_of(environment: Mapping[str, str], user: int) -> Path | None:
-    """Paddock's directory below the user's cache directory; None if the user has none of his own."""
-    base = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME", ""), ".cache")
-    if not os.path.isabs(base):
-        return None
-    # Under sudo HOME may be another user's, who could then not use what root has made there.
-    nearest = Path(base)
-    while not nearest.exists():
-        nearest = nearest.parent
-    try:
-        return Path(base, "paddock") if nearest.stat().st_uid == user else None
-    except OSError:
-        return None
-
-
 def _read(file: Path) -> dict[Key, Answer]:
     try:
         entries = msgspec.json.decode(file.read_bytes(), type=list[_Entry])
@@ -101,7 +85,6 @@ def _replace(file: Path, data: bytes) -> None:
     # Another process reads the old answers or the new ones, never half of them.
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     with suppress(OSError):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             unfinished.write_bytes(data)
             unfinished.replace(file)

@@ -21,7 +21,7 @@ from paddock.model.host import Bubblewrap, BwrapCapabilities, Enforcement, HostF
 from paddock.sandbox import candidate, cgroup, complaint, landlock, limit
 from paddock.sandbox.candidate import Candidate
 from paddock.sandbox.kernel import Kernel, Trial
-from paddock.sandbox.memory import Answer, Key, Memory, directory_of
+from paddock.sandbox.memory import Answer, Key, Memory
 from paddock.sandbox.syscall_table import MACHINES
 
 NEEDED_OPTIONS: Final = ("perms", "seccomp", "as_pid_1", "args")
@@ -204,15 +204,16 @@ class Probe:
 
 
 def host(
-    search_path: str | None = None, workspaces: Sequence[str] | None = None, *, recalls: bool = True
+    search_path: str | None = None,
+    workspaces: Sequence[str] | None = None,
+    *,
+    memory_directory: Path | None = None,
 ) -> HostFacts:
     """The facts about this host, by default for the PATH and the working directory of this process.
 
-    What was found is kept in the user's cache directory, and recalled unless told otherwise.
+    With `memory_directory`, which must be hidden from every command, the next process recalls what was found.
     """
-    kernel = Kernel()
-    kept = Memory(directory_of(os.environ, kernel.user()) if recalls else None)
-    return Probe(kernel, kept).host(
+    return Probe(memory=Memory(memory_directory)).host(
         own_program.search_path() if search_path is None else search_path,
         *([_current_directory()] if workspaces is None else workspaces),
     )

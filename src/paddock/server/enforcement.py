@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from contextlib import suppress
 
 from paddock.config import Settings
+from paddock.errors import ListenError
 from paddock.journal import Journal
 from paddock.model.host import HostFacts
 from paddock.sandbox import landlock, probe
+from paddock.transport import runtime_directory
 
 journal = Journal(logging.getLogger(__name__))
 
 
 async def report_enforcement(settings: Settings) -> None:
     """Probe the host in a thread, and log what came of it: a warning if there are no sandboxes to be had."""
-    facts = await asyncio.to_thread(probe.host)
+    facts = await asyncio.to_thread(_probe)
     if settings.use_legacy_landlock:
         _report_landlock_alone(facts)
         return
@@ -42,6 +46,14 @@ async def report_enforcement(settings: Settings) -> None:
             reason=problem.detail,
             remedy=problem.remedy,
         )
+
+
+def _probe() -> HostFacts:
+    directory = None
+    with suppress(ListenError):
+        places = runtime_directory.candidates(os.environ, os.getuid())
+        directory = runtime_directory.provide(places, os.getuid())
+    return probe.host(memory_directory=directory)
 
 
 def _report_landlock_alone(facts: HostFacts) -> None:

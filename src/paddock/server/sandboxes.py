@@ -322,7 +322,7 @@ class Sandboxes:
         directory = runtime_directory.provide(places, os.getuid())
         # Every command already leads a session of its own, with a terminal of its own if it has one.
         return Sandbox(
-            probe.host(),
+            probe.host(memory_directory=directory),
             directory,
             [*places, *_secrets(self._settings)],
             use_legacy_landlock=self._settings.use_legacy_landlock,

@@ -11,7 +11,7 @@ import pytest
 from paddock import own_program
 from paddock.model.host import Enforcement, HostFacts
 from paddock.sandbox import probe
-from paddock.sandbox.memory import Memory
+from paddock.sandbox.memory import FILE_NAME, Memory
 from paddock.sandbox.probe import Probe
 from tests.unit.sandbox.fake_kernel import HELP, FakeKernel, make_program
 
@@ -248,14 +248,14 @@ def test_a_machine_without_a_filter_confines_nothing(directory: Path) -> None:
 
 def test_what_was_found_is_not_asked_again_by_the_next_process(directory: Path, tmp_path: Path) -> None:
     first, second = FakeKernel(), FakeKernel()
-    learnt = facts_of(first, directory, memory=Memory(tmp_path / "cache"))
+    learnt = facts_of(first, directory, memory=Memory(tmp_path))
     assert first.runs
-    assert facts_of(second, directory, memory=Memory(tmp_path / "cache")) == learnt
+    assert facts_of(second, directory, memory=Memory(tmp_path)) == learnt
     assert second.runs == []
 
 
 def test_another_file_boot_or_time_is_asked_anew(directory: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
+    cache = tmp_path
     facts_of(FakeKernel(), directory, memory=Memory(cache))
     later = FakeKernel()
     later.files["/proc/sys/kernel/random/boot_id"] = "two"
@@ -268,28 +268,25 @@ def test_another_file_boot_or_time_is_asked_anew(directory: Path, tmp_path: Path
 
 
 def test_a_failure_is_not_remembered_so_that_mending_it_is_noticed(directory: Path, tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "cache")
+    memory = Memory(tmp_path)
     assert not facts_of(FakeKernel(complaint="bwrap: no"), directory, memory=memory).can_unshare
     assert facts_of(FakeKernel(), directory, memory=memory).can_unshare
 
 
 def test_a_remembered_host_without_proc_still_tells_it(directory: Path, tmp_path: Path) -> None:
     kernel = FakeKernel(proc_complaint="no")
-    memory = Memory(tmp_path / "cache")
+    memory = Memory(tmp_path)
     assert facts_of(kernel, directory, memory=memory) == facts_of(kernel, directory, memory=memory)
 
 
 # --- this host --------------------------------------------------------------
 
 
-def test_this_host_is_found_able_to_do_what_the_tests_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_this_host_is_found_able_to_do_what_the_tests_do(tmp_path: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    facts = probe.host(workspaces=["/nowhere"])
+    facts = probe.host(workspaces=["/nowhere"], memory_directory=tmp_path)
     assert facts.bwrap is not None
     assert facts.arch == os.uname().machine
-    assert (tmp_path / "paddock").stat().st_mode & 0o777 == 0o700
-    assert probe.host(workspaces=["/nowhere"]) == facts
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+    assert probe.host(workspaces=["/nowhere"], memory_directory=tmp_path) == facts

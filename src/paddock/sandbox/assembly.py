@@ -7,6 +7,7 @@ decided here about what a command may do.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -108,22 +109,24 @@ def assemble(
     """
     # Before anything is open that would have to be closed if it can't be written.
     options, told = _strings(script.options), _strings([*init.words(mounted=mounted), *script.init_words])
-    pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
-    report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-    files = {
-        "options": file_in_memory("options", options),
-        "filter": file_in_memory("filter", script.filter),
-        "init": os.dup(own_program.opened(init.PATH)),
-        "pid": pid_writer,
-        "report": report_writer,
-        "more": file_in_memory("command", told),
-        # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
-        "pid reader": os.dup(pid_reader),
-        # Looked at as this descriptor; by its name it could be another by now.
-        **({"bubblewrap": os.dup(bubblewrap.fd)} if bubblewrap.fd is not None else {}),
-        **({"trace": tracer.file} if tracer is not None else {}),
-        **({"group": group.entrance} if group is not None else {}),
-    }
+    with _Opened() as opened:
+        pid_reader, pid_writer = opened.pipe()
+        report_reader, report_writer = opened.pipe()
+        files = {
+            "options": opened.memory("options", options),
+            "filter": opened.memory("filter", script.filter),
+            "init": opened.own(os.dup(own_program.opened(init.PATH))),
+            "pid": pid_writer,
+            "report": report_writer,
+            "more": opened.memory("command", told),
+            # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+            "pid reader": opened.own(os.dup(pid_reader)),
+            # Looked at as this descriptor; by its name it could be another by now.
+            **({"bubblewrap": opened.own(os.dup(bubblewrap.fd))} if bubblewrap.fd is not None else {}),
+            **({"trace": tracer.file} if tracer is not None else {}),
+            **({"group": group.entrance} if group is not None else {}),
+        }
+        opened.pop_all()
 
     def words(numbers: Sequence[int]) -> list[str]:
         # The locks come behind those that have names, and nobody needs to know their numbers.
@@ -148,13 +151,15 @@ def assemble_init(said: Sequence[str], filter_: bytes, command: Command) -> Conf
     """A command that paddock-init confines without bubblewrap; `said` is what else the init is told."""
     words_of_command = init.words(argv0=command.arg0, environment=command.environment, cwd=command.cwd)
     told = _strings([*said, *words_of_command, "--", *command.argv])
-    report_reader, report_writer = os.pipe2(os.O_CLOEXEC)
-    files = {
-        "filter": file_in_memory("filter", filter_),
-        "report": report_writer,
-        "more": file_in_memory("command", told),
-        "init": os.dup(own_program.opened(init.PATH)),
-    }
+    with _Opened() as opened:
+        report_reader, report_writer = opened.pipe()
+        files = {
+            "filter": opened.memory("filter", filter_),
+            "report": report_writer,
+            "more": opened.memory("command", told),
+            "init": opened.own(os.dup(own_program.opened(init.PATH))),
+        }
+        opened.pop_all()
 
     def words(numbers: Sequence[int]) -> list[str]:
         at = dict(zip(files, numbers, strict=True))
@@ -165,12 +170,26 @@ def assemble_init(said: Sequence[str], filter_: bytes, command: Command) -> Conf
     return Confined(words, tuple(files.values()), Enforcement.PARTIAL, readers=readers)
 
 
-def file_in_memory(name: str, content: bytes) -> int:
-    """A file in memory, to be read from its beginning."""
-    file = os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC)
-    os.write(file, content)
-    os.lseek(file, 0, os.SEEK_SET)
-    return file
+class _Opened(contextlib.ExitStack):
+    """Descriptors that are closed at the end of the block, unless `pop_all` says that they have an owner.
+
+    The system may run out of them at any one.
+    """
+
+    def own(self, file: int) -> int:
+        self.callback(os.close, file)
+        return file
+
+    def pipe(self) -> tuple[int, int]:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        return self.own(reader), self.own(writer)
+
+    def memory(self, name: str, content: bytes) -> int:
+        """A file in memory, to be read from its beginning."""
+        file = self.own(os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC))
+        os.write(file, content)
+        os.lseek(file, 0, os.SEEK_SET)
+        return file
 
 
 def _words(bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int]) -> list[str]:

@@ -36,6 +36,11 @@ class Group:
     entrance: int
     """A descriptor; who writes 0 to it is moved into the group. The caller closes it."""
 
+    def discard(self) -> None:
+        """Nobody will enter it: close the entrance, and remove it."""
+        os.close(self.entrance)
+        self.remove()
+
     def remove(self) -> None:
         """Remove it, unless something is in it: then a later `make` does."""
         with contextlib.suppress(OSError):

@@ -99,9 +99,9 @@ class Confined:
         """The program has its descriptors, or never will: close ours."""
         if self._tracer is not None and self.files:
             self._tracer.begin()
-        for file in self.files:
+        files, self.files = self.files, ()
+        for file in files:
             os.close(file)
-        self.files = ()
 
     def first_pid(self) -> int | None:
         """The first process of the sandbox, which passes signals on to the command; None if there is none.
@@ -159,11 +159,11 @@ class Confined:
         if self._tracer is not None:
             self.trace = self._tracer.finish()
             self._tracer = None
-        if self._readers is not None:
-            for reader in (self._readers.report, self._readers.pid):
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            for reader in (readers.report, readers.pid):
                 if reader is not None:
                     os.close(reader)
-            self._readers = None
         if self._janitor is not None:
             self._janitor.release(self._placeholders, was_killed=was_killed)
             self._janitor = None

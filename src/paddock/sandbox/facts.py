@@ -23,6 +23,7 @@ from paddock.sandbox.mount import (
     PlaceholderKind,
 )
 from paddock.sandbox.path import ROOT, clean, join, parent
+from paddock.sandbox.shortage import raise_if_short
 
 MINIMAL: Final = (
     "/bin",
@@ -65,7 +66,8 @@ class FileFacts:
         try:
             # A command may have made a pipe of this name, which nobody must wait for.
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            raise_if_short(error)
             return None
         try:
             first, _, _ = os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")
@@ -93,6 +95,7 @@ class FileFacts:
             status = os.lstat(path)
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError as error:
+            raise_if_short(error)
             is_hidden = error.errno == errno.EACCES
             return PathFact(Kind.MISSING, path, directory.links, path, is_hidden=is_hidden)
         if is_placeholder(path, status):
@@ -142,7 +145,8 @@ def is_placeholder(path: str, status: os.stat_result) -> bool:
 def _holds_nothing(directory: str) -> bool:
     try:
         return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
-    except OSError:
+    except OSError as error:
+        raise_if_short(error)
         # Of another user: whoever wants to hold it, too, is told so.
         return True
 

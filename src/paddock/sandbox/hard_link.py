@@ -13,6 +13,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from paddock.sandbox.shortage import raise_if_short
+
 LOOKED_AT_LIMIT: Final = 1000
 """Entries of denied directories that are looked at, those near the top first: some milliseconds for each
 command. Directories of secrets hold less; a home directory that is denied holds millions."""
@@ -58,9 +60,13 @@ def _add(files: set[FileId], status: os.stat_result) -> None:
 def _entries_below(directories: Iterable[str], skipped: frozenset[str]) -> Iterator[os.DirEntry[str]]:
     waiting = deque(directories)
     while waiting:
-        with suppress(OSError), os.scandir(waiting.popleft()) as entries:
-            for entry in entries:
-                if entry.path not in skipped:
-                    yield entry
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+        try:
+            with os.scandir(waiting.popleft()) as entries:
+                for entry in entries:
+                    if entry.path not in skipped:
+                        yield entry
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError as error:
+            # Gone again, or not to be read.
+            raise_if_short(error)

@@ -32,6 +32,7 @@ from paddock.own_program import own_environment
 from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
 from paddock.sandbox.mounted_file import open_without_links
 from paddock.sandbox.path import parent
+from paddock.sandbox.shortage import raise_if_short
 
 PROGRAM: Final = Path(__file__).parent.parent / "native" / "paddock-janitor"
 PACKET_BYTES: Final = 64 << 10
@@ -231,6 +232,7 @@ def lock(places: Sequence[LocatedPlaceholder]) -> list[int]:
                     raise PlaceTaken(place.path)
                 files.append(_locked(name, directory, opened))
             except OSError as error:
+                raise_if_short(error)
                 raise PlaceTaken(place.path) from error
         opened.pop_all()
     return files
@@ -277,7 +279,12 @@ def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:
 
 
 def _start(journals: Path) -> tuple[socket.socket, int]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"the janitor of mount points can't be started: {error.strerror}", "try again when there is room"
+        ) from error
     try:
         pid = os.posix_spawn(
             f"/proc/self/fd/{own_program.opened(PROGRAM)}",

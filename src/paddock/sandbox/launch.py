@@ -8,6 +8,7 @@ has ended.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -216,10 +217,17 @@ class Sandbox:
         bubblewrap = self._bubblewrap()
         held = self._held_script(profile, command, bubblewrap, has_proc=has_proc, is_traced=is_traced)
         plan = held.script.plan
-        tracer = None
-        try:
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._janitor.release, held.placeholders, was_killed=False)
+            for file in held.locks:
+                undone.callback(os.close, file)
             tracer = _tracer(plan, self._host.arch) if is_traced else None
-            return assemble(
+            if tracer is not None:
+                undone.callback(tracer.discard)
+            group = self._group(held.script.counted_processes)
+            if group is not None:
+                undone.callback(group.discard)
+            confined = assemble(
                 held.script,
                 bubblewrap,
                 self.enforcement,
@@ -230,15 +238,10 @@ class Sandbox:
                 # A command notices by itself if one is taken away; see `Confined.has_lost_places`.
                 places=() if command.argv else held.places,
                 tracer=tracer,
-                group=self._group(held.script.counted_processes),
+                group=group,
             )
-        except BaseException:
-            for file in held.locks:
-                os.close(file)
-            self._janitor.release(held.placeholders, was_killed=False)
-            if tracer is not None:
-                tracer.discard()
-            raise
+            undone.pop_all()
+        return confined
 
     def _held_script(
         self,
@@ -271,9 +274,11 @@ class Sandbox:
                 mounted = mounted_files(plan)
                 verify_directories(located, mounted)
                 return _HeldScript(script, located, mounted, lock(located))
-            except (PlaceTaken, FileMoved) as error:
-                changed = str(error)
+            except BaseException as error:
                 self._janitor.release(located, was_killed=False)
+                if not isinstance(error, (PlaceTaken, FileMoved)):
+                    raise
+                changed = str(error)
         raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
 
     def _options(self, plan: Plan, bubblewrap: Bubblewrap) -> list[str]:

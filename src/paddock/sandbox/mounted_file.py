@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from paddock.sandbox.mount import Bind, LocatedPlaceholder, MountedFile
 from paddock.sandbox.path import ROOT, is_within, parent
 from paddock.sandbox.plan import Plan
+from paddock.sandbox.shortage import raise_if_short
 from paddock.sandbox.view import KERNEL_OBJECTS, PROC
 
 
@@ -68,6 +69,7 @@ def _look(path: str) -> MountedFile:
     try:
         file = open_without_links(path)
     except OSError as error:
+        raise_if_short(error)
         raise FileMoved(path) from error
     try:
         status = os.fstat(file)

@@ -47,11 +47,15 @@ class Tracer:
         self._observation = observation
         self._policy = policy
         self._cover = cover
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.send(observation.program())
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.send(observation.program())
+        except BaseException:
+            os.close(self._stop)
+            raise
         self.file = theirs.detach()
         """For `trace=` of paddock-init. It is the caller's."""
-        self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="paddock-tracer", daemon=True)
         self._witness = Witness(cover)
         self._known: set[Testimony] = set()

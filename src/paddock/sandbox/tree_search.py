@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from paddock.sandbox.path import join
 from paddock.sandbox.ripgrep import FileListing
+from paddock.sandbox.shortage import raise_if_short
 from paddock.sandbox.tree_memory import Directory, Tree
 
 LARGE_TREE: Final = 500
@@ -108,7 +109,8 @@ class TreeSearch:
             if self._listing is None:
                 self._ask_for_help()
             return self._read(path, relative, now)
-        except OSError:
+        except OSError as error:
+            raise_if_short(error)
             return None
 
     def _ask_for_help(self) -> None:

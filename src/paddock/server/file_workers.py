@@ -85,6 +85,7 @@ class FileWorkers:
         self._spawner = spawner
         self._sandboxes = sandboxes
         self._forge: socket.socket | None = None
+        self._forging = asyncio.Lock()
         self._workers: OrderedDict[Confinement, _Worker] = OrderedDict()
         self._turns: WeakValueDictionary[Confinement, asyncio.Lock] = WeakValueDictionary()
         self._count = 0
@@ -239,8 +240,14 @@ class FileWorkers:
 
     async def _forged(self) -> socket.socket:
         """The forge, started when it is first needed, and again should it have ended."""
-        if self._forge is None:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        async with self._forging:
+            if self._forge is None:
+                self._forge = await self._start_forge()
+            return self._forge
+
+    async def _start_forge(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
             with theirs, _null() as null:
                 request = SpawnRequest(
                     program=f"/proc/self/fd/{FIRST_INHERITED + 1}",
@@ -252,14 +259,16 @@ class FileWorkers:
                     is_terminal=False,
                     inherited=(theirs.fileno(), own_program.python()),
                 )
-                spawned = await self._spawner.spawn(request, self._forge_ended)
-            os.close(spawned.pidfd)
-            self._forge = ours
-        return self._forge
+                spawned = await self._spawner.spawn(request, partial(self._forge_ended, ours))
+        except BaseException:
+            ours.close()
+            raise
+        os.close(spawned.pidfd)
+        return ours
 
-    def _forge_ended(self, _: ExitReport) -> None:
-        if self._forge is not None:
-            self._forge.close()
+    def _forge_ended(self, ours: socket.socket, _: ExitReport) -> None:
+        ours.close()
+        if self._forge is ours:
             self._forge = None
 
 
@@ -274,8 +283,8 @@ class Holder:
     async def start(cls, spawner: Spawner, enclosure: Enclosure) -> Holder:
         """Start the sandbox; it is in force when this returns. Raises RequestError."""
         ended: asyncio.Future[ExitReport] = asyncio.get_running_loop().create_future()
-        complaint, complaint_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         with contextlib.ExitStack() as stack, _null() as null:
+            complaint, complaint_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             _owned(stack, complaint)
             try:
                 spec = enclosure.spec(_NOTHING)

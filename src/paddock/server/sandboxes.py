@@ -7,6 +7,7 @@ error, and nothing was started then. What this host can do is found out once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -66,6 +67,9 @@ EXPLAINING_THREADS = 2
 EXPLANATION_TIMEOUT_S = 5.0
 """How long no explanation may come to an end, though each takes milliseconds, before the next is given up:
 some file system is dead then. Many that wait for each other on a busy host are all waited for."""
+
+PROBING_DESCRIPTORS = 16
+"""What a trial of bubblewrap may need: three pipes with both ends, its program, and files that are read."""
 
 NOT_ENTERABLE = "it has no namespaces that could be entered"
 
@@ -241,7 +245,10 @@ class Enclosure:
 
     async def _end(self, *, was_killed: bool) -> list[Report]:
         ending = partial(self._confined.ended, was_killed=was_killed)
-        return await self._lanes.making.submit(ending) if self._confined.takes_time_to_end else ending()
+        if not self._confined.takes_time_to_end:
+            return ending()
+        # To the end, though the caller is cancelled: places and descriptors would stay for ever.
+        return await asyncio.shield(self._lanes.making.submit_surely(ending))
 
 
 class Sandboxes:
@@ -278,7 +285,7 @@ class Sandboxes:
                 arg0,
             )
         )
-        confined = await self._attempt(partial(_prepared, sandbox, wanted, inside))
+        confined = await self._attempt(partial(_prepared, sandbox, wanted, inside), self._give_up)
         profile = wanted.profile
         limits = profile.limits if isinstance(profile, ManagedProfile) else Limits()
         return Enclosure(confined, self._lanes, argv, limits)
@@ -303,7 +310,7 @@ class Sandboxes:
     async def aclose(self) -> None:
         """Clear away what is left of sandboxes whose commands have ended. Bounded."""
         if self._sandbox is not None:
-            self._lanes.making.submit(self._sandbox.close)
+            self._lanes.making.submit_surely(self._sandbox.close)
         await self._lanes.making.aclose()
         await self._lanes.explaining.aclose()
 
@@ -318,6 +325,7 @@ class Sandboxes:
         from paddock.sandbox.launch import Sandbox
         from paddock.transport import runtime_directory
 
+        _require_descriptors()
         places = runtime_directory.candidates(os.environ, os.getuid())
         directory = runtime_directory.provide(places, os.getuid())
         # Every command already leads a session of its own, with a terminal of its own if it has one.
@@ -330,9 +338,19 @@ class Sandboxes:
             cap=self._cap,
         )
 
-    async def _attempt(self, work: Callable[[], T]) -> T:
+    def _give_up(self, confined: Confined) -> None:
+        """Nobody waits any more for what was made ready."""
+        confined.started()
+        self._lanes.making.submit_surely(partial(confined.ended, was_killed=False))
+
+    async def _attempt(self, work: Callable[[], T], give_up: Callable[[T], None] | None = None) -> T:
+        """Have a thread do it. `give_up` gets the result if the caller is cancelled before it is there."""
+        job = self._lanes.making.submit(work)
         try:
-            return await self._lanes.making.submit(work)
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            job.add_done_callback(partial(_too_late, give_up))
+            raise
         except ProfileRefused as error:
             raise SandboxUnenforceable(f"{error.place} {error.problem}; {error.remedy}") from error
         except SandboxUnavailable as error:
@@ -370,6 +388,18 @@ def _require_directory(command: Command) -> None:
     except OSError as error:
         number = error.errno or errno.ENOENT
         raise SpawnError(SpawnStage.CWD, number, command.argv[0], command.cwd) from error
+
+
+def _too_late(give_up: Callable[[T], None] | None, job: asyncio.Future[T]) -> None:
+    if not job.cancelled() and job.exception() is None and give_up is not None:
+        give_up(job.result())
+
+
+def _require_descriptors() -> None:
+    """Raise OSError if there are too few to find out about the host: what is found is believed for good."""
+    with contextlib.ExitStack() as opened:
+        for _ in range(PROBING_DESCRIPTORS):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _view(sandbox: Sandbox, wanted: Confinement) -> View:

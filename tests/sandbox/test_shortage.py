@@ -1,0 +1,74 @@
+"""A host that is out of descriptors: what can't be started leaves nothing, and what is denied stays so."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox import facts, hard_link, mounted_file, tree_search
+from paddock.sandbox.facts import FileFacts
+from paddock.sandbox.hard_link import files_with_several_names
+from paddock.sandbox.tree_search import Bounds, TreeSearch
+
+
+@pytest.mark.parametrize("kind", ["pipes", "terminal", "traced", "counted"])
+def test_a_start_for_which_there_are_too_few_descriptors_leaves_none_open_and_no_place(
+    new_directory: Path, user: int, kind: str
+) -> None:
+    """Tried with room for none, for one, for two and so on, until there are enough."""
+    leaves_nothing(new_directory, user, kind)
+
+
+def test_a_file_operation_for_which_there_are_too_few_descriptors_leaves_none_open(
+    new_directory: Path,
+) -> None:
+    # Another user may not reach the interpreter, of which its worker is a copy.
+    leaves_nothing(new_directory, os.geteuid(), "file")
+
+
+def leaves_nothing(new_directory: Path, user: int, kind: str) -> None:
+    new_directory.chmod(0o1777)
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.sandbox.shortage", str(new_directory), str(user), kind],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    told = json.loads(child.stdout)
+    assert told["left"] is None
+    assert told["successes"] == 2
+    # Each descriptor that it needs was missing once.
+    assert len(told["failures"]) >= 10
+    assert all("Too many open files" in failure for failure in told["failures"])
+
+
+@pytest.fixture(name="without_descriptors")
+def open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_more: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    for module in (facts, hard_link, mounted_file, tree_search):
+        for name in ("open", "scandir", "listdir"):
+            monkeypatch.setattr(module.os, name, refuse)
+
+
+def test_a_search_that_can_not_open_a_directory_does_not_say_that_nothing_is_to_be_denied(
+    tmp_path: Path, without_descriptors: None
+) -> None:
+    with pytest.raises(OSError, match="Too many open files"):
+        TreeSearch(Bounds(str(tmp_path)), lambda _path, _entry: True, {}).run()
+    with pytest.raises(OSError, match="Too many open files"):
+        files_with_several_names([str(tmp_path)], frozenset())
+
+
+def test_a_pointer_to_a_repository_that_can_not_be_opened_is_not_taken_for_none(
+    tmp_path: Path, without_descriptors: None
+) -> None:
+    with pytest.raises(OSError, match="Too many open files"):
+        FileFacts().gitdir(str(tmp_path / ".git"))

@@ -14,11 +14,15 @@ DEADLINE_S = 20.0
 
 
 def kill_janitors(runtime: Path) -> None:
+    """Kill the janitors of this process, and wait until the kernel has dropped their locks."""
     for pid in janitors(runtime):
         os.kill(pid, signal.SIGKILL)
+        # Whoever has started it buries it.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
+    """Wait until a condition holds, and fail if it never does."""
     deadline = time.monotonic() + DEADLINE_S
     while not is_true():
         assert time.monotonic() < deadline, "it never happened"

@@ -91,6 +91,8 @@ class ManagedProcess:
         """What its enclosure kept it from; decided before the exit is reported."""
         self.cause: Cause | None = None
         """What ended it; set when the exit is reported."""
+        self.remnant: ProcessGroup | None = None
+        """The group of a closed process if it had members left then, whose output went elsewhere."""
         self.started_at_s = time.time()
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -203,11 +205,6 @@ class ManagedProcess:
         """Whether it has exited and others of its group live on."""
         return self.has_exited and self._group is not None and self._group.is_alive()
 
-    @property
-    def remnant(self) -> ProcessGroup | None:
-        """The group of a closed process while it has members whose output went elsewhere."""
-        return self._group if self.status is Status.CLOSED and self.has_survivors else None
-
     def _settle(self, report: ExitReport) -> None:
         if self._enclosure is None:
             self._publish_exit(report)
@@ -273,7 +270,10 @@ class ManagedProcess:
             return
         self.status = Status.CLOSED
         self._release()
-        if self._group is not None and not self.has_survivors:
+        # Asked once: the last member may end at any moment, and then nobody would own the group.
+        if self._group is not None and self._group.is_alive():
+            self.remnant = self._group
+        elif self._group is not None:
             self._group.close()
         self._listener.process_closed(self, self.log.take_seq())
         self._wake()

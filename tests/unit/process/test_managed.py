@@ -16,6 +16,7 @@ from paddock.process.inlet import Inlet
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.outlet import Outlet
 from paddock.process.output_log import Chunk, OutputLog
+from paddock.process.remnants import Remnants
 from paddock.process.spawner import ExitReport
 
 
@@ -101,3 +102,40 @@ async def test_what_was_written_before_the_end_is_judged_though_nobody_had_time_
     os.close(writing)
     while not process.is_closed:
         await process.changed()
+
+
+class Dying(ProcessGroup):
+    """A group whose last member ends between the first look and the second."""
+
+    def __init__(self, pidfd: int) -> None:
+        super().__init__(pid=0, pidfd=pidfd)
+        self._looks = 0
+
+    def signal(self, number: int) -> bool:
+        self._looks += 1
+        return self._looks == 1
+
+
+class Heir(Nobody):
+    """A listener that takes over what is left, as a session does."""
+
+    def __init__(self) -> None:
+        self.remnants = Remnants(on_fewer=lambda: None)
+
+    def process_closed(self, process: ManagedProcess, seq: int) -> None:
+        if process.remnant is not None:
+            self.remnants.add(process.remnant, is_kept=False)
+
+
+async def test_a_group_whose_last_member_ends_between_two_looks_is_let_go_of() -> None:
+    pidfd = os.open(os.devnull, os.O_RDONLY)
+    heir = Heir()
+    process = ManagedProcess(Description("p", ["/bin/true"], "/", False), heir, 1000)
+    process.adopt(Dying(pidfd), [], None, window_fd=-1)
+    process.begin()
+    process.exited(ExitReport(0, 0.0, 0.0, 0))
+    heir.remnants.sweep()
+    assert process.is_closed
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pidfd)
+    heir.remnants.close()

@@ -22,7 +22,7 @@ from paddock.protocol.path import parse_path
 from paddock.protocol.structure import Result
 from paddock.protocol.watch import ChangedEvent
 from paddock.server.watches import ClientWatches
-from tests.interaction.turn_count import counted
+from tests.turn_count import counted
 
 STEPS = 64
 """What one turn may do."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from paddock.journal import Journal
 from paddock.transport.link import Accept, Link, Received
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from paddock.transport.link import Receiver
 
 _journal = Journal(logging.getLogger(__name__))
+
+MESSAGES_PER_TURN: Final = 256
+"""Messages that one turn of the loop takes from one peer, however short they are: others wait for some
+milliseconds at most."""
 
 
 def _nothing() -> None:
@@ -49,6 +54,8 @@ class Delivery:
         self._is_flowing = True
         """Whether a message goes straight on: the link is open, and nothing is held back nor to be."""
         self._held: deque[bytes] = deque()
+        self._is_releasing = False
+        """Whether a later turn is to pass on what is held back."""
         self._fault: Exception | None = None
 
     @property
@@ -81,6 +88,18 @@ class Delivery:
                 # Also those that come after a resume_reading, while earlier ones are still held.
                 self._held.append(bytes(message))
 
+    def deliver_in_turns(self, messages: Sequence[Received]) -> None:
+        """The same for any number: more than MESSAGES_PER_TURN are held back for the next turns.
+
+        The link stops its input while the delivery `is_holding`; `reopen` follows.
+        """
+        self.deliver(islice(messages, MESSAGES_PER_TURN))
+        if len(messages) > MESSAGES_PER_TURN and self.is_open:
+            self._is_flowing = False
+            self.deliver(islice(messages, MESSAGES_PER_TURN, None))
+            if not self._is_paused:
+                self._release_soon()
+
     def pause(self) -> None:
         """Hold messages back from now on. The link stops its input itself."""
         self._is_paused = True
@@ -93,7 +112,7 @@ class Delivery:
         self._is_paused = False
         if self._held:
             # Not from within this call: the owner may be in the middle of handling a message.
-            asyncio.get_running_loop().call_soon(self._release)
+            self._release_soon()
         elif self.is_open:
             self._flow()
 
@@ -143,13 +162,25 @@ class Delivery:
             self._receiver = _Nobody()
             self._ended()
 
+    def _release_soon(self) -> None:
+        if not self._is_releasing:
+            self._is_releasing = True
+            asyncio.get_running_loop().call_soon(self._release)
+
     def _release(self) -> None:
-        while self._held and self.is_open and not self._is_paused:
+        self._is_releasing = False
+        for _ in range(MESSAGES_PER_TURN):
+            if not self._held or not self.is_open or self._is_paused:
+                break
             try:
                 self._receiver.message_received(self._held.popleft())
             except Exception as error:
                 self._blame_receiver(error)
-        if self.is_open and not self._is_paused:
+        if not self.is_open or self._is_paused:
+            return
+        if self._held:
+            self._release_soon()
+        else:
             self._flow()
 
     def _flow(self) -> None:

@@ -159,9 +159,9 @@ class LineLink(asyncio.Protocol, Link):
         except MessageTooLarge as error:
             self._delivery.fail(error)
             return
-        self._delivery.deliver(messages)
-        if self._delivery.is_paused:
-            # uvloop starts to read after connection_made even if reading was paused in there.
+        self._delivery.deliver_in_turns(messages)
+        if self._delivery.is_holding:
+            # Also because uvloop starts to read after connection_made even if reading was paused in there.
             self._stream.pause_reading()
 
     def eof_received(self) -> bool:

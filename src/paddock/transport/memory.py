@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 
 from paddock.errors import ConnectionLost, MessageTooLarge
-from paddock.transport.delivery import Delivery, Farewell, Introduction
+from paddock.transport.delivery import MESSAGES_PER_TURN, Delivery, Farewell, Introduction
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 
@@ -131,10 +131,14 @@ class MemoryLink(Link):
 
     def _pump(self) -> None:
         self._is_pumping = False
-        while self._queue and self._other.is_taking:
+        for _ in range(MESSAGES_PER_TURN):
+            if not self._queue or not self._other.is_taking:
+                break
             message = self._queue.popleft()
             self._queued_bytes -= len(message)
             self._other.take(message)
+        if self._queue and self._other.is_taking:
+            self.pump_soon()
         if self._is_writing_paused and self._queued_bytes <= self._limits.write_low_water_bytes:
             self._is_writing_paused = False
             self._delivery.writing_resumed()

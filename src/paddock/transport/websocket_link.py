@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
 from paddock.transport.burst import Burst, Message
-from paddock.transport.delivery import Delivery, Farewell
+from paddock.transport.delivery import MESSAGES_PER_TURN, Delivery, Farewell
 from paddock.transport.frames import (
     CLOSE,
     CONTINUATION,
@@ -64,9 +64,8 @@ fewer the turns, the fewer the system calls."""
 _BULK_BYTES: Final = 4 * LARGE_BYTES
 """A shorter read does not tell that more is to come."""
 
-_FRAMES_PER_TURN: Final = 1024
-"""How many frames one turn takes: a read full of ordinary requests, and a part of one full of empty frames,
-which could be twenty thousand. Others wait for some milliseconds at most."""
+_FRAMES_PER_TURN: Final = MESSAGES_PER_TURN
+"""How many frames one turn takes: a part of a read full of empty frames, which could be twenty thousand."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 

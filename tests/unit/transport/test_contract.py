@@ -12,6 +12,7 @@ import pytest
 from paddock.errors import ConnectionLost, MessageTooLarge
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Link
+from tests.turn_count import counted
 from tests.unit.transport.media import MEDIA, MEDIA_WITH_LISTENER, MEDIA_WITH_OPENER, Meeting
 from tests.unit.transport.recorder import Doorman, Recorder
 
@@ -49,6 +50,34 @@ async def test_messages_arrive_in_order_in_both_directions(join: Join) -> None:
         server.link.send(message)
     assert await server.received(len(sent)) == sent
     assert await client.received(len(sent)) == sent
+
+
+async def test_one_turn_of_the_loop_takes_a_bounded_number_of_messages_of_one_peer(join: Join) -> None:
+    server, client = await join()
+    sent = [b"%d" % n for n in range(5000)]
+    with counted(server, "message_received") as count:
+        for message in sent:
+            client.link.send(message)
+        assert await server.received(len(sent)) == sent
+    # Twice, because a turn may go on with the last read and begin the next.
+    assert count.most <= 2 * 256
+
+
+async def test_what_is_held_back_for_later_turns_waits_for_a_reader_that_pauses(join: Join) -> None:
+    server, client = await join()
+    sent = [b"%d" % n for n in range(5000)]
+
+    def pause_now_and_then(message: bytes) -> None:
+        if len(server.messages) % 300 == 0:
+            server.link.pause_reading()
+            asyncio.get_running_loop().call_soon(server.link.resume_reading)
+
+    server.on_message = pause_now_and_then
+    for message in sent:
+        client.link.send(message)
+    assert await server.received(len(sent)) == sent
+    client.link.close()
+    await server.ended()
 
 
 async def test_a_message_larger_than_all_buffers_arrives_whole(join: Join) -> None:

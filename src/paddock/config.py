@@ -155,7 +155,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often an idle websocket is pinged; 0 never."""
 
     ping_timeout_s: Seconds = 10.0
-    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence."""
+    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence. A client
+    that leaves its output unread is kept while its host answers, and its processes wait."""
 
     control_socket: bool | str | None = None
     """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime

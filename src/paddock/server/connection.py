@@ -209,6 +209,13 @@ class ClientConnection:
         if is_wanted or not is_optional:
             self._link.send(write_notification(method, params))
 
+    def give_way(self) -> None:
+        """End the connection, soon, if its client does not answer pings."""
+        if self._link.is_silent:
+            reason = "silent, and another connection asks for its session"
+            self._journal.warning("connection dropped", peer=self._link.peer, reason=reason)
+            self._link.abort()
+
     # --- Receiver -----------------------------------------------------------
 
     def message_received(self, message: Received) -> None:

@@ -58,6 +58,9 @@ class Outbox(Protocol):
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         """Send a notification; an optional one only if the client asked for it."""
 
+    def give_way(self) -> None:
+        """End the connection, soon, if its client does not answer pings."""
+
 
 class SessionProcess:
     """A process of a session, with what its requests need to stay in order and happen once."""
@@ -163,8 +166,13 @@ class Session:
         return not self._is_expired or any(process.description.is_kept_alive for process in self.processes)
 
     def attach(self, outbox: Outbox) -> None:
-        """Report to this connection from now on; nothing is replayed. Raises SessionAttached."""
+        """Report to this connection from now on; nothing is replayed.
+
+        Raises SessionAttached. A client that holds the session and does not answer pings is dropped, and
+        who asks again gets the session: it may be the same client, whose old way to the server is dead.
+        """
         if self._outbox is not None:
+            self._outbox.give_way()
             raise SessionAttached(
                 f"session {self.id!r} is already attached to another connection; it must end or be lost first"
             )

@@ -52,7 +52,8 @@ class WebSocketLimits(TransportLimits):
     """How often to ping, which keeps middleboxes from forgetting the connection; None = never."""
 
     ping_timeout_s: float | None = None
-    """Drop the link if not one byte came in this long after a ping; None = tolerate silence."""
+    """Drop the link if not one byte came in this long after a ping; None = tolerate silence. A client that
+    does not read what it was sent is kept while its host answers."""
 
     handshake_timeout_s: float = 10.0
     """A peer that has not completed its upgrade request by then is dropped; so is one that has not

@@ -72,6 +72,11 @@ class Link(ABC):
     def buffered_bytes(self) -> int:
         """Output that is queued and not yet handed to the kernel."""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the peer has let a ping go unanswered, and is kept only because its host is alive."""
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Deliver what is queued, then end the link.

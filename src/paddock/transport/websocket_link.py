@@ -37,6 +37,7 @@ from paddock.transport.frames import (
     masked_frame,
     read_close,
 )
+from paddock.transport.heartbeat import Heartbeat, does_host_answer, has_unread_input
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
 
@@ -66,6 +67,9 @@ _BULK_BYTES: Final = 4 * LARGE_BYTES
 
 _FRAMES_PER_TURN: Final = MESSAGES_PER_TURN
 """How many frames one turn takes: a part of a read full of empty frames, which could be twenty thousand."""
+
+_BEHIND_BYTES: Final = 16 * 1024
+"""A client that was sent more than this, which is more than some answers, may not have come to the ping."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 
@@ -101,13 +105,15 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._burst = Burst(self._send_message, self._write)
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
         self._farewell = Farewell(self, limits.close_timeout_s)
-        self._heartbeat = _Heartbeat(self._ping, self._peer_is_silent, limits)
+        self._heartbeat = Heartbeat(self._ping, self._show_life, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
         """What has come of a message in fragments."""
         self._is_yielding = False
         """Whether the rest of a read waits for the next turn."""
         self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
+        self._is_silent = False
+        self._is_host_doubted = False
 
     def open(self, stream: asyncio.Transport, early: bytes) -> None:
         """Take over an upgraded connection and make its receiver. `early` came behind the handshake."""
@@ -144,12 +150,19 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     def send(self, message: Message) -> None:
         """See `Link`."""
         if self._delivery.is_open:
+            self._heartbeat.unheard_bytes += len(message)
             self._burst.send(message)
+
+    @property
+    def is_silent(self) -> bool:
+        """See `Link`."""
+        return self._is_silent and not self._heartbeat.heard
 
     def pause_reading(self) -> None:
         """See `Link`."""
         self._delivery.pause()
         self._stream.pause_reading()
+        self._heartbeat.pause()
 
     def resume_reading(self) -> None:
         """See `Link`."""
@@ -322,6 +335,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     def _reopen(self) -> None:
         self._heartbeat.heard = True
+        self._heartbeat.resume()
         if not self._is_yielding:
             self._stream.resume_reading()
 
@@ -359,52 +373,41 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._reader.let_go()
         self._send_control(PING)
 
+    def _show_life(self) -> None:
+        # A peer that does not read either must not make the queue grow for ever.
+        if self._delivery.is_open and self.buffered_bytes <= self._limits.write_high_water_bytes:
+            self._send_control(PONG)
+
     def _peer_is_silent(self) -> None:
-        # While the owner has paused reading, the peer's pong waits in the kernel.
+        # While the owner has paused reading, the peer's pong waits in the kernel; so it does after this
+        # process was stopped.
+        if not self._delivery.is_open or self._delivery.is_paused or has_unread_input(self._socket):
+            return
         # A peer that takes its output, however slowly, has not come to the ping yet.
-        is_taking = self.buffered_bytes < self._unsent_at_ping_bytes
-        if self._delivery.is_open and not self._delivery.is_paused and not is_taking:
-            self._delivery.fail(
-                ConnectionLost(f"{self.peer} was silent for {self._limits.ping_timeout_s} s after a ping")
-            )
+        if self.buffered_bytes < self._unsent_at_ping_bytes or self._is_to_be_kept():
+            return
+        self._delivery.fail(
+            ConnectionLost(f"{self.peer} was silent for {self._limits.ping_timeout_s} s after a ping")
+        )
 
+    def _is_to_be_kept(self) -> bool:
+        """Whether a silent peer is a client that has paused: its host answers, and it has something to read.
 
-class _Heartbeat:
-    """Pings at an interval and, where a timeout is set, notices a peer that stays silent."""
-
-    def __init__(self, ping: Callable[[], None], silent: Callable[[], None], limits: WebSocketLimits) -> None:
-        self.heard = False
-        """Set on every read: a peer in the middle of a long frame is alive too."""
-        self._ping = ping
-        self._silent = silent
-        self._interval_s = limits.ping_interval_s
-        self._timeout_s = limits.ping_timeout_s
-        self._next_ping: asyncio.TimerHandle | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Ping after one interval, and so on until `stop`."""
-        if self._interval_s is not None:
-            self._next_ping = asyncio.get_running_loop().call_later(self._interval_s, self._beat)
-
-    def stop(self) -> None:
-        """Cancel both timers."""
-        for timer in (self._next_ping, self._deadline):
-            if timer is not None:
-                timer.cancel()
-        self._next_ping = self._deadline = None
-
-    def _beat(self) -> None:
-        self._ping()
-        self.start()
-        if self._timeout_s is not None and self._deadline is None:
-            self.heard = False
-            self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, self._judge)
-
-    def _judge(self) -> None:
-        self._deadline = None
-        if not self.heard:
-            self._silent()
+        Its processes wait for it, so nothing of their output is lost. A server always reads, or says that it
+        lives. Until the client is heard again, whoever resumes its session may have the link dropped.
+        """
+        is_behind = self.buffered_bytes > 0 or self._heartbeat.unheard_bytes >= _BEHIND_BYTES
+        if self._is_client or not is_behind:
+            return False
+        self._is_silent = True
+        assert self._limits.ping_timeout_s is not None
+        does_answer = does_host_answer(self._socket, self._limits.ping_timeout_s)
+        if not does_answer and self._is_host_doubted:
+            return False
+        self._is_host_doubted = not does_answer
+        if not does_answer:
+            self._heartbeat.judge_again()
+        return True
 
 
 def pending_reset(sock: socket.socket) -> OSError | None:

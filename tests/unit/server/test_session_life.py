@@ -75,6 +75,9 @@ class Client:
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         self.told.append(method)
 
+    def give_way(self) -> None:
+        """It answers every ping."""
+
 
 class Tracked:
     """What the model knows of one process."""

@@ -132,9 +132,22 @@ class RawPeer:
 
     def stop_reading(self) -> None:
         """Read nothing more, and keep the kernel from making up for it with a larger buffer."""
-        sock = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.pause_reading()
+
+    def pause_reading(self) -> None:
+        """Read nothing until `go_on_reading`."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def go_on_reading(self) -> None:
+        """Read again after `pause_reading`."""
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket below."""
+        sock: socket.socket = self._writer.get_extra_info("socket")
+        return sock
 
     def end_output(self) -> None:
         """Send FIN and go on reading."""

@@ -71,7 +71,8 @@ def host(ground: Path) -> Iterator[Host]:
     (fixtures / "secret").write_text("host-secret\n")
     for name in ("empty", "tmpdir", "bwrap-only", "old-bwrap"):
         (fixtures / name).mkdir()
-        (fixtures / name).chmod(0o777)
+        # As /tmp is, or nobody would take it for a temporary directory.
+        (fixtures / name).chmod(0o1777 if name == "tmpdir" else 0o777)
     if bubblewrap := shutil.which("bwrap"):
         (fixtures / "bwrap-only" / "bwrap").symlink_to(bubblewrap)
     (fixtures / "old-bwrap" / "bwrap").write_text(OLD_BUBBLEWRAP)

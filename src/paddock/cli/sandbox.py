@@ -149,8 +149,8 @@ def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
     from paddock.sandbox.launch import Sandbox
     from paddock.transport import runtime_directory
 
-    places = runtime_directory.candidates(os.environ, os.getuid())
-    directory = runtime_directory.provide(places, os.getuid())
+    directory = runtime_directory.provide(runtime_directory.candidates(os.environ, os.getuid()), os.getuid())
+    places = runtime_directory.everywhere(os.environ, os.getuid())
     runtime_directory.reserve(places, os.getuid())
     return Sandbox(
         probe.host(workspaces=(command.cwd, *command.project_roots), memory_directory=directory),

@@ -96,7 +96,7 @@ class CurrentWorkingDirectory(
 
 
 class TemporaryDirectory(Grant, frozen=True, kw_only=True, tag_field="kind", tag="tmpdir"):
-    """The directory that TMPDIR names."""
+    """The directory that TMPDIR of the server or launcher names, if it is private to the user or sticky."""
 
 
 class SlashTmp(Grant, frozen=True, kw_only=True, tag_field="kind", tag="slash_tmp"):

@@ -42,7 +42,7 @@ class Surroundings:
 
     project_roots: tuple[str, ...]
     tmpdir: str | None = None
-    """What TMPDIR names, if it is absolute."""
+    """The temporary directory of the launcher itself, if it has another than /tmp."""
     has_slash_tmp: bool = True
     minimal: tuple[str, ...] = ()
     """Those of the directories that programs need to start which exist here; may be links."""

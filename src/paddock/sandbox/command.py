@@ -20,6 +20,6 @@ class Command:
     """Absolute."""
     project_roots: tuple[str, ...]
     environment: Mapping[str, str]
-    """That of the command; it is also asked for TMPDIR."""
+    """That of the command."""
     arg0: str | None = None
     """What the program is told as its name, if not `argv[0]`."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from paddock.errors import ProfileRefused
+from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.look import Kind, Link, PathFact
 from paddock.sandbox.mount import (
@@ -153,21 +153,23 @@ def _holds_nothing(directory: str) -> bool:
 
 def surroundings_of(
     project_roots: tuple[str, ...],
-    environment: Mapping[str, str],
+    tmpdir: str | None = None,
     private: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
 ) -> Surroundings:
     """What special paths refer to here. Project roots are resolved; one that is missing is refused.
 
-    Of `own`, which are without links, those count that exist.
+    `tmpdir` is the temporary directory of whoever launches commands, never one that a command or a client
+    names. It counts only if it is one: private to the user, or sticky. Of `own`, which are without links,
+    those count that exist.
     """
-    tmpdir = environment.get("TMPDIR", "")
+    is_usable = tmpdir is not None and tmpdir.startswith("/") and is_private_or_sticky(tmpdir)
     return Surroundings(
         project_roots=tuple(dict.fromkeys(_resolved(root) for root in project_roots)),
-        tmpdir=clean(tmpdir) if tmpdir.startswith("/") else None,
+        tmpdir=clean(tmpdir) if tmpdir is not None and is_usable else None,
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(path for path in MINIMAL if os.path.exists(path)),
-        private=tuple(os.path.realpath(path) for path in private if os.path.exists(path)),
+        private=tuple(os.path.realpath(path) for path in private),
         own=tuple(path for path in own if os.path.lexists(path)),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
@@ -72,7 +72,6 @@ class Cap:
     name: str
     profile: EnforcedProfile
     project_roots: tuple[str, ...]
-    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,7 @@ class Sandbox:
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
         bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
+        self._tmpdir = os.environ.get("TMPDIR")
         self._own = (*own_program.places(), *bubblewrap)
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
@@ -143,7 +143,7 @@ class Sandbox:
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written, and
         ProfileExceeded when that is more than may be granted."""
-        scene = self._scene(profile, command.project_roots, command.environment)
+        scene = self._scene(profile, command.project_roots)
         plan = confine(
             profile,
             replace(
@@ -153,10 +153,8 @@ class Sandbox:
         self._admit(plan.extent)
         return plan
 
-    def _scene(
-        self, profile: EnforcedProfile, project_roots: tuple[str, ...], environment: Mapping[str, str]
-    ) -> Scene:
-        surroundings = surroundings_of(project_roots, environment, self._private, self._own)
+    def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
+        surroundings = surroundings_of(project_roots, self._tmpdir, self._private, self._own)
         grants = grants_of(profile, surroundings)
         return Scene(
             surroundings=surroundings,
@@ -172,7 +170,7 @@ class Sandbox:
         if cap is None:
             return
         try:
-            most = extent_of(cap.profile, self._scene(cap.profile, cap.project_roots, cap.environment))
+            most = extent_of(cap.profile, self._scene(cap.profile, cap.project_roots))
         except ProfileRefused as error:
             raise ProfileRefused(
                 f"{error.place} of the profile {cap.name}", error.problem, error.remedy
@@ -321,7 +319,7 @@ class Sandbox:
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Without namespaces, where only the network is to be refused."""
-        self._admit(extent_of(profile, self._scene(profile, command.project_roots, command.environment)))
+        self._admit(extent_of(profile, self._scene(profile, command.project_roots)))
         return self._with_init_alone(_limits_of(profile), profile.network, command, None)
 
     def _with_init_alone(

@@ -37,6 +37,7 @@ from paddock.server.room import Room
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
+from paddock.transport import runtime_directory
 from paddock.transport.limits import TransportLimits, WebSocketLimits
 from paddock.transport.link import Link, Receiver
 from paddock.transport.listener import Listener
@@ -195,6 +196,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
     """
     settings = settings or Settings()
     own_program.open_all()
+    runtime_directory.reserve(runtime_directory.everywhere(os.environ, os.geteuid()), os.geteuid())
     profiles = Profiles(settings)
     # A door that is refused is so before anything is started. A thread is only worth its memory for files.
     door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from paddock.config import Settings
 from paddock.errors import ConfigError, InvalidParams, InvalidProfile, ProfileExceeded
-from paddock.host_text import utf8_environment
 from paddock.model.profile import NetworkMode
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Profiles:
             return None
         # Never those of a request, which could name the root of the file system.
         roots = written.workspace_roots or (os.getcwd(),)
-        return Cap(name, written.profile, roots, utf8_environment())
+        return Cap(name, written.profile, roots)
 
     def _check(self, name: str, setting: str) -> WrittenProfile:
         try:

@@ -326,8 +326,11 @@ class Sandboxes:
         from paddock.transport import runtime_directory
 
         _require_descriptors()
-        places = runtime_directory.candidates(os.environ, os.getuid())
-        directory = runtime_directory.provide(places, os.getuid())
+        directory = runtime_directory.provide(
+            runtime_directory.candidates(os.environ, os.getuid()), os.getuid()
+        )
+        places = runtime_directory.everywhere(os.environ, os.getuid())
+        runtime_directory.reserve(places, os.getuid())
         # Every command already leads a session of its own, with a terminal of its own if it has one.
         return Sandbox(
             probe.host(memory_directory=directory),

@@ -43,6 +43,26 @@ def candidates(
     """
     if environment.get(VARIABLE, "").startswith("/"):
         return [Path(environment[VARIABLE])]
+    return _usual(environment, uid, run_root, shared_root)
+
+
+def everywhere(
+    environment: Mapping[str, str],
+    uid: int,
+    *,
+    run_root: Path = RUN_ROOT,
+    shared_root: Path = SHARED_ROOT,
+) -> list[Path]:
+    """All directories that any server or launcher of this user may choose, with this environment or none.
+
+    Whoever confines commands hides all of them, and makes them before a command can: the next launcher may be
+    told of another place than this one.
+    """
+    own = candidates(environment, uid, run_root=run_root, shared_root=shared_root)
+    return list(dict.fromkeys((*own, *_usual(environment, uid, run_root, shared_root))))
+
+
+def _usual(environment: Mapping[str, str], uid: int, run_root: Path, shared_root: Path) -> list[Path]:
     found = []
     told = environment.get("XDG_RUNTIME_DIR", "")
     if told.startswith("/"):

@@ -66,14 +66,37 @@ def test_git_file_points_to_its_directory(content: str, directory: str | None, t
     assert FileFacts().gitdir(str(tmp_path / "w" / ".git")) == expected
 
 
-def test_relative_tmpdir_names_nothing(tmp_path: Path) -> None:
-    assert surroundings_of((str(tmp_path),), {"TMPDIR": "relative"}).tmpdir is None
-    assert surroundings_of((str(tmp_path),), {"TMPDIR": "/x//y/"}).tmpdir == "/x/y"
+def _tmpdir(tmp_path: Path, name: str) -> str | None:
+    return surroundings_of((str(tmp_path),), name).tmpdir
+
+
+def test_relative_or_missing_tmpdir_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "relative").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert _tmpdir(tmp_path, "relative") is None
+    assert _tmpdir(tmp_path, f"{tmp_path}/missing") is None
+    assert _tmpdir(tmp_path, f"{tmp_path}//relative/") == f"{tmp_path}/relative"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_usable"),
+    [(0o700, True), (0o755, True), (0o1777, True), (0o777, False), (0o770, False), (0o775, False)],
+)
+def test_tmpdir_is_private_or_sticky(tmp_path: Path, mode: int, is_usable: bool) -> None:
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    directory.chmod(mode)
+    assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+def test_what_paddock_keeps_is_private_before_it_exists(tmp_path: Path) -> None:
+    found = surroundings_of((str(tmp_path),), private=(f"{tmp_path}/later",))
+    assert found.private == (f"{tmp_path}/later",)
 
 
 def test_project_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProfileRefused, match="does not exist"):
-        surroundings_of((str(tmp_path / "nowhere"),), {})
+        surroundings_of((str(tmp_path / "nowhere"),))
 
 
 @pytest.mark.parametrize("kind", PlaceholderKind)

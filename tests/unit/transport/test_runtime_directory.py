@@ -12,6 +12,7 @@ import pytest
 from paddock.errors import ListenError
 from paddock.transport.runtime_directory import (
     candidates,
+    everywhere,
     fault_of,
     new_socket_path,
     pid_of,
@@ -58,6 +59,18 @@ def test_without_any_of_them_the_shared_directory_is_left() -> None:
 def test_a_directory_of_ones_own_excludes_the_others() -> None:
     environment = {"PADDOCK_RUNTIME_DIR": "/mine", "XDG_RUNTIME_DIR": "/run/user/7"}
     assert candidates(environment, 7) == [Path("/mine")]
+
+
+def test_everywhere_is_where_others_of_the_user_may_be_as_well(parent: Path) -> None:
+    (parent / "7").mkdir()
+    environment = {"PADDOCK_RUNTIME_DIR": "/mine", "XDG_RUNTIME_DIR": "/told"}
+    assert everywhere(environment, 7, run_root=parent) == [
+        Path("/mine"),
+        Path("/told/paddock"),
+        parent / "7" / "paddock",
+        Path("/tmp/paddock-7"),
+    ]
+    assert everywhere({}, 7, run_root=parent) == candidates({}, 7, run_root=parent)
 
 
 def test_the_directory_is_made_for_its_user_alone(parent: Path) -> None:

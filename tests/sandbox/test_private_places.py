@@ -1,0 +1,153 @@
+"""Places that launchers of one user have in common are hidden from every command, and taken before one can.
+
+And the temporary directory that a profile grants is that of the launcher, never one that somebody names.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.transport import runtime_directory
+from tests.sandbox.identity import drop_to
+from tests.sandbox.launcher import Launcher, Outcome
+from tests.sandbox.profiles import PROJECT_ROOTS, ROOT, SLASH_TMP, entry, sandbox
+from tests.wire import session
+
+SETTINGS = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+TMPDIR = {"type": "special", "value": {"kind": "tmpdir"}}
+
+
+def _run(launcher: Launcher, root: Path, script: str, **env: str) -> Outcome:
+    command = ["sandbox", "--profile", ":workspace", "--policy-cwd", str(root), "--", "/bin/sh", "-c", script]
+    return launcher.run(command, cwd=root, env={**SETTINGS, **env})
+
+
+# --- what launchers share -----------------------------------------------------
+
+
+def test_the_usual_directory_is_out_of_reach_though_the_launcher_has_another(
+    launcher: Launcher, workspace: Path
+) -> None:
+    """/tmp can be written under this profile, and this launcher was told of a directory of its own."""
+    usual = Path(f"/tmp/paddock-{launcher.user}")
+    script = f"""
+        ls {usual} && echo LISTED
+        echo x > {usual}/planted-by-test && echo WRITTEN
+        chmod 700 {usual} && echo CHANGED
+        mv {usual} {usual}-moved && echo MOVED
+        mkdir {usual} && echo MADE
+        ln -s {workspace} {usual} && echo LINKED
+        mkdir /tmp/beside-{launcher.user}-$$ && rmdir /tmp/beside-{launcher.user}-$$ && echo beside
+    """
+    outcome = _run(launcher, workspace, script)
+    assert outcome.stdout == "beside\n", outcome.stderr
+    status = usual.lstat()
+    assert stat.S_ISDIR(status.st_mode)
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (launcher.user, 0o700)
+    assert not (usual / "planted-by-test").exists()
+    made = usual / f"made-by-test-{os.getpid()}"
+    subprocess.run(["/bin/sh", "-c", f": > {made} && rm {made}"], check=True, **drop_to(launcher.user))
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["its parent is there", "its parent is missing"])
+def test_a_directory_that_the_next_launcher_would_use_can_not_be_planted(
+    launcher: Launcher, workspace: Path, is_there: bool
+) -> None:
+    runtime = workspace / "xdg"
+    script = f"""
+        mkdir -m 700 {runtime}; mkdir -m 700 {runtime}/paddock
+        ln -s /tmp {runtime}/paddock/places && echo PLANTED
+        echo done
+    """
+    if is_there:
+        runtime.mkdir()
+        os.chown(runtime, launcher.user, launcher.user)
+    outcome = _run(launcher, workspace, script, XDG_RUNTIME_DIR=str(runtime))
+    assert outcome.stdout == "done\n", outcome.stderr
+    if is_there:
+        assert os.listdir(runtime / "paddock") == []
+    else:
+        assert not runtime.exists()
+    # Of a launcher that knows nothing of it, the same command makes it.
+    elsewhere = script.replace(str(runtime), f"{workspace}/other")
+    assert "PLANTED" in _run(launcher, workspace, elsewhere).stdout
+
+
+@pytest.fixture
+def roomy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory that stands for the user's, with a runtime directory of the server's own in it."""
+    with tempfile.TemporaryDirectory(prefix="paddock-", dir="/tmp") as name:
+        place = Path(name)
+        (place / "xdg").mkdir(mode=0o700)
+        monkeypatch.setenv(runtime_directory.VARIABLE, str(place / "own"))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(place / "xdg"))
+        yield place
+
+
+async def test_a_server_takes_every_place_before_it_serves(roomy: Path) -> None:
+    async with session():
+        for place in (roomy / "xdg" / "paddock", Path(f"/tmp/paddock-{os.geteuid()}")):
+            assert stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+async def test_no_command_of_a_server_sees_any_of_them(roomy: Path) -> None:
+    wanted = sandbox(entry(ROOT, "read"), entry(SLASH_TMP, "write"))
+    places = [roomy / "own", roomy / "xdg" / "paddock", Path(f"/tmp/paddock-{os.geteuid()}")]
+    async with session() as client:
+        for number, place in enumerate(places):
+            await client.start(
+                f"p{number}", "/bin/sh", "-c", f"ls {place}/.; mv {place} {place}-x", sandbox=wanted
+            )
+            done = await client.finish(f"p{number}")
+            assert done.exit_code != 0
+            assert place.is_dir()
+
+
+# --- the temporary directory ----------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o700], ids=["open", "sticky", "private"])
+def test_temporary_directory_of_the_launcher_is_granted_if_it_is_one(
+    launcher: Launcher, workspace: Path, new_directory: Path, mode: int
+) -> None:
+    directory = new_directory / "temporary"
+    directory.mkdir()
+    os.chown(directory, launcher.user, launcher.user)
+    directory.chmod(mode)
+    outcome = _run(launcher, workspace, f"echo x > {directory}/new && echo made", TMPDIR=str(directory))
+    is_granted = mode != 0o777
+    assert (outcome.stdout == "made\n") is is_granted, outcome.stderr
+    assert (directory / "new").exists() is is_granted
+    subprocess.run(["/bin/sh", "-c", f"echo x > {directory}/outside"], check=True, **drop_to(launcher.user))
+
+
+async def test_temporary_directory_of_a_request_grants_nothing(
+    new_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be good enough, were it the server's own."""
+    project, asked, own = (new_directory / name for name in ("project", "asked", "own"))
+    for directory in (project, asked, own):
+        directory.mkdir(mode=0o700)
+    monkeypatch.setenv("TMPDIR", str(own))
+    wanted = sandbox(
+        entry(ROOT, "read"),
+        entry(PROJECT_ROOTS, "write"),
+        entry(TMPDIR, "write"),
+        cwd=project.as_uri(),
+        workspaceRoots=[project.as_uri()],
+    )
+    async with session() as client:
+        for name, directory in (("asked", asked), ("own", own)):
+            script = f'echo "$TMPDIR"; echo x > {directory}/new'
+            await client.start(name, "/bin/sh", "-c", script, env={"TMPDIR": str(asked)}, sandbox=wanted)
+            done = await client.finish(name)
+            assert (done.exit_code == 0) is (directory == own)
+            assert (directory / "new").exists() is (directory == own)

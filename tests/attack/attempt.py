@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.attack.ground import CONTENT, Cell, Ground, Process, Seen, look, processes
-from tests.attack.stage import Outcome, Stage
+from tests.attack.stage import Outcome, Running, Stage
 from tests.sandbox.identity import ORDINARY, PYTHON
 
 Json = dict[str, Any]
@@ -45,6 +45,8 @@ class Scene:
     cell: Cell
     before: Seen
     after: Seen
+    holders: set[int]
+    """The files of the project that had the secret in them from the beginning."""
     held: Sequence[Process]
     """Its processes, while it was in its last moment."""
     victims: Sequence[Process]
@@ -74,6 +76,8 @@ class Attempt:
     script: str
     is_won: Judge
     profile: str = "strict"
+    then: str = ""
+    """A second script, in a second sandbox; it finds what the first has left."""
     prepare: Callable[[Cell], Mapping[str, str] | None] | None = None
     """Makes what the script needs, as the host; gives more variables."""
     host_script: str = ""
@@ -105,7 +109,7 @@ class Attempt:
 
 def is_leaked(scene: Scene) -> bool:
     """The secret is in the project."""
-    return scene.cell.has_leaked
+    return bool(scene.cell.holders() - scene.holders)
 
 
 def is_changed(scene: Scene) -> bool:
@@ -248,20 +252,25 @@ def play(
     """Play the attempts, all of one profile, and judge each."""
     with ExitStack() as opened:
         company = _Company(stage, ground, attempts, probe, opened)
-        words = ["/bin/sh", str(ground.project / "play")]
+        prefix: list[str] = []
         if is_confined:
             profile = profile_of(attempts[0].profile, ground)
-            words = ["sandbox", "--policy-cwd", str(ground.project), "--profile", profile, "--", *words]
+            prefix = ["sandbox", "--policy-cwd", str(ground.project), "--profile", profile, "--"]
         elif stage.user == 0:
             # What they do to mounts and to the name of the host is not for the next ones to find.
-            words = ["/usr/bin/unshare", "--mount", "--uts", *words]
-        running = stage.start(
-            words, cwd=ground.project, is_plain=not is_confined, files=company.lent, env={"LC_ALL": "C"}
-        )
+            prefix = ["/usr/bin/unshare", "--mount", "--uts"]
+
+        def start(name: str) -> Running:
+            words = [*prefix, "/bin/sh", str(ground.project / name)]
+            return stage.start(words, cwd=ground.project, is_plain=not is_confined, files=company.lent)
+
+        running = start("play")
         company.await_last_moment(running.fileno())
         held = processes(ground.token)
         company.go_on()
         outcome = running.wait()
+        if any(attempt.then for attempt in attempts):
+            start("then").wait()
         company.act_afterwards()
         return Performance(outcome, company.verdicts(held), company.has_begun, company.texts())
 
@@ -314,8 +323,10 @@ class _Company:
                 self._run_on_host(attempt.host_script, attempt, cell, more)
             self._variables[attempt.name] = more
             self._write_script("script", attempt.script, cell, more)
+            self._write_script("second", attempt.then, cell, more)
         self._write_play()
         self._before = [look(cell.outside) for cell in self._cells]
+        self._holders = [cell.holders() for cell in self._cells]
 
     def _victim(self, cell: Cell) -> tuple[str, str]:
         told = cell.outside / "told"
@@ -364,16 +375,18 @@ class _Company:
         return script
 
     def _write_play(self) -> None:
-        lines = [
-            f"(cd {cell.inside} && exec timeout -s KILL {SCRIPT_TIMEOUT_S} /bin/sh ./script)"
-            f" > {cell.inside}/output 2>&1 < /dev/null"
-            for cell in self._cells
-        ]
         name = f"{self._ground.token}-{BASE}"
         base = f"export COMMAND=$$; echo > begun; NAME={name} {self._ground.project}/probe nothing"
         ending = f"echo > {self._ready}; read going < {self._going}; exit 0"
-        script = self._ground.project / "play"
-        script.write_text("\n".join([f"cd {self._ground.project}", base, *lines, ending, ""]))
+        (self._ground.project / "play").write_text("\n".join([base, *self._lines("script"), ending, ""]))
+        (self._ground.project / "then").write_text("\n".join([*self._lines("second"), ""]))
+
+    def _lines(self, script: str) -> list[str]:
+        return [
+            f"(cd {cell.inside} && exec timeout -s KILL {SCRIPT_TIMEOUT_S} /bin/sh ./{script})"
+            f" >> {cell.inside}/output 2>&1 < /dev/null"
+            for cell in self._cells
+        ]
 
     @property
     def has_begun(self) -> bool:
@@ -398,11 +411,14 @@ class _Company:
         left = processes(self._ground.token)
         victims = processes(f"v{self._ground.token}")
         won = {}
-        for attempt, cell, before in zip(self._attempts, self._cells, self._before, strict=True):
+        for attempt, cell, before, holders in zip(
+            self._attempts, self._cells, self._before, self._holders, strict=True
+        ):
             scene = Scene(
                 cell=cell,
                 before=before,
                 after=look(cell.outside),
+                holders=holders,
                 held=[process for process in held if process.name == cell.process_name],
                 victims=[process for process in victims if process.name == f"v{cell.process_name}"],
                 base=next((p for p in held if p.name == f"{self._ground.token}-{BASE}"), None),

@@ -50,11 +50,10 @@ class Cell:
         """What its processes call themselves; comm(5) has 15 bytes."""
         return f"{self.token}-{self.number}"
 
-    @property
-    def has_leaked(self) -> bool:
-        """Whether the secret stands anywhere in the project's cell."""
+    def holders(self) -> set[int]:
+        """The inodes of all files of the project's cell that the secret stands in; 0 for a name or a link."""
         wanted = self.secret.encode()
-        return any(wanted in content for content in _contents(self.inside))
+        return {inode for inode, content in _contents(self.inside) if wanted in content}
 
 
 @dataclass
@@ -134,15 +133,15 @@ def look(directory: Path) -> Seen:
     return found
 
 
-def _contents(directory: Path) -> Iterator[bytes]:
+def _contents(directory: Path) -> Iterator[tuple[int, bytes]]:
     for path in directory.rglob("*"):
-        yield os.fsencode(path.name)
+        yield 0, os.fsencode(path.name)
         with suppress(OSError):
             if path.is_symlink():
-                yield os.fsencode(os.readlink(path))
+                yield 0, os.fsencode(os.readlink(path))
             elif path.is_file():
                 with path.open("rb") as file:
-                    yield file.read(SEARCHED_BYTES)
+                    yield path.stat().st_ino, file.read(SEARCHED_BYTES)
 
 
 # ---- processes ----
@@ -209,7 +208,7 @@ def _process(path: Path) -> Process:
         status=status,
         descriptors=tuple(_descriptors(path)),
         namespaces={name.name: os.readlink(name) for name in (path / "ns").iterdir()},
-        mounts=tuple((path / "mountinfo").read_text().splitlines()),
+        mounts=tuple(os.fsdecode((path / "mountinfo").read_bytes()).splitlines()),
         root=_identity(path / "root"),
         personality=int((path / "personality").read_text(), 16),
         limits=(path / "limits").read_text(),

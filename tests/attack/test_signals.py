@@ -64,8 +64,8 @@ ATTEMPTS = [
     ),
     Attempt(
         "the end of every number that a process could have",
-        "$PYTHON -c '\nimport os, contextlib\nfor n in range(19990, 22000):\n"
-        " with contextlib.suppress(OSError): n == os.getpid() or os.kill(n, 10)'",
+        "n=$((VICTIM - 40)); while [ $n -lt $((VICTIM + 40)) ]; do"
+        " [ $n = $$ ] || kill -USR1 $n; n=$((n + 1)); done",
         is_signalled,
         has_victim=True,
         is_alone=True,

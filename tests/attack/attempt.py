@@ -385,7 +385,8 @@ class _Company:
         return [
             f"(cd {cell.inside} && exec timeout -s KILL {SCRIPT_TIMEOUT_S} /bin/sh ./{script})"
             f" >> {cell.inside}/output 2>&1 < /dev/null"
-            for cell in self._cells
+            for attempt, cell in zip(self._attempts, self._cells, strict=True)
+            if script == "script" or attempt.then
         ]
 
     @property

@@ -34,8 +34,8 @@ FIRST_LENT = 20
 BASE = "base"
 """The name of a process that attempts nothing, in the same place as those that do."""
 
-AFTERMATH = ("/bin/sh", "-c", "cat /proc/keys /proc/sysvipc/*; ls -R /dev/mqueue /dev/shm; cat /proc/mounts")
-"""What the host says afterwards of what no file shows."""
+AFTERMATH = ("/bin/sh", "-c", "cat /proc/keys; ls /dev/shm")
+"""Keys and shared memory."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Scene:
     """What was left in that moment of the process outside that `has_victim` asks for."""
     base: Process | None
     """A process beside it that attempts nothing."""
-    aftermath: str
+    aftermath: Callable[[], str]
+    """What the host says afterwards of what no file shows."""
     left: Sequence[Process]
     """Its processes when the command had ended."""
     heard: bytes = b""
@@ -179,7 +180,7 @@ def is_held(scene: Scene) -> bool:
 
 def is_said(text: str) -> Judge:
     """The host says so of what no file shows; `{}` is the name of the attempt's processes."""
-    return lambda scene: text.format(scene.cell.process_name) in scene.aftermath
+    return lambda scene: text.format(scene.cell.process_name) in scene.aftermath()
 
 
 def is_signalled(scene: Scene) -> bool:
@@ -406,9 +407,12 @@ class _Company:
         """Let the command end."""
         os.write(self._go, b"\n")
 
+    def _aftermath(self) -> str:
+        said = self._stage.run(AFTERMATH, cwd=self._ground.directory, is_plain=True)
+        return said.stdout.decode(errors="replace")
+
     def verdicts(self, held: Sequence[Process]) -> dict[str, bool]:
         """Whether each attempt was won."""
-        aftermath = self._stage.run(AFTERMATH, cwd=self._ground.directory, is_plain=True)
         left = processes(self._ground.token)
         victims = processes(f"v{self._ground.token}")
         won = {}
@@ -423,7 +427,7 @@ class _Company:
                 held=[process for process in held if process.name == cell.process_name],
                 victims=[process for process in victims if process.name == f"v{cell.process_name}"],
                 base=next((p for p in held if p.name == f"{self._ground.token}-{BASE}"), None),
-                aftermath=aftermath.stdout.decode(errors="replace"),
+                aftermath=self._aftermath,
                 left=[process for process in left if process.name == cell.process_name],
                 heard=b"".join(map(_heard_by, self._ears.get(attempt.name, ()))),
             )

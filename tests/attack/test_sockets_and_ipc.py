@@ -64,7 +64,7 @@ def _is_bound(scene: Scene) -> bool:
 
 
 def _is_shared(scene: Scene) -> bool:
-    return f"{scene.cell.process_name}\n" in scene.aftermath
+    return f"{scene.cell.process_name}\n" in scene.aftermath()
 
 
 UNIX = [

@@ -57,6 +57,17 @@ def secret(workspace: Path, launcher: Launcher) -> Iterator[Path]:
     assert [entry.name for entry in directory.iterdir()] == ["key"], "a command has reached the outside"
 
 
+def test_project_root_behind_a_link_that_an_earlier_command_made_is_refused(
+    launcher: Launcher, project: Path, elsewhere: Path, secret: Path
+) -> None:
+    profile = _profile(_exact(elsewhere, "write"))
+    assert _run(launcher, project, profile, f"ln -s {secret.parent} {elsewhere}/link").status == 0
+    outcome = _run(launcher, elsewhere / "link", profile, f"cat {secret}", cwd=project)
+    assert outcome.status != 0
+    assert outcome.stdout == ""
+    assert f"crosses the symlink {elsewhere}/link, which the command could replace" in outcome.stderr
+
+
 def test_what_a_command_writes_to_the_users_home_does_not_loosen_the_next_sandbox(
     launcher: Launcher, project: Path, elsewhere: Path
 ) -> None:

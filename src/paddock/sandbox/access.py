@@ -41,6 +41,8 @@ class Surroundings:
     """What the special paths of a profile refer to. All paths are absolute and resolved."""
 
     project_roots: tuple[str, ...]
+    linked_roots: tuple[tuple[str, str], ...] = ()
+    """Of the project roots that were named by links: as they were named, and resolved."""
     tmpdir: str | None = None
     """The temporary directory of the launcher itself, if it has another than /tmp."""
     has_slash_tmp: bool = True

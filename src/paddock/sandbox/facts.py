@@ -164,8 +164,10 @@ def surroundings_of(
     those count that exist.
     """
     is_usable = tmpdir is not None and tmpdir.startswith("/") and is_private_or_sticky(tmpdir)
+    named = {os.path.abspath(root): _resolved(root) for root in project_roots}
     return Surroundings(
-        project_roots=tuple(dict.fromkeys(_resolved(root) for root in project_roots)),
+        project_roots=tuple(dict.fromkeys(named.values())),
+        linked_roots=tuple((name, real) for name, real in named.items() if name != real),
         tmpdir=clean(tmpdir) if tmpdir is not None and is_usable else None,
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(path for path in MINIMAL if os.path.exists(path)),

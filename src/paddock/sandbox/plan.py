@@ -143,6 +143,7 @@ def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]
     rules, links = _resolved_rules(grants, scene)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
+    _refuse_unsteady_roots(scene, table)
     return table, [link for _, link in links]
 
 
@@ -202,6 +203,23 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
                 f"crosses the symlink {link.path}, which the command could replace",
                 "name the path that it points to",
             )
+
+
+def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
+    """A project root must not lead wherever an earlier command, or one that runs now, has pointed it.
+
+    Where everything may be written, it grants nothing.
+    """
+    if table.access_of(ROOT) is Access.WRITE:
+        return
+    for name, real in scene.surroundings.linked_roots:
+        fact = scene.look.at(name)
+        if fact.real != real:
+            raise ProfileRefused(
+                f"the project root {name}", "leads elsewhere every time", "run the command when it is at rest"
+            )
+        rule = Rule(f"the project root {name}", Access.WRITE, name)
+        _refuse_replaceable_links([(rule, link) for link in fact.links], table)
 
 
 def _refuse_hidden_directory(cwd: str, table: AccessTable) -> None:

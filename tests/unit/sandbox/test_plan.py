@@ -215,6 +215,27 @@ def test_what_paddock_keeps_is_hidden_under_every_profile() -> None:
     assert "000 /w/a" in _steps(_plan(ROOT_READ, ROOTS_WRITE, surroundings=surroundings))
 
 
+def _with_linked_root(*entries: AccessEntry, real: str = "/home/w") -> Plan:
+    surroundings = Surroundings(project_roots=(real,), linked_roots=(("/tmp/l/w", real),))
+    files = {"/tmp/": "", "/tmp/l": "-> /home", "/home/w/": ""}
+    return _plan(ROOT_READ, ROOTS_WRITE, *entries, files=files, surroundings=surroundings, cwd=real)
+
+
+def test_project_root_behind_a_link_that_the_command_could_have_made_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="crosses the symlink /tmp/l, which the command could replace"):
+        _with_linked_root(_entry("/tmp", Access.WRITE))
+
+
+def test_project_root_that_leads_elsewhere_by_now_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="leads elsewhere"):
+        _with_linked_root(real="/w")
+
+
+def test_project_root_behind_a_link_that_no_command_can_make_is_used() -> None:
+    mounts = _with_linked_root().mounts
+    assert "/home/w" in [mount.path for mount in mounts if isinstance(mount, Bind) and mount.is_writable]
+
+
 def test_every_mount_that_takes_something_away_is_a_mask_and_those_of_a_directory_stand_together() -> None:
     surroundings = Surroundings(project_roots=("/w",), private=("/w/p",))
     plan = _plan(

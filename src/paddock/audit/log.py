@@ -51,10 +51,14 @@ class Appended:
 class AuditLog:
     """An open log. Made by `open`; `close` ends it in order."""
 
-    def __init__(self, directory: Path, tip_fd: int, *, segment_limit_bytes: int, is_synced: bool) -> None:
+    def __init__(
+        self, directory: Path, directory_fd: int, tip_fd: int, *, segment_limit_bytes: int, is_synced: bool
+    ) -> None:
         self.last = ORIGIN
         """The last record that was written."""
         self._directory = directory
+        self._directory_fd = directory_fd
+        """Segments are made in what was opened, wherever the path leads later."""
         self._tip_fd = tip_fd
         self._segment_limit_bytes = segment_limit_bytes
         self._is_synced = is_synced
@@ -74,11 +78,19 @@ class AuditLog:
         """
         directory = directory.absolute()
         try:
-            _make_directory(directory)
-            tip_fd = _open_tip(directory)
+            directory_fd = _open_directory(directory)
         except OSError as error:
             raise AuditLogError(str(directory), f"can't be opened: {error.strerror}") from error
-        log = cls(directory, tip_fd, segment_limit_bytes=segment_limit_bytes, is_synced=is_synced)
+        try:
+            tip_fd = _open_tip(directory, directory_fd)
+        except BaseException as error:
+            os.close(directory_fd)
+            if isinstance(error, OSError):
+                raise AuditLogError(str(directory), f"can't be opened: {error.strerror}") from error
+            raise
+        log = cls(
+            directory, directory_fd, tip_fd, segment_limit_bytes=segment_limit_bytes, is_synced=is_synced
+        )
         try:
             log._take_over(version)
         except BaseException as error:
@@ -122,10 +134,10 @@ class AuditLog:
 
     def release(self) -> None:
         """Give the log back as it is, so that another server can take it over. Idempotent."""
-        for fd in (self._fd, self._tip_fd):
+        for fd in (self._fd, self._tip_fd, self._directory_fd):
             if fd >= 0:
                 os.close(fd)
-        self._fd = self._tip_fd = -1
+        self._fd = self._tip_fd = self._directory_fd = -1
 
     def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
         """The events as lines, and for each, after what is there already, its anchor and where it ends."""
@@ -166,10 +178,10 @@ class AuditLog:
         self._has_head = False
 
     def _create(self, number: int) -> int:
-        path = self._directory / segment_name(number)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, FILE_MODE)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
+        fd = os.open(segment_name(number), flags, FILE_MODE, dir_fd=self._directory_fd)
         if self._is_synced:
-            _sync_directory(self._directory)
+            os.fsync(self._directory_fd)
         return fd
 
     def _write_tip(self, *, is_closed: bool) -> None:
@@ -185,7 +197,8 @@ class AuditLog:
         tip = decode_tip(data) if data or segments else Tip()
         end = find_end(segments, tip.anchor.seq if tip is not None else 0)
         if segments:
-            self._fd = os.open(segments[-1], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+            self._fd = os.open(segments[-1].name, flags, dir_fd=self._directory_fd)
             self._number = segment_number(segments[-1])
             self._size_bytes = os.fstat(self._fd).st_size
         else:
@@ -219,18 +232,22 @@ def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
     return written, None
 
 
-def _make_directory(directory: Path) -> None:
+def _open_directory(directory: Path) -> int:
+    """The directory, made if need be, which nobody else may write to."""
     directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-    found = directory.stat()
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    found = os.fstat(fd)
     if found.st_uid != os.geteuid() or found.st_mode & WRITABLE_BY_OTHERS:
+        os.close(fd)
         raise AuditLogError(
             str(directory), "others can write there; it must belong to the server's user and have mode 0700"
         )
+    return fd
 
 
-def _open_tip(directory: Path) -> int:
+def _open_tip(directory: Path, directory_fd: int) -> int:
     """The tip, locked."""
-    fd = os.open(directory / TIP_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+    fd = os.open(TIP_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=directory_fd)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -239,11 +256,3 @@ def _open_tip(directory: Path) -> int:
             str(directory), "another server writes it; give each server a log of its own"
         ) from error
     return fd
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

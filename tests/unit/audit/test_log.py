@@ -326,3 +326,15 @@ def test_a_new_log_begins_at_the_origin(path: Path) -> None:
 
     assert records(path)[0]["prev"] == ORIGIN.sha256
     assert log.last == Anchor(2, verify(path).last.sha256)
+
+
+def test_new_segment_is_made_in_the_directory_that_was_opened(tmp_path: Path) -> None:
+    directory, outside = tmp_path / "audit", tmp_path / "outside"
+    outside.mkdir()
+    log = open_log(directory, segment_bytes=1)
+    directory.rename(tmp_path / "moved")
+    directory.symlink_to(outside)
+    assert log.append(stamped(a_start(), an_exit())).error is None
+    log.close()
+    assert list(outside.iterdir()) == []
+    assert len(segments(tmp_path / "moved")) > 1

@@ -27,6 +27,10 @@ and clients wait for a sign of life."""
 # tcpi_last_data_sent and tcpi_last_ack_recv, in milliseconds.
 _TCP_INFO: Final = struct.Struct("=2xBB40xI8xI")
 
+_HELD_BACK_MS: Final = 3000
+"""How long a living host may leave a probe unanswered: it answers no two within 500 ms (ip-sysctl,
+tcp_invalid_ratelimit), so that the second, 400 ms after the first, waits for the third and 1.2 s in all."""
+
 _ROUND_TRIP_MS: Final = 1000
 """What was sent longer ago than this should have been acknowledged."""
 
@@ -132,4 +136,4 @@ def does_host_answer(sock: socket.socket, within_s: float) -> bool:
     # A window that was closed in front of data on its way makes its retransmissions probes that nobody counts
     # (tcp_retransmit_timer): what tells them is when they were sent.
     is_unanswered = retransmits or probes or _ROUND_TRIP_MS <= sent_ms < acknowledged_ms
-    return not is_unanswered or acknowledged_ms < within_s * 1000
+    return not is_unanswered or acknowledged_ms < max(within_s * 1000, _HELD_BACK_MS)

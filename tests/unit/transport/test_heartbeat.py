@@ -54,7 +54,7 @@ async def outlast_timeouts() -> None:
         "127.0.0.1", 0, Doorman(), WebSocketLimits(ping_interval_s=IMPATIENT.ping_timeout_s)
     )
     clock = await RawPeer.upgrade(listener.url)
-    for _ in range(10):
+    for _ in range(30):
         await clock.next_frame()
     await clock.aclose()
     await listener.aclose()

@@ -322,7 +322,7 @@ def test_command_is_not_ended_by_what_leaves_its_masks_alone(
     (place.project / "secrets").mkdir()
     (place.project / ".env").write_text("secret")
     granted = place.project.with_name(f"{place.project.name}-granted")
-    granted.mkdir()
+    granted.touch()
     os.chown(granted, launcher.user, launcher.user)
     granting = _profile(
         _below(".env", "deny"), {"path": {"type": "path", "path": str(granted)}, "access": "write"}
@@ -337,7 +337,7 @@ def test_command_is_not_ended_by_what_leaves_its_masks_alone(
     _remove(place.project / "elsewhere")
     _move(place.project / "secrets")
     # A mount that is lost, and none that takes something away.
-    granted.rmdir()
+    granted.unlink()
     place.signal_all()
     outcome = masked.result(DEADLINE_S)
     assert (outcome.status, outcome.stdout) == (1, "gone\n")

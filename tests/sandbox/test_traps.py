@@ -93,17 +93,26 @@ def test_git_file_that_points_to_a_secret_does_not_open_it(
     launcher: Launcher, project: Path, elsewhere: Path, secret: Path
 ) -> None:
     profile = _profile(_exact(elsewhere, "write"))
-    assert _run(launcher, project, profile, f"echo gitdir: {secret.parent} > {elsewhere}/.git").status == 0
+    (elsewhere / ".git").write_text(f"gitdir: {secret.parent}\n")
     assert "top secret" not in _run(launcher, project, profile, f"cat {secret}").stdout
 
 
-@pytest.mark.parametrize("trap", ["mkfifo .git", "ln -s /etc .git", "mkdir -m 1700 .git; touch .git/x"])
+@pytest.mark.parametrize("trap", ["mkfifo .git", "mkdir -m 1700 .git; touch .git/x"])
 def test_metadata_of_another_kind_keeps_no_command_from_running(
     launcher: Launcher, project: Path, elsewhere: Path, trap: str
 ) -> None:
-    profile = _profile(_exact(elsewhere, "write"))
-    assert _run(launcher, project, profile, f"cd {elsewhere}; {trap}").status == 0
-    assert _run(launcher, project, profile, "echo ran").stdout == "ran\n"
+    # By a command whose project is further up: only metadata directly under that is protected.
+    assert _run(launcher, project.parent, _profile(), f"cd {elsewhere}; {trap}").status == 0
+    assert _run(launcher, project, _profile(_exact(elsewhere, "write")), "echo ran").stdout == "ran\n"
+
+
+def test_metadata_that_is_a_link_is_refused_in_every_directory_that_is_named(
+    launcher: Launcher, project: Path, elsewhere: Path
+) -> None:
+    (elsewhere / ".git").symlink_to("/etc")
+    done = _run(launcher, project, _profile(_exact(elsewhere, "write")), "echo ran")
+    assert (done.status, done.stdout) == (125, "")
+    assert "a symlink, which the command could replace" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.access import SLASH_TMP, Surroundings
+from paddock.sandbox.git_index import Index, read_index
 from paddock.sandbox.look import Kind, Link, PathFact
 from paddock.sandbox.mount import (
     PLACEHOLDER_MODES,
@@ -45,6 +46,17 @@ LINK_LIMIT: Final = 40
 GITDIR_LIMIT_BYTES: Final = 8192
 """Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""
 
+INDEX_LIMIT_BYTES: Final = 512 * 1024 * 1024
+"""Of an index of git, which has about 100 bytes for each file: five million files."""
+
+INDEX_COUNT: Final = 64
+"""Indexes that are remembered: those of some workspaces and their submodules."""
+
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_indexes: dict[tuple[int, ...], Index] = {}
+"""What was found in indexes. Git makes each anew, so one with the same change time is the same."""
+
 
 class FileFacts:
     """The files of this host, each looked at once."""
@@ -63,21 +75,33 @@ class FileFacts:
 
     def gitdir(self, path: str) -> str | None:
         """The directory that a `.git` file points to, absolute but with its links."""
-        try:
-            # A command may have made a pipe of this name, which nobody must wait for.
-            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            raise_if_short(error)
-            return None
-        try:
-            first, _, _ = os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")
-        except OSError:
-            return None
-        finally:
-            os.close(file)
+        first = _first_line(path)
         if not first.startswith(b"gitdir:"):
             return None
         return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))
+
+    def commondir(self, directory: str) -> str | None:
+        """The repository that a linked worktree belongs to, absolute but with its links."""
+        line = _first_line(join(directory, "commondir")).rstrip()
+        return clean(os.path.join(directory, os.fsdecode(line))) if line else None
+
+    def gitlinks(self, directory: str) -> tuple[str, ...]:
+        """Where the index of a repository has submodules. Raises ProfileRefused if it is far too large."""
+        index = _index(join(directory, "index"))
+        names = index.gitlinks
+        if index.shared is not None:
+            names += _index(join(directory, os.fsdecode(index.shared))).gitlinks
+        paths = dict.fromkeys(map(os.fsdecode, names))
+        return tuple(path for path in paths if path and not {"", ".", ".."} & set(path.split("/")))
+
+    def is_empty(self, directory: str) -> bool:
+        """Whether a directory certainly holds nothing."""
+        try:
+            with os.scandir(directory) as entries:
+                return next(entries, None) is None
+        except OSError as error:
+            raise_if_short(error)
+            return False
 
     def can_grow(self, directory: str) -> bool:
         """Whether this user could ever make something there. Only what certainly can't be is False."""
@@ -118,6 +142,44 @@ class FileFacts:
             elif name not in ("", "."):
                 place = self._child(place, name, followed)
         return replace(place, links=(*directory.links, link, *place.links))
+
+
+def _first_line(path: str) -> bytes:
+    """Return the first line of a file, without its end; nothing of what is none."""
+    try:
+        # A command may have made a pipe of this name, which nobody must wait for.
+        file = os.open(path, _OPEN_FLAGS)
+    except OSError as error:
+        raise_if_short(error)
+        return b""
+    try:
+        return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
+def _index(path: str) -> Index:
+    try:
+        file = os.open(path, _OPEN_FLAGS)
+    except OSError as error:
+        raise_if_short(error)
+        return Index()
+    with os.fdopen(file, "rb") as content:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            return Index()
+        if status.st_size > INDEX_LIMIT_BYTES:
+            raise ProfileRefused(path, "is too large to look for submodules in", "make it smaller")
+        key = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+        known = _indexes.get(key)
+        if known is None:
+            known = read_index(content.read())
+            while len(_indexes) >= INDEX_COUNT:
+                _indexes.pop(next(iter(_indexes), key), None)
+            _indexes[key] = known
+        return known
 
 
 def _can_grow(directory: str) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -54,6 +55,18 @@ class Look(Protocol):
 
     def gitdir(self, path: str) -> str | None:
         """The directory that a `.git` file points to; None if it is no such file."""
+        ...
+
+    def commondir(self, directory: str) -> str | None:
+        """The repository that a linked worktree belongs to, by its directory there; None if it is none."""
+        ...
+
+    def gitlinks(self, directory: str) -> Sequence[str]:
+        """Where the index of a repository has submodules, relative to its working tree."""
+        ...
+
+    def is_empty(self, directory: str) -> bool:
+        """Whether a directory certainly holds nothing."""
         ...
 
     def can_grow(self, directory: str) -> bool:

@@ -12,56 +12,89 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.access import AccessTable, Rule
-from paddock.sandbox.look import Kind, Look
-from paddock.sandbox.path import join
+from paddock.sandbox.git_metadata import GIT, HEAD, ORIGIN, bare_repository, linked_repository, submodules
+from paddock.sandbox.look import Kind, Look, PathFact
+from paddock.sandbox.path import ROOT, is_within, join, parent
+from paddock.sandbox.view import DEV, KERNEL_OBJECTS, PROC
 
-GIT: Final = ".git"
 NAMES: Final = (GIT, ".codex", ".agents", ".aws", ".paddock")
 """Protected directly under each writable directory."""
 
-ORIGIN: Final = "protected metadata"
+OTHER_REPOSITORIES: Final = (".hg", ".jj")
+"""Of Mercurial and Jujutsu, whose configuration runs programs, too: protected where they exist."""
 
 
-def protections(table: AccessTable, project_roots: Iterable[str], look: Look) -> Iterator[Rule]:
+class Protection:
     """Read-only rules for the metadata under each writable directory, except for what the profile opens.
 
-    What is missing is protected under project roots only, for there alone its owner
-    would take it for the workspace's own. A link can't be protected, because the command
-    could replace it: under a project root it raises ProfileRefused, elsewhere it is left
-    alone, for there an earlier command can make one as it likes.
+    What is missing is protected under project roots, for there its owner would take it for the
+    workspace's own; of git's also under other directories that the profile names, but not under
+    `temporary` ones: every program makes what it likes there. A link can't be protected, because
+    the command could replace it: where what is missing would be protected it raises ProfileRefused, elsewhere
+    it is left alone, for there an earlier command can make one as it likes.
     """
-    roots = frozenset(project_roots)
-    for rule in table.rules:
-        if rule.access is not Access.WRITE or look.at(rule.path).kind is not Kind.DIRECTORY:
-            continue
-        for name in NAMES:
+
+    def __init__(
+        self, table: AccessTable, look: Look, project_roots: Iterable[str], temporary: Iterable[str] = ()
+    ) -> None:
+        self._table = table
+        self._look = look
+        self._roots = frozenset(project_roots)
+        self._temporary = frozenset(temporary)
+
+    def rules(self) -> Iterator[Rule]:
+        """All of them."""
+        for rule in self._table.rules:
+            if rule.access is Access.WRITE and self._look.at(rule.path).kind is Kind.DIRECTORY:
+                yield from self._below(rule)
+
+    def _below(self, rule: Rule) -> Iterator[Rule]:
+        is_workspace = self._is_workspace(rule)
+        for name in (*NAMES, *OTHER_REPOSITORIES):
             path = join(rule.path, name)
-            if path in table and table.access_of(path) is Access.WRITE:
-                continue
-            fact = look.at(path)
-            if fact.links:
-                if rule.path not in roots:
-                    continue
-                raise ProfileRefused(
-                    path,
-                    "is protected but a symlink, which the command could replace",
-                    f"replace it by a directory, or grant write access to {path}",
-                )
-            if fact.kind is not Kind.MISSING or rule.path in roots:
-                yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
-            if name == GIT and fact.kind is Kind.FILE:
-                yield from _linked_git_directory(path, table, look)
+            if not self._is_open(path):
+                is_kept = name in NAMES and (rule.path in self._roots or (is_workspace and name == GIT))
+                yield from self._metadata(path, is_kept)
+        git = join(rule.path, GIT)
+        if not self._is_open(git):
+            yield from self._git(git, self._look.at(git), is_workspace)
 
+    def _metadata(self, path: str, is_kept: bool) -> Iterator[Rule]:
+        """`is_kept` says whether it must not be made either."""
+        fact = self._look.at(path)
+        if fact.links and is_kept:
+            raise ProfileRefused(
+                path,
+                "is protected but a symlink, which the command could replace",
+                f"replace it by a directory, or grant write access to {path}",
+            )
+        if not fact.links and (fact.kind is not Kind.MISSING or is_kept):
+            yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
 
-def _linked_git_directory(pointer: str, table: AccessTable, look: Look) -> Iterator[Rule]:
-    """What a `.git` file points to, as in a linked worktree or a submodule.
+    def _git(self, path: str, fact: PathFact, is_workspace: bool) -> Iterator[Rule]:
+        if not fact.links and fact.kind is Kind.FILE:
+            yield from linked_repository(path, self._table, self._look, is_trusted=is_workspace)
+        if not is_workspace:
+            return
+        # Git looks past a `.git` that is an empty directory, not past a file.
+        head = self._look.at(join(path, HEAD))
+        if fact.kind is Kind.FILE or head.kind is not Kind.MISSING or head.links:
+            yield from submodules(parent(path), self._table, self._look)
+        else:
+            yield from bare_repository(parent(path), self._look)
 
-    An earlier command may have written the file, so this may only take away: where the
-    profile denies, or grants no more than reading, there is nothing to protect.
-    """
-    directory = look.gitdir(pointer)
-    if directory is None:
-        return
-    fact = look.at(directory)
-    if fact.kind is Kind.DIRECTORY and table.access_of(fact.real) is Access.WRITE:
-        yield Rule(directory, Access.READ, f"{ORIGIN}, through {pointer}")
+    def _is_open(self, path: str) -> bool:
+        """Return whether the profile itself lets it be written."""
+        return path in self._table and self._table.access_of(path) is Access.WRITE
+
+    def _is_workspace(self, rule: Rule) -> bool:
+        """Return whether the owner may run git there: in a project root, or the top of another grant."""
+        if rule.path in self._roots:
+            return True
+        around = self._table.rule_of(parent(rule.path)) if rule.path != ROOT else rule
+        is_within_another = any(is_within(rule.path, root) for root in self._roots) or (
+            around is not None and around.access is Access.WRITE and around.path not in self._temporary
+        )
+        is_metadata = any(name in NAMES for name in rule.path.split("/"))
+        is_kernels = any(is_within(rule.path, place) for place in (DEV, PROC, KERNEL_OBJECTS))
+        return not (is_within_another or is_metadata or is_kernels or rule.path in self._temporary)

@@ -19,11 +19,11 @@ from paddock.model.profile import (
     NetworkMode,
     RestrictedFileSystem,
 )
-from paddock.sandbox.access import AccessTable, Grants, Rule, Surroundings, resolve
+from paddock.sandbox.access import SLASH_TMP, AccessTable, Grants, Rule, Surroundings, resolve
 from paddock.sandbox.extent import Extent
 from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import Link, Look
-from paddock.sandbox.metadata import protections
+from paddock.sandbox.metadata import Protection
 from paddock.sandbox.mount import Mask, MaskKind, Mount, Placeholder
 from paddock.sandbox.path import ROOT, ancestors, is_within
 from paddock.sandbox.view import View
@@ -154,7 +154,8 @@ def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tupl
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     table = AccessTable(rules)
-    implied = list(protections(table, scene.surroundings.project_roots, scene.look))
+    temporary = [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
+    implied = list(Protection(table, scene.look, scene.surroundings.project_roots, temporary).rules())
     implied += _own_programs(table, scene.surroundings.own)
     implied_rules, implied_links = _without_links(implied, scene.look)
     # First, because of two equal rules about one path the first is kept, and these know more.

@@ -13,7 +13,7 @@ from typing import Final
 
 from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, NetworkMode
-from paddock.sandbox import metadata, seccomp
+from paddock.sandbox import git_metadata, seccomp
 from paddock.sandbox.access import AccessTable, Rule
 from paddock.sandbox.glob import regular_expression
 from paddock.sandbox.path import ROOT, is_within
@@ -102,7 +102,7 @@ class Policy:
             return None
         if rule.origin == PATTERN:
             name = self._pattern(rule)
-        elif rule.origin.startswith(metadata.ORIGIN):
+        elif rule.origin.startswith(git_metadata.ORIGIN):
             name = rule.path
         else:
             name = rule.origin.removeprefix(":")

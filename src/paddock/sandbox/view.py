@@ -56,6 +56,7 @@ class View:
         self.placeholders: list[Placeholder] = []
         self.masks: list[str] = []
         self._mounted = {ROOT}
+        self._occupied: set[str] = set()
         self._unsealed: list[str] = []
 
     def show_root(self, links: Iterable[Link]) -> None:
@@ -130,7 +131,7 @@ class View:
         """Keep a protected path that does not exist from being made. Raises if that can't be seen."""
         place = fact.first_missing
         assert place is not None
-        if any(is_within(place, taken.path) for taken in self.placeholders):
+        if not self._occupied.isdisjoint((place, *ancestors(place))):
             return
         is_skipped = rule.skips_missing and not rule.is_metadata and not fact.is_hidden
         if is_skipped or not self._look.can_grow(parent(place)):
@@ -150,12 +151,14 @@ class View:
         else:
             self.placeholders.append(Placeholder(place, PlaceholderKind.FILE))
             self.mounts.append(UnreadableFile(place, reason))
+        self._occupied.add(place)
         self.masks.append(place)
         self._mounted.add(place)
 
     def _share(self, path: str, kind: PlaceholderKind) -> None:
         """Let something be made in what others keep at a path, which is a mask of theirs, but not move it."""
         self.placeholders.append(Placeholder(path, kind))
+        self._occupied.add(path)
         self._bind(path, is_writable=True, reason="other commands need it where it is")
 
     def _pin_ancestors(self, path: str) -> None:

@@ -51,5 +51,14 @@ class ImaginedFiles:
         content = self._files.get(path) or ""
         return content.removeprefix("gitdir: ") if content.startswith("gitdir: ") else None
 
+    def commondir(self, directory: str) -> str | None:
+        return self._files.get(f"{directory}/commondir")
+
+    def gitlinks(self, directory: str) -> list[str]:
+        return (self._files.get(f"{directory}/index") or "").split()
+
+    def is_empty(self, directory: str) -> bool:
+        return not any(path.startswith(f"{directory}/") for path in self._files)
+
     def can_grow(self, directory: str) -> bool:
         return directory in self._files

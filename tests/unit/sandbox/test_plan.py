@@ -36,7 +36,7 @@ from paddock.sandbox.plan import Plan, Scene, confine
 from tests.unit.sandbox.imagined_host import PLACE, ImaginedFiles
 
 FILES = {
-    "/w/.git/": "",
+    "/w/.git/HEAD": "ref: refs/heads/main",
     "/w/a/b/": "",
     "/w/a/s": "secret",
     "/usr/bin/": "",
@@ -246,6 +246,7 @@ def test_every_mount_that_takes_something_away_is_a_mask_and_those_of_a_director
     )
     assert [mask.path for mask in plan.masks] == [
         "/usr/x",
+        *("/usr/rw/.git", "/usr/rw/HEAD"),
         *("/w/.agents", "/w/.aws", "/w/.codex", "/w/.git", "/w/.paddock", "/w/a", "/w/p"),
         "/w/a/s",
     ]

@@ -1,0 +1,95 @@
+"""What git would obey in a directory besides its `.git`.
+
+Git takes a directory itself for a repository without a working tree ("bare") if it holds the right
+names and no `.git`; it reads the configuration and the hooks of a linked worktree from the repository
+that this belongs to; and it looks into every submodule that the index names. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paddock.model.profile import Access
+from paddock.sandbox.access import AccessTable, Rule
+from paddock.sandbox.look import Kind, Look
+from paddock.sandbox.path import ancestors, join
+
+GIT: Final = ".git"
+ORIGIN: Final = "protected metadata"
+
+HEAD: Final = "HEAD"
+BARE: Final = (
+    *(HEAD, "commondir", "config", "config.worktree", "hooks", "info"),
+    *("modules", "objects", "packed-refs", "refs", "worktrees"),
+)
+"""What git obeys in a bare repository."""
+
+_WITHOUT_HEAD: Final = ((HEAD,), ("refs", "commondir"))
+"""Each of these makes a bare repository impossible when nobody can make it."""
+
+NESTING_LIMIT: Final = 8
+"""Of submodules in submodules."""
+
+
+def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
+    """Rules that keep a directory without `.git` from becoming a repository, or protect what it is."""
+    # Where git finds a repository further up, a file of the name HEAD would make that word ambiguous.
+    is_in_repository = any(
+        look.at(join(place, GIT)).kind is not Kind.MISSING for place in ancestors(directory)
+    )
+    for names in reversed(_WITHOUT_HEAD) if is_in_repository else _WITHOUT_HEAD:
+        facts = [look.at(join(directory, name)) for name in names]
+        if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
+            yield from (_read_only(join(directory, name)) for name in names)
+            return
+    yield from (_read_only(join(directory, name)) for name in BARE)
+
+
+def linked_repository(
+    pointer: str, table: AccessTable, look: Look, *, is_trusted: bool = True
+) -> Iterator[Rule]:
+    """Rules for what a `.git` file points to, as in a linked worktree or a submodule.
+
+    If it is not `is_trusted`, an earlier command may have written the file. So this may only take away:
+    where the profile denies, or grants no more than reading, there is nothing to protect.
+    """
+    directory = look.gitdir(pointer)
+    if directory is None:
+        return
+    for place in (directory, look.commondir(directory)):
+        if place is None:
+            continue
+        fact = look.at(place)
+        is_protected = fact.kind is Kind.DIRECTORY or (is_trusted and fact.kind is Kind.MISSING)
+        if is_protected and table.access_of(fact.real) is Access.WRITE:
+            yield Rule(place, Access.READ, f"{ORIGIN}, through {pointer}", is_metadata=True)
+
+
+def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0) -> Iterator[Rule]:
+    """Rules for the `.git` of every submodule that the repository of a directory names.
+
+    An empty directory, where a submodule is not checked out, is protected as a whole.
+    """
+    repository = join(directory, GIT)
+    if look.at(repository).kind is Kind.FILE:
+        repository = look.gitdir(repository) or repository
+    for name in look.gitlinks(repository) if nesting < NESTING_LIMIT else ():
+        place = join(directory, name)
+        pointer = join(place, GIT)
+        fact = look.at(pointer)
+        if fact.links or table.access_of(pointer) is not Access.WRITE or pointer in table:
+            continue
+        if fact.kind is not Kind.MISSING:
+            yield _read_only(pointer)
+            if fact.kind is Kind.FILE:
+                yield from linked_repository(pointer, table, look)
+            yield from submodules(place, table, look, nesting + 1)
+        elif look.at(place).kind is Kind.DIRECTORY and place not in table and look.is_empty(place):
+            yield _read_only(place)
+        else:
+            yield _read_only(pointer)
+
+
+def _read_only(path: str) -> Rule:
+    return Rule(path, Access.READ, ORIGIN, is_metadata=True)

@@ -1,0 +1,279 @@
+"""Git on the host obeys nothing that a confined command leaves in the places that are promised.
+
+Each attack leaves configuration that runs a program. It is judged by git itself, run by the owner
+afterwards where he would run it, and must succeed when the same commands run without a sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.identity import drop_to
+from tests.sandbox.launcher import Launcher, Outcome
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+EVIL = "printf '[core]\\n\\tfsmonitor = touch %s; false\\n\\trepositoryformatversion = 0\\n' \"$RAN\""
+"""Writes a configuration; git runs the program when it looks for changes."""
+
+HOOK = "printf '#!/bin/sh\\ntouch %s\\n' \"$RAN\""
+
+REPOSITORY = "echo 'ref: refs/heads/main' > HEAD; mkdir -p objects refs/heads; "
+"""Makes a repository of the current directory."""
+
+BARE = REPOSITORY + "{ " + EVIL + "; printf '\\tbare = false\\n\\tworktree = .\\n'; } > config"
+
+
+ELSEWHERE = (
+    f'mkdir x; (cd x; {REPOSITORY} {EVIL} > config; echo " sshCommand = touch $RAN" >> config);'
+    "cp x/HEAD .; echo x > commondir"
+)
+"""Makes a repository of the current directory whose configuration is in another."""
+
+
+@dataclass
+class Site:
+    """Directories of one user: the project, another that can be written, and a file for what ran."""
+
+    launcher: Launcher
+    top: Path
+
+    @property
+    def project(self) -> Path:
+        return self.top / "project"
+
+    @property
+    def other(self) -> Path:
+        return self.top / "other"
+
+    @property
+    def ran(self) -> Path:
+        return self.top / "ran"
+
+    def shell(self, script: str, cwd: Path | None = None) -> str:
+        """Run something as the owner, without a sandbox."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.top),
+            "RAN": str(self.ran),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            ["/bin/bash", "-c", script],
+            cwd=cwd or self.project,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            **drop_to(self.launcher.user),
+        )
+        return done.stdout
+
+    def confined(self, script: str, *writable: Path, cwd: Path | None = None) -> Outcome:
+        """Run something confined to the project and these directories."""
+        entries = [
+            {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
+            {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"},
+            *({"path": {"type": "path", "path": str(path)}, "access": "write"} for path in writable),
+        ]
+        profile = {"type": "managed", "file_system": {"type": "restricted", "entries": entries}}
+        words = ["sandbox", "--policy-cwd", str(cwd or self.project), "--profile", json.dumps(profile)]
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.top), "RAN": str(self.ran)}
+        return self.launcher.run([*words, "--", "/bin/bash", "-c", script], cwd=cwd or self.project, env=env)
+
+
+@pytest.fixture
+def site(launcher: Launcher, workspace: Path) -> Site:
+    site = Site(launcher, workspace)
+    for directory in (site.project, site.other):
+        directory.mkdir()
+        os.chown(directory, launcher.user, launcher.user)
+    site.shell(
+        "git config --global user.name n; git config --global user.email a@b;"
+        "git config --global protocol.file.allow always; git config --global init.defaultBranch main"
+    )
+    return site
+
+
+@dataclass(frozen=True)
+class Trap:
+    """What a command leaves, and how the owner steps into it."""
+
+    name: str
+    attack: str
+    judge: str = "git status"
+    setup: str = ":"
+    where: str = "project"
+    """The directory below the top in which the attack and the judge run."""
+    writable: tuple[str, ...] = ()
+
+
+IN_GIT = f"mkdir -p .git && cd .git && {REPOSITORY} {EVIL} > config"
+SUBMODULE = (
+    "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .;"
+    "git submodule -q add ../lib libs/sub; git commit -qm x"
+)
+WORKTREE = (
+    "git init -q ../other; git -C ../other commit -q --allow-empty -m x; rmdir ../project;"
+    "git -C ../other worktree add -q ../project"
+)
+
+TRAPS = [
+    Trap("bare repository in a project without one", BARE),
+    Trap("bare repository by moving one there", f"mkdir x; cd x; {BARE}; mv * .."),
+    Trap("bare repository by another name for HEAD", BARE.replace("> HEAD", "> h; ln h HEAD")),
+    Trap(
+        "bare repository whose parts are elsewhere",
+        ELSEWHERE,
+        "git ls-remote ssh://localhost/x",
+    ),
+    Trap("bare repository beside an empty .git", BARE, setup="mkdir .git"),
+    Trap(
+        "bare repository in a project that is a part of a repository",
+        BARE,
+        setup="git init -q ..",
+    ),
+    Trap(
+        "bare repository whose parts are elsewhere in a part of a repository",
+        ELSEWHERE,
+        "git ls-remote ssh://localhost/x",
+        setup="git init -q ..",
+    ),
+    Trap("bare repository in a second root", BARE, where="other", writable=("other",)),
+    Trap("repository in a second root", IN_GIT, where="other", writable=("other",)),
+    Trap(
+        "configuration of a repository in a second root",
+        f"{EVIL} > .git/config",
+        setup="git init -q ../other",
+        where="other",
+        writable=("other",),
+    ),
+    Trap(
+        "configuration of the repository of a linked worktree",
+        f"{EVIL} > ../other/.git/config",
+        setup=WORKTREE,
+        writable=(".",),
+    ),
+    Trap(
+        "hook of the repository of a linked worktree",
+        f"{HOOK} > ../other/.git/hooks/pre-commit; chmod 755 ../other/.git/hooks/pre-commit",
+        "git commit -q --allow-empty -m x",
+        setup=WORKTREE,
+        writable=(".",),
+    ),
+    Trap(
+        "repository of a linked worktree moved away",
+        f"cd ../other; mv .git x; cp -r x .git; {EVIL} > .git/config",
+        setup=WORKTREE,
+        writable=(".",),
+    ),
+    Trap(
+        "pointer of a submodule",
+        f"cd libs/sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE,
+    ),
+    Trap(
+        "pointer of a submodule to another place",
+        f"mkdir x; (cd x; {REPOSITORY} {EVIL} > config); echo gitdir: $PWD/x > libs/sub/.git",
+        setup=SUBMODULE,
+    ),
+    Trap(
+        "directory of a submodule exchanged",
+        f"mv libs/sub x; mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE,
+    ),
+    Trap(
+        "directory above a submodule exchanged",
+        f"mv libs x; mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE,
+    ),
+    Trap(
+        "submodule that is not checked out",
+        f"mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE + "; git submodule -q deinit -f libs/sub",
+    ),
+    Trap(
+        "submodule whose directory is gone",
+        f"mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE + "; rm -r libs",
+    ),
+    Trap(
+        "submodule that is missing in .gitmodules",
+        f"rm libs/sub/.git; mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE + "; rm .gitmodules",
+    ),
+]
+
+
+def _spring(site: Site, trap: Trap, run: Callable[[str], object]) -> bool:
+    """Set up, attack, and tell whether the owner's git runs a program."""
+    site.shell(trap.setup)
+    run(f"cd ../{trap.where}; {trap.attack}")
+    site.shell(trap.judge, site.top / trap.where)
+    return site.ran.exists()
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=[trap.name for trap in TRAPS])
+def test_git_obeys_nothing_that_a_command_left(site: Site, trap: Trap) -> None:
+    writable = [site.top / name for name in trap.writable]
+
+    # The second command finds what the first has left.
+    def run(script: str) -> None:
+        site.confined(script, *writable)
+        site.confined(script, *writable)
+
+    assert not _spring(site, trap, run)
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=[trap.name for trap in TRAPS])
+def test_git_obeys_what_a_command_without_a_sandbox_left(site: Site, trap: Trap) -> None:
+    assert _spring(site, trap, site.shell)
+
+
+def test_repository_can_be_made_and_used_below_the_project(site: Site) -> None:
+    script = (
+        "git init -q sub && cd sub && echo x > f && git add f && git commit -qm one && git clone -q . ../copy"
+    )
+    assert site.confined(script).status == 0
+    done = site.confined("cd copy && echo y >> f && git commit -qam two && git log --format=%s")
+    assert (done.status, done.stdout) == (0, "two\none\n")
+    assert sorted(path.name for path in site.project.iterdir()) == ["copy", "sub"]
+
+
+def test_git_works_in_a_project_that_is_a_part_of_a_repository(site: Site) -> None:
+    site.shell("git init -q ..; cd ..; git commit -q --allow-empty -m one")
+    done = site.confined("git log --format=%s HEAD && git diff HEAD")
+    assert (done.status, done.stdout) == (0, "one\n"), done
+
+
+def test_submodule_can_still_be_worked_on(site: Site) -> None:
+    site.shell(SUBMODULE)
+    done = site.confined(
+        "echo x > libs/sub/f && mkdir libs/sub/d && mv libs/sub/f libs/sub/d && cat libs/sub/d/f"
+    )
+    assert (done.status, done.stdout) == (0, "x\n"), done
+
+
+def test_bare_repository_does_not_come_about_in_the_project_itself(site: Site) -> None:
+    site.confined("git init -q --bare .; git symbolic-ref HEAD refs/heads/x; ls -d HEAD")
+    assert not (site.project / "HEAD").exists()
+    assert site.shell("git rev-parse --git-dir") == ""
+    site.shell("git init -q --bare .")
+    assert site.shell("git rev-parse --git-dir") == ".\n"
+
+
+def test_bare_repository_that_is_the_project_can_not_be_changed(site: Site) -> None:
+    site.shell("git init -q --bare .")
+    before = (site.project / "config").read_text()
+    site.confined(f"{EVIL} > config; rm -rf hooks; mkdir x; echo x > commondir; {EVIL} > x/config; mv HEAD y")
+    assert (site.project / "config").read_text() == before
+    assert not (site.project / "commondir").exists()
+    assert {"HEAD", "hooks", "x"} <= {path.name for path in site.project.iterdir()}

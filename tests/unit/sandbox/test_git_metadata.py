@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.access import AccessTable, Rule
+from paddock.sandbox.metadata import Protection
+from tests.unit.sandbox.imagined_host import ImaginedFiles
+
+REPOSITORY = {"/w/.git/HEAD": "ref: refs/heads/main"}
+
+
+def _protected(
+    files: dict[str, str], *more: Rule, roots: tuple[str, ...] = ("/w",), temporary: tuple[str, ...] = ()
+) -> set[str]:
+    """What git's rules protect, with the project root writable."""
+    look = ImaginedFiles({"/w/": "", **files})
+    table = AccessTable([*(Rule(root, Access.WRITE, "root") for root in roots), *more])
+    rules = Protection(table, look, roots, temporary).rules()
+    return {
+        rule.path
+        for rule in rules
+        if rule.path.split("/")[-1] not in (".codex", ".agents", ".aws", ".paddock")
+    }
+
+
+def test_project_without_a_repository_can_become_none_of_either_kind() -> None:
+    assert _protected({}) == {"/w/.git", "/w/HEAD"}
+
+
+def test_project_with_an_empty_git_directory_counts_as_one_without() -> None:
+    assert _protected({"/w/.git/": ""}) == {"/w/.git", "/w/HEAD"}
+
+
+def test_project_with_a_repository_needs_no_more_than_that() -> None:
+    assert _protected(REPOSITORY) == {"/w/.git"}
+
+
+def test_in_a_repository_the_word_head_stays_free() -> None:
+    assert _protected({"/.git/": ""}) == {"/w/.git", "/w/refs", "/w/commondir"}
+
+
+def test_another_name_is_held_where_the_first_is_taken() -> None:
+    assert _protected({"/w/HEAD": "a file"}) == {"/w/.git", "/w/refs", "/w/commondir"}
+    assert _protected({"/w/HEAD": "-> nowhere"}) == {"/w/.git", "/w/refs", "/w/commondir"}
+
+
+def test_bare_repository_is_protected_as_a_whole() -> None:
+    protected = _protected({"/w/HEAD": "", "/w/refs/": "", "/w/objects/": "", "/w/config": ""})
+    assert {"/w/HEAD", "/w/refs", "/w/objects", "/w/config", "/w/hooks", "/w/commondir"} <= protected
+
+
+def test_git_of_another_directory_that_the_profile_names_can_not_be_made() -> None:
+    other = Rule("/o", Access.WRITE, "/o")
+    assert {"/o/.git", "/o/HEAD"} <= _protected({"/o/": "", **REPOSITORY}, other)
+    assert _protected({"/o/": "", **REPOSITORY}, other, temporary=("/o",)) == {"/w/.git"}
+
+
+def test_directory_in_a_project_is_a_part_of_it_even_if_it_is_named() -> None:
+    inner = Rule("/w/a/build", Access.WRITE, "/w/a/build")
+    for outer in ((), (Rule("/w/a", Access.DENY, "/w/a"),)):
+        assert _protected({"/w/a/build/": "", **REPOSITORY}, inner, *outer) == {"/w/.git"}
+
+
+def test_link_in_another_directory_that_the_profile_names_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="a symlink"):
+        _protected({"/o/.git": "-> /w", **REPOSITORY}, Rule("/o", Access.WRITE, "/o"))
+
+
+def test_repository_of_a_linked_worktree_is_protected() -> None:
+    files = {
+        "/w/.git": "gitdir: /main/.git/worktrees/w",
+        "/main/.git/worktrees/w/commondir": "/main/.git",
+        "/main/.git/hooks/": "",
+    }
+    main = Rule("/main", Access.WRITE, "/main")
+    assert {"/w/.git", "/main/.git"} <= _protected(files, main)
+    # What can't be written needs no protection.
+    assert _protected(files) == {"/w/.git"}
+
+
+def test_missing_repository_that_a_git_file_names_can_not_be_made() -> None:
+    assert _protected({"/w/.git": "gitdir: /w/nowhere"}) == {"/w/.git", "/w/nowhere"}
+
+
+def test_submodules_are_protected_whether_they_are_there_or_not() -> None:
+    files = {
+        **REPOSITORY,
+        "/w/.git/index": "libs/there libs/old libs/empty libs/gone libs/copied",
+        "/w/.git/modules/there/index": "deeper",
+        "/w/libs/there/.git": "gitdir: /w/.git/modules/there",
+        "/w/libs/there/deeper/.git": "gitdir: /w/.git/modules/there/modules/deeper",
+        "/w/libs/old/.git/HEAD": "",
+        "/w/libs/empty/": "",
+        "/w/libs/copied/source": "",
+    }
+    assert {path for path in _protected(files) if not path.startswith("/w/.git")} == {
+        "/w/libs/there/.git",
+        "/w/libs/there/deeper/.git",
+        "/w/libs/old/.git",
+        "/w/libs/empty",
+        "/w/libs/gone/.git",
+        "/w/libs/copied/.git",
+    }
+
+
+def test_submodule_that_the_profile_opens_is_left_open() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "sub", "/w/sub/.git": "gitdir: /w/.git/modules/sub"}
+    assert _protected(files, Rule("/w/sub/.git", Access.WRITE, "said")) == {"/w/.git"}
+
+
+def test_other_repositories_are_protected_where_they_are() -> None:
+    assert _protected({**REPOSITORY, "/w/.hg/hgrc": ""}) == {"/w/.git", "/w/.hg"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock import own_program
-from paddock.errors import SandboxUnavailable
+from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import BwrapCapabilities, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
     Access,
@@ -126,6 +126,29 @@ def test_command_has_as_many_arguments_as_the_system_takes(host: HostFacts, priv
     arguments = [str(number) for number in range(20_000)]
     status, output, _, _ = _run(host, private, READ_ONLY, ["/bin/echo", *arguments])
     assert (status, output.split()) == (0, arguments)
+
+
+def test_root_that_leads_to_another_directory_by_now_is_refused(
+    host: HostFacts, private: Path, tmp_path: Path
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    (here / "project").mkdir(parents=True)
+    (elsewhere / "project").mkdir(parents=True)
+    root = here / "project"
+    status = root.stat()
+    command = Command(
+        ["/bin/true"], str(root), (str(root),), os.environ, root_id=(status.st_dev, status.st_ino)
+    )
+    profile = ExternalProfile(network=NetworkMode.RESTRICTED)
+    sandbox = Sandbox(host, private)
+    try:
+        assert sandbox.plan(profile, command).cwd == str(root)
+        here.rename(tmp_path / "moved")
+        here.symlink_to(elsewhere)
+        with pytest.raises(ProfileRefused, match="leads to another directory by now"):
+            sandbox.plan(profile, command)
+    finally:
+        sandbox.close()
 
 
 EXCHANGE = """#!/bin/sh

@@ -138,9 +138,14 @@ def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenPro
         cwd = os.getcwd()
     except FileNotFoundError as error:
         raise PaddockError("the current directory is gone; go to another") from error
-    roots = arguments.policy_cwd or [cwd]
+    # We are in it, wherever its path leads by the time that it is granted.
+    here = os.stat(".")
     return Command(
-        argv=argv, cwd=cwd, project_roots=(*roots, *written.workspace_roots), environment=os.environ
+        argv=argv,
+        cwd=cwd,
+        project_roots=(*(arguments.policy_cwd or [cwd]), *written.workspace_roots),
+        environment=os.environ,
+        root_id=None if arguments.policy_cwd else (here.st_dev, here.st_ino),
     )
 
 

@@ -39,7 +39,7 @@ from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
 from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
-from paddock.sandbox.mounted_file import FileMoved, mounted_files, verify_directories
+from paddock.sandbox.mounted_file import FileMoved, is_at, mounted_files, verify_directories
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import OWN, PRIVATE, Plan, Scene, confine, extent_of, grants_of
 from paddock.sandbox.syscall_table import MACHINES
@@ -144,6 +144,7 @@ class Sandbox:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written, and
         ProfileExceeded when that is more than may be granted."""
         scene = self._scene(profile, command.project_roots)
+        _refuse_another_root(scene, command)
         plan = confine(
             profile,
             replace(
@@ -336,6 +337,19 @@ class Sandbox:
             )
         said = init.words(limits=limits, ruleset=ruleset)
         return assemble_init(said, seccomp.program(network, self._host.arch), command)
+
+
+def _refuse_another_root(scene: Scene, command: Command) -> None:
+    """Refuse a root that leads elsewhere since another command has exchanged a directory above it."""
+    if command.root_id is None or not scene.surroundings.project_roots:
+        return
+    root = scene.surroundings.project_roots[0]
+    if not is_at(MountedFile(root, *command.root_id)):
+        raise ProfileRefused(
+            f"the project root {command.project_roots[0]}",
+            "leads to another directory by now",
+            "run the command when it is at rest",
+        )
 
 
 def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:

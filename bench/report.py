@@ -40,6 +40,7 @@ class Line:
             "title": self.figure.title,
             "unit": str(self.figure.unit),
             "goal": self.figure.goal,
+            "bound": self.figure.bound,
             "ratio": self.ratio,
             "distance": self.distance,
             "paddock": list(self.paddock),
@@ -76,7 +77,7 @@ def _cells(line: Line) -> tuple[str, ...]:
         _amount(line.paddock, figure.unit),
         _amount(line.peer, figure.unit),
         _times(line.ratio),
-        _times(figure.goal),
+        _times(figure.goal) if figure.bound is None else _amount([figure.bound], figure.unit),
         _amount(line.limit, figure.unit),
         _times(line.distance),
     )

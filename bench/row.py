@@ -30,11 +30,15 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table. `goal` is how many times better than the peer Paddock means to be."""
+    """One line of the table. `goal` is how many times better than the peer Paddock means to be.
+
+    `bound` is a goal that needs no peer: the worst value that is good enough.
+    """
 
     title: str
     unit: Unit
     goal: float | None = None
+    bound: float | None = None
 
 
 class Row(ABC):

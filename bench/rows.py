@@ -13,6 +13,13 @@ from bench.files import (
     Walk,
     WindowedMetadata,
 )
+from bench.floods import (
+    FloodOfExits,
+    FloodOfFrames,
+    FloodOfOutput,
+    FloodOfRenames,
+    FloodOfUnwatching,
+)
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
@@ -39,6 +46,11 @@ ROWS: tuple[type[Row], ...] = (
     WindowedMetadata,
     SingleMetadata,
     Walk,
+    FloodOfFrames,
+    FloodOfOutput,
+    FloodOfExits,
+    FloodOfRenames,
+    FloodOfUnwatching,
     Decisions,
     IdleMemory,
     ProcessMemory,

@@ -1,0 +1,118 @@
+"""`python -m bench.flooding SOURCE URL DIRECTORY`: floods a server with one kind of events.
+
+It goes on until it is killed.
+
+Says one line when the flood is on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from bench.client import Client, request, start_request
+
+FRAMES = 4000
+"""Requests that are sent at once: several of the server's reads."""
+
+STREAMS = 8
+"""Processes that write without end."""
+
+IN_FLIGHT = 64
+"""Processes that are being started at any time."""
+
+WIDTH, DEPTH = 50, 40
+"""A tree of 2000 directories: 50 that hold 39 others each."""
+
+LARGE = 10_000
+"""Directories of a large watch."""
+
+
+def frames(client: Client, _: Path) -> None:
+    """Ask many small things at once, and read the answers."""
+    block = b"".join(request(number, "environment/status") for number in range(FRAMES))
+    reading = threading.Thread(target=_read_for_ever, args=(client,), daemon=True)
+    reading.start()
+    client.send(block)
+    _begun()
+    while True:
+        client.send(block)
+
+
+def output(client: Client, _: Path) -> None:
+    """Read what several processes write without end."""
+    for number in range(STREAMS):
+        client.send(start_request(number, f"p{number}", ["/bin/cat", "/dev/zero"]))
+    _begun()
+    _read_for_ever(client)
+
+
+def exits(client: Client, _: Path) -> None:
+    """Start processes that end at once, many at a time."""
+    for number in range(IN_FLIGHT):
+        _start(client, number)
+    numbers = count(IN_FLIGHT)
+    _begun()
+    while True:
+        for message in client.messages():
+            if message.method == "process/closed":
+                _start(client, next(numbers))
+
+
+def renames(client: Client, directory: Path) -> None:
+    """Watch a tree in which directories are renamed all the time."""
+    for column in range(WIDTH):
+        for level in range(DEPTH - 1):
+            (directory / f"d{column}" / f"{level}").mkdir(parents=True, exist_ok=True)
+    _watch(client, 1, directory)
+    reading = threading.Thread(target=_read_for_ever, args=(client,), daemon=True)
+    reading.start()
+    _begun()
+    while True:
+        for column in range(WIDTH):
+            # One from an earlier flood may have ended between the two.
+            with suppress(FileNotFoundError):
+                os.rename(directory / f"d{column}", directory / f"e{column}")
+            os.rename(directory / f"e{column}", directory / f"d{column}")
+
+
+def unwatch(client: Client, directory: Path) -> None:
+    """Watch a large tree and end that, again and again."""
+    for number in range(LARGE):
+        (directory / str(number // 100) / str(number % 100)).mkdir(parents=True, exist_ok=True)
+    watch_id = _watch(client, 1, directory)
+    _begun()
+    for number in count(2):
+        client.send(request(0, "fs/unwatch", {"watchId": watch_id}))
+        client.result(0)
+        watch_id = _watch(client, number, directory)
+
+
+def _watch(client: Client, number: int, directory: Path) -> int:
+    client.send(request(number, "fs/watch", {"path": str(directory), "recursive": True}))
+    result = client.result(number)
+    return int(result.partition(b":")[2].strip(b" }"))
+
+
+def _start(client: Client, number: int) -> None:
+    client.send(start_request(number, f"p{number}", ["/bin/true"]))
+
+
+def _read_for_ever(client: Client) -> None:
+    while True:
+        client.receive()
+
+
+def _begun() -> None:
+    print("flooding", flush=True)
+
+
+SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch)}
+
+if __name__ == "__main__":
+    with Client(sys.argv[2]) as connected:
+        SOURCES[sys.argv[1]](connected, Path(sys.argv[3]))

@@ -98,7 +98,12 @@ class Audit:
             version=options.version,
         )
         journal.info("audit log opened", path=str(options.directory), last=str(log.last))
-        return cls(Scribe(log, Redactor(options.secret_names), options.failure), options.failure)
+        try:
+            return cls(Scribe(log, Redactor(options.secret_names), options.failure), options.failure)
+        except BaseException:
+            # There is no thread for it: another server must be able to take the log over.
+            log.release()
+            raise
 
     # --- telling ------------------------------------------------------------
 

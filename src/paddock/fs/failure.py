@@ -26,6 +26,14 @@ def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
     return InvalidRequest(text) if number in _REFUSED else OperationFailed(text)
 
 
+def no_thread() -> OperationFailed:
+    """The exception for work for which no thread could be started (pthread_create(3))."""
+    return OperationFailed(
+        "the server could start no thread for this: the limit of processes is reached; "
+        "try again when some have ended, or raise it (ulimit -u, pids.max of the control group)"
+    )
+
+
 @contextmanager
 def read_only_before_rights(path: bytes, directory: int | None = None) -> Iterator[None]:
     """For opening a file to write: that nobody can write there is told before missing rights are.

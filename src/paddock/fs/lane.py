@@ -17,7 +17,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from paddock.errors import OperationFailed
+from paddock.fs.failure import no_thread
 
 T = TypeVar("T")
 
@@ -62,12 +62,7 @@ class Lane:
         """
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._threads and not self._add_thread():
-            future.set_exception(
-                OperationFailed(
-                    "the server could start no thread for this: the limit of processes is reached; "
-                    "try again when some have ended, or raise it (ulimit -u, pids.max of the control group)"
-                )
-            )
+            future.set_exception(no_thread())
             return future
         self._unfinished += 1
         self._jobs.put((job, future))

@@ -17,6 +17,7 @@ from typing import IO
 
 from paddock.errors import InvalidRequest, OperationFailed, PaddockError
 from paddock.fs import resolve, unfinished_tree
+from paddock.fs.failure import no_thread
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
 MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
@@ -94,10 +95,10 @@ class TreeWriter:
         thread = threading.Thread(target=self._unpack, args=(reading,), name="paddock-fs-unpack", daemon=True)
         try:
             thread.start()
-        except BaseException:
+        except (RuntimeError, MemoryError) as error:
             os.close(reading)
             os.close(writing)
-            raise
+            raise no_thread() from error
         return writing, thread
 
     def _put_in_place(self) -> None:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -354,3 +355,15 @@ def test_a_tree_that_was_exchanged_before_it_got_its_name_is_not_said_to_be_ther
     with pytest.raises(OperationFailed, match="exchanged"):
         writer.publish()
     assert list((tmp_path / "taken").iterdir()) == []
+
+
+def test_a_tree_for_which_there_is_no_thread_says_so_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(OperationFailed, match="ulimit -u"):
+        TreeWriter(bytes(tmp_path / "new"))
+    assert os.listdir(tmp_path) == []

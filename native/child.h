@@ -63,12 +63,28 @@ static int exec_program(const char *program, const char *path, char **argv, char
     return error;
 }
 
+/* Those that wait once each, however often they are sent; the realtime ones are above. */
+enum { LAST_STANDARD_SIGNAL = 31, LAST_SIGNAL = 64 };
+
 /* Children inherit dispositions through exec: all default, whatever our own parent ignored (Python does
  * SIGPIPE). Zeros are SIG_DFL; raw, because the C library keeps 32 and 33 to itself. */
 static void default_signals(void) {
     const unsigned long defaults[8] = {0};
-    for (int signo = 1; signo <= 64; signo++)
+    for (int signo = 1; signo <= LAST_SIGNAL; signo++)
         syscall(SYS_rt_sigaction, signo, defaults, NULL, (size_t)8);
+}
+
+static void standard_signals(sigset_t *set) {
+    sigemptyset(set);
+    for (int signo = 1; signo <= LAST_STANDARD_SIGNAL; signo++)
+        sigaddset(set, signo);
+}
+
+/* A process that blocks them keeps every one that is sent, at the cost of its user. */
+static void ignore_realtime_signals(void) {
+    const unsigned long ignored[8] = {(unsigned long)SIG_IGN};
+    for (int signo = LAST_STANDARD_SIGNAL + 1; signo <= LAST_SIGNAL; signo++)
+        syscall(SYS_rt_sigaction, signo, ignored, NULL, (size_t)8);
 }
 
 static uint64_t microseconds(struct timeval value) {

@@ -26,8 +26,7 @@
 #include "mounted.h"
 #include "task.h"
 
-/* Since Linux 5.13 on every machine; older headers lack them. */
-enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, RULE_PATH_BENEATH = 1 };
+enum { RULE_PATH_BENEATH = 1 };
 
 /* The longest filter that the kernel takes. */
 #define FILTER_LIMIT_BYTES (BPF_MAXINSNS * sizeof(struct sock_filter))
@@ -95,7 +94,7 @@ static void allow(int ruleset, char *value, const char *word) {
     if (!S_ISDIR(file.st_mode))
         rule.rights &= file_rights;
     rule.rights &= task.landlock.handled_fs;
-    if (rule.rights && syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, &rule, 0u) < 0)
+    if (rule.rights && syscall(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, &rule, 0u) < 0)
         refuse("Landlock: ", value);
     close(rule.parent);
 }
@@ -104,7 +103,7 @@ static void restrict_files(void) {
     if (!task.has_landlock)
         return;
     /* A kernel that does not know the last fields takes them as long as they are zero. */
-    int ruleset = (int)syscall(CREATE_RULESET, &task.landlock, sizeof task.landlock, 0u);
+    int ruleset = (int)syscall(LANDLOCK_CREATE, &task.landlock, sizeof task.landlock, 0u);
     if (ruleset < 0)
         refuse("Landlock", "");
     for (int i = 0; i < task.n_words; i++) {
@@ -112,7 +111,7 @@ static void restrict_files(void) {
         if (value)
             allow(ruleset, value, task.words[i]);
     }
-    if (syscall(RESTRICT_SELF, ruleset, 0u) < 0)
+    if (syscall(LANDLOCK_RESTRICT, ruleset, 0u) < 0)
         refuse("Landlock", "");
     close(ruleset);
 }

@@ -44,13 +44,14 @@
  *   - A signal reaches the command once: when this process leads a group, the
  *     command leads another and is sent what arrives here; otherwise both
  *     share the group of the launcher, whose signals reach the command directly,
- *     or are sent on if it has left for a group of its own, as shells do.
+ *     or are sent on if it has left for a group of its own, as shells do. What the command sends here,
+ *     and realtime signals from anybody, are sent on to nobody (signals.h).
  *
  * Privilege: under bubblewrap it has none left, and runs with the filter in
  * force. Without bubblewrap it has the caller's, and drops every capability
  * before anything else. It trusts its words; it does not trust the command,
- * which may signal it but, as it is not dumpable, neither reads its memory nor
- * its descriptors through /proc.
+ * which may signal it at most (before Linux 6.12) and, as it is not dumpable,
+ * neither reads its memory nor its descriptors through /proc.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,6 +78,7 @@
 #include "message.h"
 #include "number.h"
 #include "report.h"
+#include "signals.h"
 #include "task.h"
 
 /* ---- The command ---- */
@@ -88,12 +90,14 @@ static _Noreturn void run(bool leads_group, bool has_terminal) {
     if (has_terminal)
         tcsetpgrp(0, getpid());
     default_signals();
+    stay_below();
     /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
     give_back_room();
     if (task.cwd && chdir(task.cwd) < 0)
         refuse("working directory ", task.cwd);
     limit_self();
+    limit_waiting_signals();
     /* Whoever has read this may send signals: they wait until the next step. */
     report(&(struct report){.kind = REPORT_CONFINED});
     sigset_t none;
@@ -122,13 +126,8 @@ static pid_t start(void) {
 
 /* ---- Watching over it ---- */
 
-/* Ends this process and all below it: the kernel does so when pid 1 of a namespace ends. */
-static _Noreturn void finish(int status) {
-    /* Elsewhere it takes a search of /proc, unless no child is left: then no descendant is either. */
-    if (getpid() != 1 && waitpid(-1, NULL, WNOHANG) >= 0)
-        kill_descendants();
-    _exit(status);
-}
+/* More than a command leaves behind at once, and some tenths of a millisecond. */
+enum { REAPED_IN_A_TURN = 64 };
 
 /* While the command that has failed is not waited for, it still counts. */
 static void report_process_limit(pid_t command) {
@@ -147,6 +146,17 @@ static void kill_everything(void) {
         kill_descendants();
     while (waitpid(-1, NULL, 0) > 0) {
     }
+}
+
+/* Ends this process and all below it. */
+static _Noreturn void finish(int status) {
+    /* Where no child is left, no descendant is either. */
+    if (waitpid(-1, NULL, WNOHANG) >= 0)
+        kill_everything();
+    /* A command in the group of bubblewrap may have stopped that, and nobody would learn of the end. */
+    if (getpgrp() != getpid())
+        kill(0, SIGCONT);
+    _exit(status);
 }
 
 /* To be called when nothing of the command lives any more. */
@@ -177,12 +187,16 @@ static void end_with_masks(void) {
         tell_breach(lost);
 }
 
-/* Reaps all that ended; returns when the command itself has not. */
-static void reap(pid_t command) {
-    int status;
-    struct rusage usage;
-    pid_t pid;
-    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+/* Reaps what has ended, if the command itself has not. Returns whether there may be more: processes can end as fast as
+ * they are reaped, and the command is the first to be found, because it is the oldest child. */
+static bool reap(pid_t command) {
+    report_process_limit(command);
+    for (int i = 0; i < REAPED_IN_A_TURN; i++) {
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+        if (pid <= 0)
+            return false;
         if (pid != command)
             continue;
         end_with_masks();
@@ -193,24 +207,40 @@ static void reap(pid_t command) {
         });
         finish(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
+    return true;
 }
 
+static void pass_on(int signo, pid_t command) {
+    if (!task.program && signo == SIGTERM)
+        finish(0);
+    /* In a pid namespace a group from outside is 0. */
+    pid_t group = getpgid(command);
+    if (group > 0 && group != getpgrp())
+        kill(-group, signo);
+}
+
+/* Takes what has arrived by now, and no more: the clock and the launcher are looked at in between. */
 static void serve_signals(int signals, pid_t command) {
-    struct signalfd_siginfo arrived;
-    while (read(signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
-        if (arrived.ssi_signo == MASK_SIGNAL)
-            hold_masks();
-        if (arrived.ssi_signo == MASK_SIGNAL && arrived.ssi_code == SI_KERNEL)
-            continue;
-        if (!task.program && arrived.ssi_signo == SIGTERM)
-            finish(0);
-        /* In a pid namespace a group from outside is 0. */
-        pid_t group = getpgid(command);
-        if (arrived.ssi_signo != SIGCHLD && group > 0 && group != getpgrp())
-            kill(-group, (int)arrived.ssi_signo);
+    struct signalfd_siginfo arrived[ARRIVALS_LIMIT];
+    ssize_t size = read(signals, arrived, sizeof arrived);
+    bool is_told_of_masks = false;
+    for (const struct signalfd_siginfo *each = arrived; (char *)each < (char *)arrived + size; each++) {
+        bool is_of_masks = each->ssi_signo == MASK_SIGNAL;
+        /* Whoever sent it: the kernel does not say it again while one waits that somebody else has sent. */
+        is_told_of_masks = is_told_of_masks || is_of_masks;
+        if (each->ssi_signo != SIGCHLD && !(is_of_masks && each->ssi_code == SI_KERNEL) && is_for_command(each))
+            pass_on((int)each->ssi_signo, command);
     }
-    report_process_limit(command);
-    reap(command);
+    if (is_told_of_masks)
+        hold_masks();
+}
+
+static _Noreturn void end_overdue(void) {
+    char digits[NUMBER_BYTES];
+    end_with_masks();
+    report(&(struct report){.kind = REPORT_WALL_LIMIT});
+    SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
+    finish(EXIT_WALL);
 }
 
 /* A descriptor that becomes readable when the time is over, or -1. */
@@ -234,10 +264,7 @@ int main(int argc, char **argv) {
     /* Where there is no pid namespace, orphans come here all the same. */
     if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         refuse("subreaper", "");
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    int signals = take_signals();
     if (signals < 0)
         refuse("signalfd", "");
     watch_masks();
@@ -252,21 +279,20 @@ int main(int argc, char **argv) {
     struct pollfd events[] = {
         {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report},
         {.fd = masks.mounts, .events = POLLPRI}};
-    for (;;) {
-        if (poll(events, 4, masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
+    for (bool has_more = false;;) {
+        /* Each turn does a bounded amount of work, and begins with what the command must not be able to put off. */
+        if (poll(events, 4, has_more ? 0 : masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
             refuse("poll", "");
-        if (events[3].revents || masks.has_unwatched)
-            hold_masks();
         if (events[2].revents)
             finish(EXIT_ABANDONED);
+        if (events[3].revents || masks.has_unwatched)
+            hold_masks();
         if (events[0].revents)
             serve_signals(signals, command);
-        if (events[1].revents) {
-            char digits[NUMBER_BYTES];
-            end_with_masks();
-            report(&(struct report){.kind = REPORT_WALL_LIMIT});
-            SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
-            finish(EXIT_WALL);
-        }
+        /* Before the clock: a command that ended in time did. */
+        if (events[0].revents || events[1].revents || has_more)
+            has_more = reap(command);
+        if (events[1].revents)
+            end_overdue();
     }
 }

@@ -12,7 +12,7 @@
  *     failed. SPAWNED precedes EXITED of the same pid.
  *   - A child starts in a session of its own with descriptors 0, 1, 2 and those
  *     that the request says, default signal dispositions and an empty signal
- *     mask; or, shielded, with every signal blocked.
+ *     mask; or, shielded, with every standard signal blocked and the realtime ones ignored.
  *   - Only the end of the stream ends the spawner, or a request that makes no
  *     sense. It kills every descendant first and waits until none is left.
  *
@@ -224,10 +224,13 @@ static int child_main(void *argument) {
             child_fail(spawn, STAGE_SETUP, errno);
     }
     /* Last: a pending signal may end the child here, which the parent sees as an ordinary exit. */
-    sigset_t none;
-    sigemptyset(&none);
-    if (!(spawn->head.flags & SPAWN_SHIELDED))
-        sigprocmask(SIG_SETMASK, &none, NULL);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (spawn->head.flags & SPAWN_SHIELDED) {
+        standard_signals(&blocked);
+        ignore_realtime_signals();
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     child_fail(spawn, STAGE_EXEC, exec_program(spawn->program, spawn->path, spawn->argv, spawn->envp));
 }
 

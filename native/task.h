@@ -34,6 +34,9 @@ static const struct limit_name limit_names[] = {
 };
 enum { LIMITS = sizeof limit_names / sizeof *limit_names };
 
+/* Since Linux 5.13 on every machine; older headers lack them. */
+enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD_RULE = 445, LANDLOCK_RESTRICT = 446 };
+
 struct __attribute__((packed)) landlock_ruleset {
     uint64_t handled_fs, handled_net, scoped;
 };

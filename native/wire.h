@@ -25,7 +25,7 @@ enum request_kind { REQUEST_SPAWN = 1, REQUEST_KILL = 2 };
 enum record_kind { RECORD_READY = 1, RECORD_SPAWNED = 2, RECORD_EXITED = 3 };
 enum spawn_flag {
     SPAWN_TERMINAL = 1,
-    SPAWN_SHIELDED = 2, /* starts with every signal blocked, so that a launcher outlives those for its command */
+    SPAWN_SHIELDED = 2, /* starts with no signal that could end it, so that a launcher outlives those for its command */
 };
 
 /* The step of a spawn that failed. */

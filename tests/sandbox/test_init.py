@@ -16,21 +16,10 @@ from paddock.sandbox import init, landlock
 from paddock.sandbox.init import ReportKind
 from paddock.sandbox.kernel import Kernel
 from tests.sandbox.identity import PYTHON, drop_to, each_user
-from tests.sandbox.init_start import TIMEOUT_S, Start
+from tests.sandbox.init_start import COUNTING, TIMEOUT_S, Start
 
 each_way = pytest.mark.parametrize("has_bwrap", [True, False], ids=["bwrap", "alone"])
 MIB = 1024 * 1024
-
-COUNTING = """\
-import signal, sys
-numbers = {signal.SIGUSR1, signal.SIGTERM}
-signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-print("ready", flush=True)
-seen = 0
-while signal.sigwait(numbers) == signal.SIGUSR1: seen += 1
-sys.exit(seen)
-"""
-"""Ends at SIGTERM with the number of SIGUSR1 it has seen as its status."""
 
 IGNORING = """\
 import os, signal, sys

@@ -195,11 +195,13 @@ async def test_what_is_around_a_command_of_the_command_line_has_nothing_of_it(
         asyncio.to_thread(launcher.run, options, cwd=workspace, env={"SECRET": "hunter2"}, leak=leak)
     )
     assert await asyncio.to_thread((workspace / "began").read_text) == "ready\n"
-    found = around("sh", os.getpid())
-    assert command_of(found[0]) == "paddock-init"
-    for pid in found:
-        assert_own(pid)
-    await asyncio.to_thread((workspace / "ended").write_text, "\n")
+    try:
+        found = around("sh", os.getpid())
+        assert command_of(found[0]) == "paddock-init"
+        for pid in found:
+            assert_own(pid)
+    finally:
+        await asyncio.to_thread((workspace / "ended").write_text, "\n")
     assert (await running).status == 0
 
 

@@ -54,8 +54,9 @@ class SpawnRequest:
     the controlling one. `rlimits` maps `resource.RLIMIT_*` to (soft, hard).
 
     `inherited` are descriptors that the program finds as 3, 4, and so on; at most INHERITED_LIMIT.
-    A shielded program starts with every signal blocked: it is a launcher that shares its group
-    with its command, and must not die of a signal that the command survives.
+    A shielded program starts with every signal blocked, or ignored where it would wait in a queue:
+    it is a launcher that shares its group with its command, and must not die of a signal that the
+    command survives.
     """
 
     program: str

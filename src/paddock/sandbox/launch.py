@@ -38,6 +38,7 @@ from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
+from paddock.sandbox.kernel_file import closed_files
 from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
 from paddock.sandbox.mounted_file import FileMoved, is_at, mounted_files, verify_directories
 from paddock.sandbox.path import ROOT, is_within
@@ -163,6 +164,7 @@ class Sandbox:
             cwd=ROOT,
             denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
             is_root=os.geteuid() == 0,
+            closed=closed_files(),
         )
 
     def _admit(self, wanted: Extent) -> None:

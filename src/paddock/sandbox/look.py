@@ -46,6 +46,14 @@ class PathFact:
     """What other commands of this user have there meanwhile."""
 
 
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A file or directory of the kernel's own, in /proc or /sys."""
+
+    path: str
+    is_directory: bool
+
+
 class Look(Protocol):
     """How the planner sees the host's files."""
 

@@ -22,7 +22,7 @@ from paddock.model.profile import (
 from paddock.sandbox.access import SLASH_TMP, AccessTable, Grants, Rule, Surroundings, resolve
 from paddock.sandbox.extent import Extent
 from paddock.sandbox.glob import Pattern
-from paddock.sandbox.look import Link, Look
+from paddock.sandbox.look import KernelFile, Link, Look
 from paddock.sandbox.metadata import Protection
 from paddock.sandbox.mount import Mask, MaskKind, Mount, Placeholder
 from paddock.sandbox.path import ROOT, ancestors, is_within
@@ -52,6 +52,8 @@ class Scene:
     """Whether a new /proc can be mounted."""
     is_root: bool = False
     """Whether it is root that runs the command, who may write what others may not."""
+    closed: tuple[KernelFile, ...] = ()
+    """What of the kernel's own files a command has no use for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     view.show_root(links)
     view.add_devices()
     view.add_processes(scene.has_proc, scene.is_root)
+    view.close_kernel(scene.closed, scene.has_proc)
     for rule in table.rules:
         view.apply(rule)
     view.seal()

@@ -12,7 +12,7 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.access import AccessTable, Rule
-from paddock.sandbox.look import Kind, Link, Look, PathFact
+from paddock.sandbox.look import KernelFile, Kind, Link, Look, PathFact
 from paddock.sandbox.mount import (
     Bind,
     Devices,
@@ -34,10 +34,11 @@ INIT: Final = "/proc/paddock-init"
 """Where the first program is when /proc is empty."""
 KERNEL_SETTINGS: Final = "/proc/sys"
 ROOTS_SETTINGS: Final = tuple(
-    f"/proc/{name}" for name in ("acpi", "driver", "dynamic_debug", "fs", "latency_stats", "mtrr", "scsi")
+    f"/proc/{name}" for name in ("acpi", "driver", "dynamic_debug", "fs", "latency_stats", "scsi")
 )
 """Where root can change the kernel without a capability. bubblewrap knows irq, bus and sysrq-trigger."""
 KERNEL_OBJECTS: Final = "/sys"
+KERNELS: Final = "the kernel's own, of no use to a command"
 
 VIEW_MODE: Final = 0o755
 BLOCKED_MODE: Final = 0o555
@@ -87,9 +88,38 @@ class View:
         self.mounts.append(Processes(PROC))
         # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
         # root: core_pattern alone would run a program outside.
-        for path in (KERNEL_SETTINGS, *(ROOTS_SETTINGS if is_root else ())):
-            if self._look.at(path).kind is not Kind.MISSING:
-                self._bind(path, is_writable=False, reason="settings of the kernel")
+        if self._look.at(KERNEL_SETTINGS).kind is not Kind.MISSING:
+            self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
+        for path in ROOTS_SETTINGS if is_root else ():
+            # Neither bound read-only nor sealed: either takes bubblewrap as long as some percent of a start.
+            # What root writes there goes nowhere.
+            if (kind := self._look.at(path).kind) is Kind.DIRECTORY:
+                self.mounts.append(EmptyDirectory(path, BLOCKED_MODE, "settings of the kernel"))
+            elif kind is Kind.FILE:
+                self.mounts.append(UnreadableFile(path, "settings of the kernel"))
+            self._mounted.add(path)
+
+    def close_kernel(self, closed: Iterable[KernelFile], has_proc: bool) -> None:
+        """Close what of the kernel's own files a command has no use for."""
+        for file in closed:
+            is_process = is_within(file.path, PROC)
+            if not has_proc if is_process else not self._shows_kernel_object(file.path):
+                continue
+            if not file.is_directory:
+                self.mounts.append(UnreadableFile(file.path, KERNELS))
+            elif is_process:
+                self._cover(file.path, BLOCKED_MODE, KERNELS)
+            else:
+                # Not sealed, which would take as long as to mount a file. Landlock lets nobody write there.
+                self.mounts.append(EmptyDirectory(file.path, BLOCKED_MODE, KERNELS))
+            self._mounted.add(file.path)
+
+    def _shows_kernel_object(self, path: str) -> bool:
+        """Whether it is in sight, and not because the profile names it."""
+        return self._table.access_of(path) is not Access.DENY and not any(
+            (is_within(path, rule.path) and rule.path != ROOT) or is_within(rule.path, path)
+            for rule in self._table.rules
+        )
 
     def apply(self, rule: Rule) -> None:
         """Make one rule true. Rules come shallow paths first; the one about the root is `show_root`."""

@@ -126,9 +126,6 @@ static pid_t start(void) {
 
 /* ---- Watching over it ---- */
 
-/* More than a command leaves behind at once, and some tenths of a millisecond. */
-enum { REAPED_IN_A_TURN = 64 };
-
 /* While the command that has failed is not waited for, it still counts. */
 static void report_process_limit(pid_t command) {
     siginfo_t end = {0};

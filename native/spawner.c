@@ -367,12 +367,16 @@ static bool request_serve(struct request *request) {
 
 /* ---- Reaping ---- */
 
-/* Reaps all that ended: reports what was spawned, drops adopted orphans. False when the server is gone. */
-static bool reap(void) {
-    int status;
-    struct rusage usage;
-    pid_t pid;
-    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+/* Reaps what has ended, REAPED_IN_A_TURN at most: reports what was spawned, drops adopted orphans. False when the server
+ * is gone. `has_more` is set when more may have ended: orphans can end as fast as they are reaped. */
+static bool reap(bool *has_more) {
+    *has_more = false;
+    for (int i = 0; i < REAPED_IN_A_TURN; i++) {
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+        if (pid <= 0)
+            return true;
         if (WIFSTOPPED(status)) {
             /* It called PTRACE_TRACEME, which made us its tracer. Decline, passing on the signal that
              * stopped it, except the SIGTRAP that only a traced process gets from execve (ptrace(2)). */
@@ -391,6 +395,7 @@ static bool reap(void) {
         if (!send_record(&record, -1))
             return false;
     }
+    *has_more = true;
     return true;
 }
 
@@ -441,17 +446,18 @@ static int start(void) {
 
 static void serve(int ended) {
     struct pollfd events[] = {{.fd = server, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
-    for (;;) {
-        if (poll(events, 2, -1) < 0)
+    for (bool has_more = false;;) {
+        if (poll(events, 2, has_more ? 0 : -1) < 0)
             return;
         if (events[1].revents) {
-            /* Drained before reaping: a child that ends in between makes it readable again. */
-            struct signalfd_siginfo drained;
-            while (read(ended, &drained, sizeof drained) > 0) {
-            }
-            if (!reap())
-                return;
+            /* Taken before reaping: a child that ends in between makes it readable again. Once, for a process that sends
+             * it without end must not keep us from the server. */
+            struct signalfd_siginfo taken;
+            if (read(ended, &taken, sizeof taken) > 0)
+                has_more = true;
         }
+        if (has_more && !reap(&has_more))
+            return;
         if (events[0].revents) {
             struct request request = {0};
             bool served = request_read(&request) && request_serve(&request);

@@ -260,6 +260,37 @@ async def test_process_that_keeps_forking_does_not_outrun_the_close(null: int, s
     os.close(spawned.pidfd)
 
 
+FLOODING = """
+import os, signal
+spawner = os.getppid()
+for round in range(1 << 60):
+    for _ in range(100):
+        os.kill(spawner, signal.SIGCHLD)
+    if os.fork() == 0:
+        os.fork()
+        os._exit(0)
+    os.wait()
+    if round == 20:
+        os.write(1, b"!")
+"""
+
+
+async def test_process_that_floods_the_spawner_does_not_keep_it_from_others(null: int) -> None:
+    spawner = await Spawner.start(unexpected_loss)
+    pidfds = []
+    read_end, write_end = os.pipe()
+    for _ in range(4):
+        request = request_for(PYTHON, "-ISc", FLOODING, fds=(null, write_end, null))
+        pidfds.append((await spawner.spawn(request, ignore_exit)).pidfd)
+        await readable(read_end)
+        assert os.read(read_end, 1) == b"!"
+    reports = [await run(spawner, request_for("/bin/true", fds=(null, null, null))) for _ in range(20)]
+    assert {report.exit_code for report in reports} == {0}
+    await spawner.aclose()
+    for file in (read_end, write_end, *pidfds):
+        os.close(file)
+
+
 SERVER = """
 import asyncio, os, sys
 from paddock.process.spawner import Spawner, SpawnRequest

@@ -210,20 +210,20 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
 
 
 def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
-    """A project root must not lead wherever an earlier command, or one that runs now, has pointed it.
-
-    Where everything may be written, it grants nothing.
-    """
-    if table.access_of(ROOT) is Access.WRITE:
-        return
-    for name, real in scene.surroundings.linked_roots:
-        fact = scene.look.at(name)
-        if fact.real != real:
+    """A project root must not lead wherever an earlier command, or one that runs now, has pointed it."""
+    surroundings = scene.surroundings
+    # Roots were resolved before. What is granted is where they lead at this look.
+    for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
+        if scene.look.at(name).real != real:
             raise ProfileRefused(
                 f"the project root {name}", "leads elsewhere every time", "run the command when it is at rest"
             )
+    if table.access_of(ROOT) is Access.WRITE:
+        # No root grants anything then.
+        return
+    for name, _ in surroundings.linked_roots:
         rule = Rule(f"the project root {name}", Access.WRITE, name)
-        _refuse_replaceable_links([(rule, link) for link in fact.links], table)
+        _refuse_replaceable_links([(rule, link) for link in scene.look.at(name).links], table)
 
 
 def _refuse_hidden_directory(cwd: str, table: AccessTable) -> None:

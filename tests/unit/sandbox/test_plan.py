@@ -231,6 +231,13 @@ def test_project_root_that_leads_elsewhere_by_now_is_refused() -> None:
         _with_linked_root(real="/w")
 
 
+def test_project_root_that_has_become_a_link_since_it_was_resolved_is_refused() -> None:
+    surroundings = Surroundings(project_roots=("/tmp/l/w",))
+    files = {"/tmp/": "", "/tmp/l": "-> /home", "/home/w/": ""}
+    with pytest.raises(ProfileRefused, match="leads elsewhere"):
+        _plan(ROOT_READ, ROOTS_WRITE, files=files, surroundings=surroundings, cwd="/home/w")
+
+
 def test_project_root_behind_a_link_that_no_command_can_make_is_used() -> None:
     mounts = _with_linked_root().mounts
     assert "/home/w" in [mount.path for mount in mounts if isinstance(mount, Bind) and mount.is_writable]

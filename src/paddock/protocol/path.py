@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from paddock.c_string import NUL_FLAW
@@ -20,23 +20,12 @@ _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
 _UNQUOTED = "/!$&'()*+,;=:@~"
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
-
-plain_path: Callable[[str], str | None]
-"""The path of a URI in which there is nothing to decode, to resolve or to refuse: no empty name, none that
-begins with a dot, no drive letter. None leaves the text to the ordinary way, which reads it alike."""
-try:
-    from paddock.protocol import _scanner
-except ImportError:
-
-    def plain_path(text: str) -> str | None:
-        """Leave every text to the ordinary way."""
-        return None
-else:
-    plain_path = _scanner.plain_path
+_FILE = "file://"
+_FILE_BYTES = len(_FILE)
 
 
 class HostPath:
-    """A path on the server's host, and whether the caller wrote it as a URI.
+    """A path on the server's host, and how the caller wrote it.
 
     `is_foreign` marks a URI that is well-formed but can't name a file on Linux
     (another host, a drive letter); who uses the path must refuse it.
@@ -44,13 +33,17 @@ class HostPath:
 
     # Not a dataclass: msgspec would read those as JSON objects instead of asking
     # the codec's hook.
-    __slots__ = ("is_foreign", "is_uri", "path", "text")
+    __slots__ = ("is_foreign", "path", "text")
 
-    def __init__(self, path: str, text: str, is_uri: bool = False, is_foreign: bool = False) -> None:
+    def __init__(self, path: str, text: str, is_foreign: bool = False) -> None:
         self.path = path
         self.text = text
-        self.is_uri = is_uri
         self.is_foreign = is_foreign
+
+    @property
+    def is_uri(self) -> bool:
+        """Whether it was written as a URI."""
+        return not self.text.startswith("/")
 
     def like(self, path: bytes) -> str:
         """`path` in the form in which this one was written, if it has that form."""
@@ -90,38 +83,44 @@ class HostPath:
 
 def file_uri(path: str) -> str:
     """The `file:` URI of an absolute path; undecodable bytes survive the round trip."""
-    return "file://" + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_UNQUOTED)
+    return _FILE + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_UNQUOTED)
 
 
 def parse_path(text: str) -> HostPath:
     """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
-    path = plain_path(text)
-    if path is not None:
-        return HostPath(path, text, True)
     if text.startswith("/"):
         if "\0" in text:
             raise ValueError(f"path {text!r} {NUL_FLAW}")
         return HostPath(text, text)
+    # Nearly all are like this, and this is read for every request about files: hence no call here and below
+    # that a look at the text can spare.
+    if text.startswith("file:///"):
+        path, is_foreign = text[_FILE_BYTES:], False
+    else:
+        path, is_foreign = _split_uri(text)
+    if "?" in text:
+        raise ValueError(f"path {text!r} has query parameters; write '?' in a name as %3F")
+    if "#" in text:
+        raise ValueError(f"path {text!r} has a fragment; write '#' in a name as %23")
+    if "%" in path:
+        path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
+    if "\0" in path:
+        raise ValueError(f"path {text!r} {NUL_FLAW}")
+    if "/." in path or "//" in path or path.endswith("/"):
+        path = posixpath.normpath("/" + path.lstrip("/"))
+    if ":" in path and _DRIVE.match(path):
+        is_foreign = True
+    return HostPath(path, text, is_foreign)
+
+
+def _split_uri(text: str) -> tuple[str, bool]:
+    """Give the path of a `file:` URI, as it is written there, and whether it is of another host."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")
     if scheme[1].lower() != "file":
         raise ValueError(f"path {text!r} has the unsupported scheme {scheme[1]!r}; give a file: URI")
-    return _parse_file_uri(text, text[scheme.end() :])
-
-
-def _parse_file_uri(text: str, rest: str) -> HostPath:
-    if "?" in rest:
-        raise ValueError(f"path {text!r} has query parameters; write '?' in a name as %3F")
-    if "#" in rest:
-        raise ValueError(f"path {text!r} has a fragment; write '#' in a name as %23")
-    authority = ""
-    if rest.startswith("//"):
-        authority, slash, rest = rest[2:].partition("/")
-        rest = slash + rest
-    decoded = unquote_to_bytes(rest)
-    if b"\0" in decoded:
-        raise ValueError(f"path {text!r} {NUL_FLAW}")
-    path = posixpath.normpath("/" + decoded.decode("utf-8", "surrogateescape").lstrip("/"))
-    is_foreign = authority.lower() not in _LOCAL_AUTHORITIES or _DRIVE.match(path) is not None
-    return HostPath(path, text=text, is_uri=True, is_foreign=is_foreign)
+    authority, path = "", text[scheme.end() :]
+    if path.startswith("//"):
+        authority, _, path = path[2:].partition("/")
+    return "/" + path, authority.lower() not in _LOCAL_AUTHORITIES

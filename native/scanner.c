@@ -1,10 +1,11 @@
-/* paddock.protocol._scanner: finds the parts of a request, or of a path in one, without making objects of them.
+/* paddock.protocol._scanner: finds the parts of a message without making objects of them.
  *
- * An extension module, loaded into the server. It reads what any client sends, so it trusts nothing: it goes from
- * the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request in
- * plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice - and only a path in
- * which nothing is to be decoded or resolved. It says None to everything else, which paddock/protocol/codec.py and
- * path.py then read or refuse. It has the privileges of the server and adds none.
+ * An extension module, loaded into the server and the client. It reads what the other side sends, so it trusts nothing:
+ * it goes from the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request,
+ * a notification or a result in plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice.
+ * It says None to everything else, which paddock/protocol/codec.py then reads or refuses. It knows the envelope and no
+ * method: a string of the body that may be base64 it leaves out, for whoever knows whether it has to be. It has the
+ * privileges of the process and adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -15,18 +16,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* How deep, with how many keys in one object, and with keys of how many bytes a request is still plain: any real one
+/* How deep, with how many keys in one object, and with keys of how many bytes a message is still plain: any real one
  * is below these. Keys are compared with each other, so their number and length bound the work. */
 #define MAX_DEPTH 16
 #define MAX_KEYS 64
 #define MAX_KEY_BYTES 256
 
-/* How far from the end of the message a chunk ends, mostly. */
-#define TAIL_BYTES 256
+/* A string of the body that is this long may be base64, for which there are quicker decoders than a JSON parser's. A
+ * short one may be if it ends with padding, which parsers do not check. */
+#define LONG_BYTES 1024
 
-/* In a message that goes on for less, base64 is left among the parameters and decoded with them: to lift it out and
- * put it back takes longer. */
-#define LIFTED_BYTES 256
+/* How far from the end of a message a long string ends, mostly. */
+#define TAIL_BYTES 256
 
 /* Integers of so many digits fit into 64 bits. */
 #define MAX_DIGITS 18
@@ -43,9 +44,16 @@ struct scan {
     int depth_left;
     struct span id;
     struct span method;
-    struct span params;
-    /* The content of the member of params that holds base64. Whoever decodes it sees whether it is any. */
-    struct span chunk;
+    /* The parameters or the result if they are an object, whether either was there, and whether it was a result. */
+    struct span body;
+    bool has_body;
+    bool is_result;
+    /* The string of the body that may be base64, and its key. Nobody has looked into a long one. */
+    struct span encoded_key;
+    struct span encoded;
+    /* Whether where that ends was guessed, and whether it may be. */
+    bool is_guess;
+    bool may_guess;
 };
 
 static bool
@@ -92,58 +100,6 @@ take_string(struct scan *scan, struct span *content)
     return false;
 }
 
-/* Whether the bits that padding leaves over are zero (RFC 4648, 3.5): the symbols that may stand before it tell. */
-static bool
-is_canonical(struct span chunk)
-{
-    const char *last = chunk.end - 1;
-    if (chunk.end - chunk.begin < 4 || *last != '=')
-        return true;
-    return last[-1] == '=' ? strchr("AQgw", last[-2]) != NULL : strchr("AEIMQUYcgkosw048", last[-1]) != NULL;
-}
-
-static bool
-is_symbol(char sign)
-{
-    return (sign >= 'A' && sign <= 'Z') || (sign >= 'a' && sign <= 'z') || (sign >= '0' && sign <= '9') ||
-           sign == '+' || sign == '/' || sign == '=';
-}
-
-/* Where a chunk ends. Mostly little follows a large one, so the last bytes of the message are searched first: behind
- * symbols alone, the first quote among them ends the chunk, or what is taken for it is not base64. */
-static const char *
-end_of_chunk(const struct scan *scan)
-{
-    if (scan->end - scan->at > 8 * TAIL_BYTES) {
-        const char *at = scan->end - TAIL_BYTES;
-        const char *begin = at;
-        while (at < scan->end && is_symbol(*at))
-            at++;
-        if (at > begin && at < scan->end && *at == '"')
-            return at;
-    }
-    return memchr(scan->at, '"', (size_t)(scan->end - scan->at));
-}
-
-/* A string of which only the end is looked at, if it may be long. */
-static bool
-take_chunk(struct scan *scan)
-{
-    struct span left;
-    if (scan->chunk.begin != NULL)
-        return false;
-    if (scan->end - scan->at < LIFTED_BYTES)
-        return take_string(scan, &left) && is_canonical(left);
-    if (!take(scan, '"'))
-        return false;
-    const char *quote = end_of_chunk(scan);
-    if (quote == NULL)
-        return false;
-    scan->chunk = (struct span){scan->at, quote};
-    scan->at = quote + 1;
-    return is_canonical(scan->chunk);
-}
-
 static bool
 take_integer(struct scan *scan)
 {
@@ -168,7 +124,7 @@ take_word(struct scan *scan, const char *word)
     return true;
 }
 
-static bool take_object(struct scan *scan, bool is_params);
+static bool take_object(struct scan *scan, bool is_body);
 static bool take_array(struct scan *scan);
 
 static bool
@@ -213,6 +169,47 @@ take_array(struct scan *scan)
     return true;
 }
 
+static bool
+take_long_string(struct scan *scan, struct span *content)
+{
+    const char *begin = scan->at + 1;
+    if (scan->end - begin < LONG_BYTES || memchr(begin, '"', LONG_BYTES) != NULL)
+        return false;
+    /* To search all of it takes as long as to decode a third. Where the guess is wrong there is a quote in between,
+     * which no base64 has, and mostly the rest of the message makes no sense. */
+    const char *from = scan->may_guess && scan->end - begin > 2 * LONG_BYTES ? scan->end - TAIL_BYTES : begin;
+    const char *quote = memchr(from, '"', (size_t)(scan->end - from));
+    if (quote == NULL)
+        return false;
+    scan->is_guess = from != begin;
+    *content = (struct span){begin, quote};
+    scan->at = quote + 1;
+    return true;
+}
+
+/* A value of the body. */
+static bool
+take_body_value(struct scan *scan, struct span key)
+{
+    struct span content;
+    skip_space(scan);
+    if (scan->at == scan->end || *scan->at != '"')
+        return take_value(scan);
+    if (scan->values_left-- <= 0)
+        return false;
+    if (!take_long_string(scan, &content)) {
+        if (!take_string(scan, &content))
+            return false;
+        if (content.end[-1] != '=')
+            return true;
+    }
+    if (scan->encoded.begin != NULL)
+        return false;
+    scan->encoded_key = key;
+    scan->encoded = content;
+    return true;
+}
+
 /* The key of a member and the colon; not one of those before it. */
 static bool
 take_key(struct scan *scan, struct span *keys, int count)
@@ -230,7 +227,7 @@ take_key(struct scan *scan, struct span *keys, int count)
 }
 
 static bool
-take_object(struct scan *scan, bool is_params)
+take_object(struct scan *scan, bool is_body)
 {
     struct span keys[MAX_KEYS];
     int count = 0;
@@ -240,8 +237,7 @@ take_object(struct scan *scan, bool is_params)
         do {
             if (!take_key(scan, keys, count))
                 return false;
-            bool is_chunk = is_params && (is_text(keys[count], "chunk") || is_text(keys[count], "dataBase64"));
-            if (is_chunk ? scan->values_left-- <= 0 || !take_chunk(scan) : !take_value(scan))
+            if (!(is_body ? take_body_value(scan, keys[count]) : take_value(scan)))
                 return false;
             count++;
         } while (take(scan, ','));
@@ -267,17 +263,19 @@ take_id(struct scan *scan)
 }
 
 static bool
-take_params(struct scan *scan)
+take_body(struct scan *scan, bool is_result)
 {
     skip_space(scan);
     const char *begin = scan->at;
-    if (begin == scan->end || scan->values_left-- <= 0)
+    if (begin == scan->end || scan->has_body || scan->values_left-- <= 0)
         return false;
+    scan->has_body = true;
+    scan->is_result = is_result;
     if (*begin == 'n')
         return take_word(scan, "null");
     if (!take_object(scan, true))
         return false;
-    scan->params = (struct span){begin, scan->at};
+    scan->body = (struct span){begin, scan->at};
     return true;
 }
 
@@ -288,13 +286,14 @@ take_member(struct scan *scan, struct span key)
         return take_id(scan);
     if (is_text(key, "method"))
         return scan->values_left-- > 0 && take_string(scan, &scan->method);
-    if (is_text(key, "params"))
-        return take_params(scan);
+    if (is_text(key, "params") || is_text(key, "result"))
+        return take_body(scan, is_text(key, "result"));
     return is_text(key, "jsonrpc") && take_value(scan);
 }
 
+/* Only a message without a method is a result. */
 static bool
-take_request(struct scan *scan)
+take_message(struct scan *scan)
 {
     struct span keys[MAX_KEYS];
     int count = 0;
@@ -308,7 +307,7 @@ take_request(struct scan *scan)
     if (!take(scan, '}'))
         return false;
     skip_space(scan);
-    return scan->at == scan->end && scan->id.begin != NULL && scan->method.begin != NULL;
+    return scan->at == scan->end && scan->is_result == (scan->method.begin == NULL);
 }
 
 static PyObject *
@@ -329,32 +328,34 @@ id_of(struct span span)
     return PyLong_FromLongLong(*span.begin == '-' ? -number : number);
 }
 
-/* The parameters without the content of the chunk, so that its member is an empty string; None if there are none. */
+/* The body without what may be base64, so that the member is an empty string. */
 static PyObject *
-params_of(const struct scan *scan)
+body_of(const struct scan *scan)
 {
-    if (scan->params.begin == NULL)
-        return Py_NewRef(Py_None);
-    if (scan->chunk.begin == NULL)
-        return PyBytes_FromStringAndSize(scan->params.begin, scan->params.end - scan->params.begin);
-    Py_ssize_t before = scan->chunk.begin - scan->params.begin;
-    Py_ssize_t after = scan->params.end - scan->chunk.end;
-    PyObject *params = PyBytes_FromStringAndSize(NULL, before + after);
-    if (params != NULL) {
-        char *content = PyBytes_AsString(params);
-        memcpy(content, scan->params.begin, (size_t)before);
-        memcpy(content + before, scan->chunk.end, (size_t)after);
+    if (scan->encoded.begin == NULL)
+        return PyBytes_FromStringAndSize(scan->body.begin, scan->body.end - scan->body.begin);
+    Py_ssize_t before = scan->encoded.begin - scan->body.begin;
+    Py_ssize_t after = scan->body.end - scan->encoded.end;
+    PyObject *body = PyBytes_FromStringAndSize(NULL, before + after);
+    if (body != NULL) {
+        char *bytes = PyBytes_AsString(body);
+        memcpy(bytes, scan->body.begin, (size_t)before);
+        memcpy(bytes + before, scan->encoded.end, (size_t)after);
     }
-    return params;
+    return body;
 }
 
 static PyObject *
 answer(const struct scan *scan, const char *message)
 {
-    Py_ssize_t begin = scan->chunk.begin == NULL ? -1 : scan->chunk.begin - message;
-    Py_ssize_t end = scan->chunk.begin == NULL ? -1 : scan->chunk.end - message;
+    bool is_encoded = scan->encoded.begin != NULL;
     PyObject *parts[] = {
-        id_of(scan->id), text_of(scan->method), params_of(scan), PyLong_FromSsize_t(begin), PyLong_FromSsize_t(end),
+        scan->id.begin == NULL ? Py_NewRef(Py_None) : id_of(scan->id),
+        scan->method.begin == NULL ? Py_NewRef(Py_None) : text_of(scan->method),
+        scan->body.begin == NULL ? Py_NewRef(Py_None) : body_of(scan),
+        is_encoded ? text_of(scan->encoded_key) : Py_NewRef(Py_None),
+        PyLong_FromSsize_t(is_encoded ? scan->encoded.begin - message : 0),
+        PyLong_FromSsize_t(is_encoded ? scan->encoded.end - message : 0),
     };
     enum { COUNT = sizeof parts / sizeof parts[0] };
     PyObject *tuple = PyTuple_New(COUNT);
@@ -369,8 +370,8 @@ answer(const struct scan *scan, const char *message)
 }
 
 PyDoc_STRVAR(scan_doc, "scan(message, max_values, max_depth, /)\n--\n\n"
-                       "Give id, method, parameters without their chunk if it is long, and where that begins and\n"
-                       "ends (-1 if it was left); None if the message is not a plain request.");
+                       "Give id, method, parameters or result without the string that may be base64, the key of that,\n"
+                       "and where it begins and ends; None if the message is not a plain one.");
 
 static PyObject *
 scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -388,66 +389,26 @@ scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     if (PyObject_GetBuffer(arguments[0], &message, PyBUF_SIMPLE) < 0)
         return NULL;
     const char *text = message.buf;
-    struct scan found = {
+    struct scan begin = {
         .at = text,
         .end = text + message.len,
         .values_left = max_values,
         .depth_left = max_depth < MAX_DEPTH ? (int)max_depth : MAX_DEPTH,
     };
-    PyObject *result = take_request(&found) ? answer(&found, text) : Py_NewRef(Py_None);
+    struct scan found = begin;
+    found.may_guess = true;
+    bool is_plain = take_message(&found);
+    if (!is_plain && found.is_guess) {
+        found = begin;
+        is_plain = take_message(&found);
+    }
+    PyObject *result = is_plain ? answer(&found, text) : Py_NewRef(Py_None);
     PyBuffer_Release(&message);
     return result;
 }
 
-static bool
-is_name_sign(char sign)
-{
-    return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || (sign >= '0' && sign <= '9') ||
-           sign == '_' || sign == '-' || sign == '.';
-}
-
-/* Whether these are names, each behind a slash; one that begins with a dot may be more than a name. */
-static bool
-is_plain_path(const char *at, const char *end)
-{
-    if (at == end)
-        return false;
-    while (at < end) {
-        if (*at++ != '/' || at == end || *at == '.' || !is_name_sign(*at))
-            return false;
-        while (at < end && is_name_sign(*at))
-            at++;
-    }
-    return true;
-}
-
-PyDoc_STRVAR(plain_path_doc, "plain_path(text, /)\n--\n\n"
-                             "Give the path of a file: URI; None if something is to be decoded, resolved or refused.");
-
-static PyObject *
-plain_path(PyObject *module, PyObject *text)
-{
-    static const char scheme[] = "file://";
-    const Py_ssize_t scheme_bytes = sizeof scheme - 1;
-    (void)module;
-    Py_ssize_t bytes;
-    const char *uri = PyUnicode_AsUTF8AndSize(text, &bytes);
-    if (uri == NULL) {
-        /* A lone surrogate has no UTF-8. */
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
-            return NULL;
-        PyErr_Clear();
-        Py_RETURN_NONE;
-    }
-    if (bytes < scheme_bytes || memcmp(uri, scheme, (size_t)scheme_bytes) != 0 ||
-        !is_plain_path(uri + scheme_bytes, uri + bytes))
-        Py_RETURN_NONE;
-    return PyUnicode_FromStringAndSize(uri + scheme_bytes, bytes - scheme_bytes);
-}
-
 static PyMethodDef functions[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
-    {"plain_path", plain_path, METH_O, plain_path_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from paddock.errors import InvalidParams, MalformedMessage
-from paddock.protocol import bulk
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath, parse_path
+from paddock.protocol.strict_base64 import decode_base64
 from paddock.protocol.structure import NoParams, Params
 
 P = TypeVar("P", bound=Params)
@@ -41,29 +41,13 @@ _decoder = msgspec.json.Decoder()
 
 
 def read_json(message: bytes, limits: CodecLimits) -> Any:
-    """The JSON value of a message. Raises MalformedMessage, also for duplicate keys and exceeded limits.
-
-    A large chunk among the parameters may come as bytes already.
-    """
-    lifted = bulk.lift(message) if len(message) > bulk.BULK_BYTES else None
-    if lifted is not None:
-        value = _read_strictly(lifted.rest, limits)
-        if type(value) is dict and lifted.put_into(value.get("params")):
-            return value
-    return _read_strictly(message, limits)
-
-
-def _read_strictly(message: bytes, limits: CodecLimits) -> Any:
+    """Give the JSON value of a message. Raises MalformedMessage, also for a key twice and exceeded limits."""
     try:
         value = _decoder.decode(message)
     except RecursionError:
         raise MalformedMessage(f"the message is nested deeper than {limits.max_depth} levels") from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise MalformedMessage(str(error)) from error
-    is_within_limits = len(message) < MIN_BYTES_PER_VALUE * min(limits.max_depth, limits.max_values)
-    # What comes out the same again had no key twice.
-    if is_within_limits and write_json(value) == message:
-        return value
     tally = _Tally(limits.max_depth)
     strings = tally.count(value, 1)
     if len(message) >= limits.max_values * MIN_BYTES_PER_VALUE and tally.values > limits.max_values:
@@ -135,28 +119,41 @@ def convert_params(value: Any, kind: type[P]) -> P:
             return cast("P", NO_PARAMS)
         if isinstance(value, list) and not issubclass(kind, NoParams):
             value = _named(value, kind)
+    if type(value) is dict and (fields := base64_fields(kind)):
+        value = _decode_base64(value, fields)
     try:
-        params = msgspec.convert(value, kind, dec_hook=from_wire)
+        return msgspec.convert(value, kind, dec_hook=from_wire)
     except msgspec.ValidationError as error:
         raise InvalidParams(_readable(str(error))) from error
-    if binary := binary_fields(kind):
-        _refuse_loose_base64(value, binary)
-    return params
+
+
+class Base64Field(NamedTuple):
+    """A field that holds base64."""
+
+    name: str
+    is_late: bool
+    """Whether it is checked when it is used; see `late_base64`."""
 
 
 @cache
-def binary_fields(kind: type[Params]) -> frozenset[str]:
-    """The wire names of the fields that hold base64, which is checked with them."""
-    return frozenset(
-        field.encode_name for field in msgspec.structs.fields(kind) if field.type in (bytes, bytes | None)
-    )
+def base64_fields(kind: type[msgspec.Struct]) -> Mapping[str, Base64Field]:
+    """Give the fields that hold base64 by their wire names."""
+    return {
+        field.encode_name: Base64Field(field.name, field.type is LateBase64)
+        for field in msgspec.structs.fields(kind)
+        if field.type in (bytes, bytes | None, LateBase64)
+    }
 
 
-def _refuse_loose_base64(value: dict[str, Any], names: frozenset[str]) -> None:
-    for name in names:
-        text = value.get(name)
-        if type(text) is str and not bulk.is_canonical(text.encode()):
-            raise InvalidParams(f"params.{name}: invalid base64: the last symbol has bits that mean nothing")
+def _decode_base64(value: dict[str, Any], fields: Mapping[str, Base64Field]) -> dict[str, Any]:
+    for name, field in fields.items():
+        encoded = value.get(name)
+        if type(encoded) is str and not field.is_late:
+            try:
+                value = value | {name: decode_base64(encoded.encode())}
+            except ValueError as error:
+                raise InvalidParams(f"params.{name}: {error}") from error
+    return value
 
 
 _LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)

@@ -6,11 +6,9 @@ The reference protocol refuses bad base64 in most places as bad parameters, and 
 
 from __future__ import annotations
 
-import binascii
+from pybase64 import b64encode
 
-from pybase64 import b64decode, b64encode
-
-from paddock.protocol.bulk import is_canonical
+from paddock.protocol.strict_base64 import decode_base64
 
 
 class LateBase64:
@@ -23,16 +21,8 @@ class LateBase64:
         self._given = given
 
     def decode(self) -> bytes:
-        """The data. Raises ValueError that says what is wrong."""
-        if isinstance(self._given, bytes):
-            return self._given
-        try:
-            data = b64decode(self._given, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ValueError(f"invalid base64: {error}") from error
-        if not is_canonical(self._given.encode()):
-            raise ValueError("invalid base64: the last symbol has bits that mean nothing")
-        return data
+        """Give the data. Raises ValueError that says what is wrong."""
+        return self._given if isinstance(self._given, bytes) else decode_base64(self._given.encode())
 
     @property
     def text(self) -> str:

@@ -55,6 +55,11 @@ class Method:
     is_operators: bool = False
     """Whether it is offered on the control socket only; elsewhere there is no such method."""
 
+    @property
+    def is_for_all(self) -> bool:
+        """Whether every client may call it at any time once the handshake is complete."""
+        return self.result is not None and not self.is_operators and self.name != INITIALIZE
+
 
 _ALL = (
     Method(INITIALIZE, session.InitializeParams, session.InitializeResult, Family.SESSION, Lane.CONTROL),

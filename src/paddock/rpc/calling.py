@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import DecodeError, Raw, convert, json
+from msgspec import DecodeError, Raw, json
 
 from paddock.errors import ProtocolViolation, RequestError
-from paddock.protocol import bulk
+from paddock.protocol.bulk import BULK_BYTES
+from paddock.protocol.codec import CodecLimits
 from paddock.protocol.codes import error_for
 from paddock.protocol.envelope import (
     UNREADABLE_ID,
@@ -24,6 +25,7 @@ from paddock.protocol.envelope import (
     write_request,
 )
 from paddock.protocol.methods import INITIALIZED, METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
+from paddock.protocol.plain_message import scan, with_base64
 from paddock.protocol.structure import Params, Result
 
 _RESULTS: dict[str, json.Decoder[Any]] = {
@@ -32,6 +34,9 @@ _RESULTS: dict[str, json.Decoder[Any]] = {
 _NOTIFICATIONS: dict[str, json.Decoder[Any]] = {
     name: json.Decoder(kind) for name, kind in (NOTIFICATIONS | OPTIONAL_NOTIFICATIONS).items()
 }
+
+_LIMITS = CodecLimits()
+"""Of a message that is taken apart: a larger one is read all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +95,14 @@ class CallingConnection:
         Raises MalformedMessage or ProtocolViolation when it can't be understood:
         the connection is of no use then.
         """
-        lifted = bulk.lift(data) if len(data) > bulk.BULK_BYTES else None
-        message = read_server_message(data if lifted is None else lifted.rest)
+        if len(data) > BULK_BYTES and (event := self._receive_bulk(data)) is not None:
+            return event
+        message = read_server_message(data)
         if message.method is not None:
             decoder = _NOTIFICATIONS.get(message.method)
             if decoder is None or message.id is not None:
                 return None
-            return Told(message.method, _decode(decoder, message.params, message.method, lifted))
+            return Told(message.method, _decode(decoder, message.params, message.method))
         if message.id is None:
             raise ProtocolViolation("the server sent a message without method and id")
         if message.id == UNREADABLE_ID and message.error is not None:
@@ -108,16 +114,37 @@ class CallingConnection:
         if message.error is not None:
             error = message.error
             return Failed(message.id, error_for(error.code, error.message, error.data))
-        return Answered(message.id, _decode(_RESULTS[method], message.result, method, lifted))
+        return Answered(message.id, _decode(_RESULTS[method], message.result, method))
+
+    def _receive_bulk(self, data: bytes) -> Event | None:
+        """Give what a message means that is mostly base64; None leaves it to the ordinary way."""
+        found = scan(data, _LIMITS.max_values, _LIMITS.max_depth)
+        if found is None:
+            return None
+        request_id, method, body, key, begin, end = found
+        decoder = self._decoder(request_id, method)
+        if decoder is None or body is None or key is None:
+            return None
+        try:
+            value = with_base64(decoder.decode(body), key, memoryview(data)[begin:end])
+        except (DecodeError, ValueError):
+            return None
+        if request_id is None:
+            assert method is not None
+            return Told(method, value)
+        del self._methods[request_id]
+        return Answered(request_id, value)
+
+    def _decoder(self, request_id: RequestId | None, method: str | None) -> json.Decoder[Any] | None:
+        """Give what reads a notification, or the answer to a request, if there is such a one."""
+        if method is not None:
+            return _NOTIFICATIONS.get(method) if request_id is None else None
+        asked = self._methods.get(request_id) if request_id is not None else None
+        return _RESULTS[asked] if asked is not None else None
 
 
-def _decode(decoder: json.Decoder[Any], raw: Raw, name: str, lifted: bulk.Lifted | None) -> Any:
+def _decode(decoder: json.Decoder[Any], raw: Raw, name: str) -> Any:
     try:
-        if lifted is None:
-            return decoder.decode(raw)
-        value = json.decode(raw)
-        if lifted.put_into(value):
-            return convert(value, decoder.type)
-        return decoder.decode(lifted.restore(bytes(raw)))
+        return decoder.decode(raw)
     except DecodeError as error:
         raise ProtocolViolation(f"the server's {name} can't be understood: {error}") from error

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.protocol import plain_request
+from paddock.protocol import plain_message, plain_request
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.late_base64 import LateBase64
@@ -24,8 +24,22 @@ pytest.importorskip("paddock.protocol._scanner", reason="the scanner is not comp
 
 LIMITS = CodecLimits()
 BIG = bytes(range(256)) * 16
-SPACE = b" " * 512
-"""Behind a short request it makes a long one, whose chunk does not pass the JSON parser."""
+SPACE = b" " * 4096
+"""Behind a short request it makes a long one."""
+
+
+SANDBOX = {
+    "permissions": {
+        "type": "managed",
+        "file_system": {
+            "type": "restricted",
+            "entries": [{"path": {"type": "path", "path": "file:///x"}, "access": "read"}] * 9,
+        },
+        "network": "restricted",
+    },
+    "windowsSandboxLevel": "disabled",
+}
+"""It stands behind the chunk and is longer than what mostly does."""
 
 
 def message(method: str, params: Any, request_id: Any = 1, **more: Any) -> bytes:
@@ -101,6 +115,18 @@ REQUESTS = st.builds(
 @example(write("QUJ="))
 @example(write("QR=="))
 @example(write("QUJD", writeId=""))
+@example(write("QR==", writeId="QQ=="))
+@example(write("QQ==", writeId="QQ=="))
+@example(write("=" * 2000))
+@example(write("A" * 2000, writeId='"' + "B" * 2000))
+@example(write(base64.b64encode(BIG).decode(), sandbox={"type": "x" * 40, "entries": [{"a": "b" * 40}] * 9}))
+@example(write(base64.b64encode(BIG + b"a").decode()[:-3] + "R=="))
+@example(message("fs/writeFile", {"path": "/x=", "dataBase64": base64.b64encode(BIG).decode()}))
+@example(message("fs/getMetadata", {"path": "/" + "x" * 3000}))
+@example(message("fs/getMetadata", {"path": "/x", "chunk": "A" * 3000}))
+@example(b'{"id":1,"method":"environment/status","result":{}}')
+@example(b'{"id":1,"method":"environment/status","params":null,"result":null}')
+@example(b'{"id":1,"result":{}}')
 @example(write('QU"JD'))
 @example(write("Q\\JD"))
 @example(write(base64.b64encode(BIG).decode(), writeId="w" * 300))
@@ -198,6 +224,8 @@ def test_limits_hold_both_ways(max_values: int, max_depth: int, values: int, dep
         ("process/write", {"processId": "p", "chunk": base64.b64encode(BIG).decode(), "writeId": "w"}),
         ("fs/writeFile", {"path": "/x", "dataBase64": base64.b64encode(BIG).decode()}),
         ("fs/writeBlock", {"handleId": "h", "offset": 0, "chunk": "QUJD"}),
+        ("fs/writeBlock", {"handleId": "h", "offset": 0, "chunk": "QQ=="}),
+        ("fs/writeFile", {"path": "/x", "dataBase64": base64.b64encode(BIG).decode(), "sandbox": SANDBOX}),
     ],
 )
 def test_ordinary_clients_take_the_short_cut(method: str, params: Any) -> None:
@@ -219,7 +247,7 @@ def test_a_chunk_in_a_view_of_a_buffer_outlives_the_buffer(chunk: bytes) -> None
 
 
 def test_without_the_scanner_everything_goes_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_request, "scan", plain_request.find_nothing)
+    monkeypatch.setattr(plain_request, "scan", plain_message.find_nothing)
 
     assert read_plain(write("QUJD"), LIMITS) is None
     assert isinstance(event(write("QUJD")), Call)

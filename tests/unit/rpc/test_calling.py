@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from paddock.errors import MalformedMessage, OperationFailed, ProtocolViolation, RequestError
 from paddock.model.stream import Stream
-from paddock.protocol.bulk import MARK
 from paddock.protocol.fs import FollowablePathParams, ReadBlockParams, ReadBlockResult, WriteBlockParams
 from paddock.protocol.path import parse_path
 from paddock.protocol.process import (
@@ -22,6 +21,7 @@ from paddock.protocol.process import (
     WriteParams,
 )
 from paddock.protocol.process_event import OutputEvent
+from paddock.protocol.text import EditParams, EditResult, TextEdit
 from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
 
 TERMINATE = "process/terminate"
@@ -220,9 +220,27 @@ def test_chunks_of_retained_output_arrive_whatever_their_sizes(chunks: list[byte
     assert [chunk.chunk for chunk in getattr(answer.result, "chunks", ())] == chunks
 
 
-@pytest.mark.parametrize("chunk", ["A" * 2001, "%" * 2000, MARK + "A" * 2000, "é" * 2000])
+@pytest.mark.parametrize("chunk", ["A" * 2001, "%" * 2000, "é" * 2000])
 def test_a_large_chunk_that_is_not_base64_is_a_violation(chunk: str) -> None:
     calling = CallingConnection()
     request_id, _ = calling.request("fs/readBlock", ReadBlockParams(handle_id="h", offset=0, len=4000))
     with pytest.raises(ProtocolViolation, match="fs/readBlock can't be understood"):
         calling.receive(dense({"id": request_id, "result": {"chunk": chunk, "eof": False}}))
+
+
+@pytest.mark.parametrize("diff", ["A" * 3000 + "=", '"' + "A" * 3000, "A" * 3000 + '"', "é" * 999])
+def test_a_long_text_arrives_though_it_is_no_base64(diff: str) -> None:
+    calling = CallingConnection()
+    params = EditParams(path=parse_path("/x"), edits=[TextEdit(old="a", new="b")])
+    request_id, _ = calling.request("fs/edit", params)
+
+    assert calling.receive(dense({"id": request_id, "result": {"diff": diff}})) == Answered(
+        request_id, EditResult(diff=diff)
+    )
+
+
+def test_bulk_that_nobody_asked_for_is_ignored() -> None:
+    chunk = "A" * 4000
+
+    assert CallingConnection().receive(dense({"id": 7, "result": {"chunk": chunk, "eof": True}})) is None
+    assert CallingConnection().receive(dense({"method": "no/such", "params": {"chunk": chunk}})) is None

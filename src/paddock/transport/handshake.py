@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from paddock.transport.listener import DoorSocket
+from paddock.transport.reset_watch import ResetWatch
 
 
 def ignore_hang_ups(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -72,19 +75,29 @@ class HandshakeDoor(DoorSocket):
     handshakes: Handshakes
     """Must be set before anybody is accepted."""
 
+    resets: ResetWatch
+    """Must be set before, too."""
+
+    hang_up: Callable[[socket.socket], None]
+    """Drops the transport of a socket, whose peer has reset the connection during its handshake."""
+
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept, and count the peer in."""
         plain, address = super().accept()
         guest = _GuestSocket(plain.family, plain.type, plain.proto, plain.detach())
         guest.handshakes = self.handshakes
+        guest.resets = self.resets
         self.handshakes.begin(guest)
+        self.resets.add(guest, partial(self.hang_up, guest))
         return guest, address
 
 
 class _GuestSocket(socket.socket):
     handshakes: Handshakes
+    resets: ResetWatch
 
     def close(self) -> None:
         """Count the peer out before its descriptor can be that of another."""
         self.handshakes.end(self.fileno())
+        self.resets.remove(self.fileno())
         super().close()

@@ -53,6 +53,9 @@ class Heartbeat:
         """Set on every read: a peer in the middle of a long frame is alive too."""
         self.unheard_bytes = 0
         """At least what was sent since the peer was heard; the owner adds to it."""
+        self.is_overdue = False
+        """Whether the peer is kept though it is silent; set by the owner, until the next ping of a peer that
+        was heard."""
         self._ping = ping
         self._pong = pong
         self._silent = silent
@@ -96,6 +99,7 @@ class Heartbeat:
     def _beat(self) -> None:
         if self.heard:
             self.unheard_bytes = 0
+            self.is_overdue = False
         self._ping()
         self.start()
         if self._timeout_s is not None and self._deadline is None:

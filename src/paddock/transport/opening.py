@@ -18,12 +18,14 @@ from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, Prot
 from paddock.transport import upgrade
 from paddock.transport.http import HttpPolicy, HttpResponse
 from paddock.transport.reason import reason_of
-from paddock.transport.websocket_link import TLS_READ_BYTES, WebSocketLink, pending_reset
+from paddock.transport.reset_watch import LastReads
+from paddock.transport.websocket_link import TLS_READ_BYTES, WebSocketLink
 
 if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
+RESET: Final = "connection reset by peer"
 HUNG_UP: Final = "the server ended the connection during the handshake"
 
 
@@ -88,8 +90,6 @@ class Reception(_Opening):
             if parts is not None:
                 self._is_over = True
                 self._respond(*parts)
-            elif pending_reset(self._stream.get_extra_info("socket")) is not None:
-                self._stream.abort()
         except MessageTooLarge:
             # Not answered: what the peer still sends would reset the connection before it reads that.
             self._is_over = True
@@ -126,6 +126,8 @@ class Application(_Opening):
         self._answer: upgrade.AnswerHead | None = None
         self._failure: ConnectError | None = None
         self._is_upgraded = False
+        self.is_reset = False
+        """Whether the server has reset the connection."""
         self._is_over = asyncio.Event()
 
     @property
@@ -159,6 +161,14 @@ class Application(_Opening):
             self._is_over.set()
             self._stream.abort()
 
+    def connection_reset(self) -> None:
+        """Read what came before the reset: a refusal, perhaps. In the TLS handshake it is only noted."""
+        self.is_reset = True
+        if self._is_upgraded:
+            self._link.connection_reset()
+        elif self._stream is not None:
+            LastReads(self._stream, lambda: True).begin()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Own the connection."""
         self._stream = cast(asyncio.Transport, transport)
@@ -180,11 +190,6 @@ class Application(_Opening):
             self._end(failure)
         if self._answer is not None and len(self._received) >= upgrade.refusal_bytes(self._answer):
             self._end(self.refusal)
-        if not self._is_over.is_set():
-            assert self._stream is not None
-            reset = pending_reset(self._stream.get_extra_info("socket"))
-            if reset is not None:
-                self.connection_lost(reset)
 
     def _take_head(self) -> None:
         parts = upgrade.split_answer(self._received)

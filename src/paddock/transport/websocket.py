@@ -15,8 +15,9 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, urlsplit
 
@@ -31,8 +32,9 @@ from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
 from paddock.transport.listener import BACKLOG, Listener, OpenLinks
-from paddock.transport.opening import HUNG_UP, Application, Reception
+from paddock.transport.opening import HUNG_UP, RESET, Application, Reception
 from paddock.transport.reason import reason_of
+from paddock.transport.reset_watch import ResetWatch
 from paddock.transport.websocket_link import TLS_AHEAD_BYTES, WebSocketLink, address_text
 
 _journal = Journal(logging.getLogger(__name__))
@@ -102,22 +104,40 @@ async def connect(
     elif ssl_context is None:
         ssl_context = ssl.create_default_context()
     introduction = Introduction(accept)
-    link = WebSocketLink(introduction, limits, is_client=True)
+    resets = ResetWatch()
+    link = WebSocketLink(introduction, limits, is_client=True, ended=lambda _: resets.close())
     application = _apply(url, target, headers or {}, link)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as deadline:
             sock = await _dial(target.host, target.port)
+            resets.add(sock, partial(_notice_reset, application, deadline))
             await _open(sock, application, ssl_context, target.host)
     except TimeoutError as error:
-        raise application.refusal or ConnectError(url, f"no answer within {timeout_s} s") from error
+        resets.close()
+        reason = RESET if application.is_reset else f"no answer within {timeout_s} s"
+        raise application.refusal or ConnectError(url, reason) from error
     except OSError as error:
+        resets.close()
         raise ConnectError(url, reason_of(error) or HUNG_UP) from error
+    except BaseException:
+        resets.close()
+        raise
     introduction.confirm(link)
     return link
 
 
+def _notice_reset(application: Application, deadline: asyncio.Timeout) -> None:
+    application.connection_reset()
+    if not application.is_connected:
+        # In the middle of the TLS handshake nobody has the transport, which would wait for its timeout.
+        deadline.reschedule(asyncio.get_running_loop().time())
+
+
 class _Server(Protocol):
     """What aiofastnet's server offers on every Python; asyncio's own has it since 3.13."""
+
+    _clients: Iterable[asyncio.Transport]
+    """Every transport that is open; there is no public way to find one."""
 
     def close(self) -> None: ...
     def abort_clients(self) -> None: ...
@@ -132,11 +152,14 @@ class _WebSocketListener(Listener):
         self._http = http
         self._links = OpenLinks(limits.max_connections)
         self._handshakes = Handshakes(limits.max_handshakes)
+        self._resets = ResetWatch()
         self._server: _Server
         self._is_closed = False
 
     async def start(self, sock: HandshakeDoor, ssl_context: ssl.SSLContext | None) -> None:
         sock.handshakes = self._handshakes
+        sock.resets = self._resets
+        sock.hang_up = self._hang_up
         # asyncio's own are 60 s and 30 s, which a peer that says nothing would get.
         tls_options: dict[str, Any] = {
             "ssl": ssl_context,
@@ -166,6 +189,7 @@ class _WebSocketListener(Listener):
         self._server.abort_clients()
         await self._handshakes.aclose()
         await self._server.wait_closed()
+        self._resets.close()
 
     def _receive(self) -> Reception:
         return Reception(self._answer, self._make_link, self._limits.handshake_timeout_s)
@@ -181,7 +205,22 @@ class _WebSocketListener(Listener):
 
     def _upgraded(self, link: WebSocketLink) -> None:
         self._handshakes.end(link.descriptor)
+        self._resets.tell(link.descriptor, link.connection_reset)
         self._links.add(link)
+
+    def _hang_up(self, guest: socket.socket) -> None:
+        descriptor = guest.fileno()
+        if descriptor < 0:
+            return
+        # In the middle of a TLS handshake nobody else has the transport.
+        for transport in list(self._server._clients):
+            if transport.get_extra_info("socket").fileno() == descriptor:
+                # In a later turn: aiofastnet has a new transport watched in the next one, though it may be
+                # closed by then, and libuv ends the process for a descriptor that it can't watch.
+                asyncio.get_running_loop().call_soon(transport.abort)
+                return
+        # It is about to be made, or the socket to be closed.
+        asyncio.get_running_loop().call_soon(self._hang_up, guest)
 
     def _answer(self, request: HttpRequest) -> HttpResponse | None:
         try:

@@ -40,6 +40,7 @@ from paddock.transport.frames import (
 from paddock.transport.heartbeat import Heartbeat, does_host_answer, has_unread_input
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
+from paddock.transport.reset_watch import LastReads
 
 if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
@@ -112,13 +113,14 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Whether the rest of a read waits for the next turn."""
         self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
-        self._is_silent = False
         self._is_host_doubted = False
+        self._last_reads: LastReads
 
     def open(self, stream: asyncio.Transport, early: bytes) -> None:
         """Take over an upgraded connection and make its receiver. `early` came behind the handshake."""
         self._stream = stream
         self._socket = stream.get_extra_info("socket")
+        self._last_reads = LastReads(stream, self._may_read)
         scheme = "ws"
         if stream.get_extra_info("ssl_object") is not None:
             scheme = "wss"
@@ -156,7 +158,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     @property
     def is_silent(self) -> bool:
         """See `Link`."""
-        return self._is_silent and not self._heartbeat.heard
+        return self._heartbeat.is_overdue and not self._heartbeat.heard
 
     def pause_reading(self) -> None:
         """See `Link`."""
@@ -188,6 +190,10 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     # ------------------------------------------------------------------ for the transport
 
+    def connection_reset(self) -> None:
+        """End the link when what came before the reset is read. An owner that has paused reads it later."""
+        self._last_reads.begin()
+
     def get_buffer(self, sizehint: int) -> Buffer:
         """Let the transport read as much as is fair to other connections."""
         return self._reader.space(self._read_bytes)
@@ -198,7 +204,6 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._reader.fill(nbytes)
         frames = self._take_burst()
         self._fit_reads(nbytes, frames)
-        self._notice_reset()
 
     def eof_received(self) -> None:
         """End the link: half-open connections have no use here."""
@@ -266,8 +271,9 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     def _go_on(self) -> None:
         self._is_yielding = False
         self._take_burst()
-        if not self._is_yielding and not self._delivery.is_holding:
+        if self._may_read():
             self._stream.resume_reading()
+            self._last_reads.go_on()
 
     def _fit_reads(self, nbytes: int, frames: int) -> None:
         """Let the next read take as much as the last one, of so many frames, makes likely."""
@@ -326,18 +332,15 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             self._send_close(code)
         self._delivery.fail(fault)
 
-    def _notice_reset(self) -> None:
-        cause = pending_reset(self._socket)
-        if cause is not None and self._delivery.is_open:
-            error = ConnectionLost(f"{self.peer} was lost: {cause}")
-            error.__cause__ = cause
-            self._delivery.fail(error)
-
     def _reopen(self) -> None:
         self._heartbeat.heard = True
         self._heartbeat.resume()
         if not self._is_yielding:
             self._stream.resume_reading()
+            self._last_reads.go_on()
+
+    def _may_read(self) -> bool:
+        return not self._is_yielding and not self._delivery.is_holding
 
     # ------------------------------------------------------------------ out
 
@@ -399,7 +402,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         is_behind = self.buffered_bytes > 0 or self._heartbeat.unheard_bytes >= _BEHIND_BYTES
         if self._is_client or not is_behind:
             return False
-        self._is_silent = True
+        self._heartbeat.is_overdue = True
         assert self._limits.ping_timeout_s is not None
         does_answer = does_host_answer(self._socket, self._limits.ping_timeout_s)
         if not does_answer and self._is_host_doubted:
@@ -408,20 +411,6 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         if not does_answer:
             self._heartbeat.judge_again()
         return True
-
-
-def pending_reset(sock: socket.socket) -> OSError | None:
-    """Give the error of a connection that was reset behind what was read last; to be asked after every read.
-
-    When a reset comes in one event with bytes before it, uvloop gives that event and then watches the
-    descriptor no more. The transport reads on only at the next event: nobody would ever see the reset.
-    """
-    try:
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    except OSError:
-        # What was read has dropped the connection.
-        return None
-    return OSError(code, os.strerror(code)) if code else None
 
 
 def address_text(address: object) -> str:

@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from tests.unit.transport.recorder import PATIENCE_S
+
+T = TypeVar("T")
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
@@ -164,3 +168,64 @@ class RawPeer:
         self._writer.transport.abort()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
+
+
+class TlsSocket:
+    """A TLS client on a bare socket, which shows its records before they are sent."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        """Wrap a connected, non-blocking socket; `shake_hands` must follow."""
+        self.socket = sock
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._channel = context.wrap_bio(self._incoming, self._outgoing, server_hostname="127.0.0.1")
+
+    @classmethod
+    async def dial(cls, url: str, context: ssl.SSLContext) -> TlsSocket:
+        """Connect, and say nothing yet."""
+        parts = urlsplit(url)
+        sock = socket.socket()
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (parts.hostname, parts.port))
+        return cls(sock, context)
+
+    def hello(self) -> bytes:
+        """The first bytes of the handshake."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._channel.do_handshake()
+        return self._outgoing.read()
+
+    async def shake_hands(self) -> None:
+        """Complete the handshake."""
+        await self._drive(self._channel.do_handshake)
+
+    async def upgrade(self) -> None:
+        """Shake hands, and become a websocket."""
+        await self.shake_hands()
+        await asyncio.get_running_loop().sock_sendall(self.socket, self.records(request()))
+        head = await self._drive(lambda: self._channel.read(4096))
+        assert head.startswith(b"HTTP/1.1 101 "), head
+
+    def records(self, data: bytes) -> bytes:
+        """Give what has to be sent for some bytes."""
+        self._channel.write(data)
+        return self._outgoing.read()
+
+    def send_and_end(self, data: bytes, *, is_reset: bool) -> None:
+        """Send bytes, and an RST or a FIN right behind them, all before anybody else's turn."""
+        self.socket.send(data)
+        if is_reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        self.socket.close()
+
+    async def _drive(self, step: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    await loop.sock_sendall(self.socket, self._outgoing.read())
+                    self._incoming.write(await loop.sock_recv(self.socket, 65536))
+                finally:
+                    await loop.sock_sendall(self.socket, self._outgoing.read())

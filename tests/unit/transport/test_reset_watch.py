@@ -1,0 +1,219 @@
+"""Connections that are reset or ended at any moment, over TLS and without: each is noticed at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from paddock.errors import ConnectError, ConnectionLost
+from paddock.transport import websocket
+from paddock.transport.handshake import Handshakes, ignore_hang_ups
+from paddock.transport.limits import WebSocketLimits
+from paddock.transport.listener import Listener
+from paddock.transport.reset_watch import ResetWatch
+from tests import tls
+from tests.unit.transport.raw_peer import RESET_ON_CLOSE, TEXT, RawPeer, TlsSocket, frame, request
+from tests.unit.transport.recorder import PATIENCE_S, Doorman
+
+# Whoever waits for one of these fails the test: no ping, and no end of a handshake, comes to help.
+PATIENT = WebSocketLimits(ping_interval_s=None, handshake_timeout_s=3600)
+
+
+@asynccontextmanager
+async def listening(guests: Doorman, context: ssl.SSLContext | None = None) -> AsyncIterator[Listener]:
+    """Listen, with nothing that notices a dead peer in the course of time."""
+    asyncio.get_running_loop().set_exception_handler(ignore_hang_ups)
+    listener = await websocket.listen("127.0.0.1", 0, guests, PATIENT, ssl_context=context)
+    try:
+        yield listener
+    finally:
+        await listener.aclose()
+
+
+@pytest.fixture
+async def guests() -> AsyncIterator[Doorman]:
+    guests = Doorman()
+    yield guests
+    await guests.aclose()
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("portion", ["one byte", "half", "all but one", "one and a half"])
+async def test_an_end_behind_a_part_of_a_record_is_noticed(
+    guests: Doorman, is_reset: bool, version: ssl.TLSVersion, portion: str
+) -> None:
+    context = tls.client_context()
+    context.maximum_version = version
+    async with listening(guests, tls.server_context()) as listener:
+        peer = await TlsSocket.dial(listener.url, context)
+        await peer.upgrade()
+        server = await guests.guest()
+        record = peer.records(frame(TEXT, b"first"))
+        size = {
+            "one byte": 1,
+            "half": len(record) // 2,
+            "all but one": len(record) - 1,
+            "one and a half": len(record) // 2,
+        }[portion]
+        data = record[:size]
+        if portion == "one and a half":
+            data = record + peer.records(frame(TEXT, b"second"))[:size]
+        peer.send_and_end(data, is_reset=is_reset)
+        error = await server.ended()
+        assert isinstance(error, ConnectionLost)
+        assert server.messages == ([b"first"] if portion == "one and a half" else [])
+        if is_reset:
+            assert isinstance(error.__cause__, ConnectionResetError)
+
+
+async def test_much_that_came_before_a_reset_is_delivered(guests: Doorman) -> None:
+    messages = [bytes([number]) * 1000 for number in range(20)]
+    for context, data in ((tls.server_context(), b""), (None, b"")):
+        guests.recorders.clear()
+        async with listening(guests, context) as listener:
+            if context is None:
+                plain = await RawPeer.upgrade(listener.url)
+                server = await guests.guest()
+                plain.send(*(frame(TEXT, message) for message in messages))
+                await plain.flush()
+                plain.reset()
+            else:
+                peer = await TlsSocket.dial(listener.url, tls.client_context())
+                await peer.upgrade()
+                server = await guests.guest()
+                data = b"".join(peer.records(frame(TEXT, message)) for message in messages)
+                peer.send_and_end(data, is_reset=True)
+            assert isinstance(await server.ended(), ConnectionLost)
+            assert server.messages == messages
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_a_reset_that_comes_while_reading_is_paused_is_noticed_afterwards(
+    guests: Doorman, is_secure: bool
+) -> None:
+    async with listening(guests, tls.server_context() if is_secure else None) as listener:
+        messages = [bytes([number]) * 1000 for number in range(20)]
+        watched = frame(TEXT, b"first")
+        if is_secure:
+            peer = await TlsSocket.dial(listener.url, tls.client_context())
+            await peer.upgrade()
+            server = await guests.guest()
+            server.link.pause_reading()
+            peer.send_and_end(
+                b"".join(peer.records(frame(TEXT, message)) for message in messages)
+                + peer.records(watched)[:9],
+                is_reset=True,
+            )
+        else:
+            plain = await RawPeer.upgrade(listener.url)
+            server = await guests.guest()
+            server.link.pause_reading()
+            plain.send(*(frame(TEXT, message) for message in messages), watched[:5])
+            await plain.flush()
+            plain.reset()
+        # A connection that comes later is served later: the reset has been told by then.
+        (await RawPeer.dial(listener.url)).reset()
+        await asyncio.sleep(0)
+        server.link.resume_reading()
+        assert isinstance(await server.ended(), ConnectionLost)
+        assert server.messages == messages
+
+
+async def gone(listener: Listener) -> None:
+    """Wait until nobody is in the middle of a handshake any more."""
+    handshakes: Handshakes = listener._handshakes  # type: ignore[attr-defined]
+    async with asyncio.timeout(PATIENCE_S):
+        await handshakes._all_gone.wait()
+
+
+def half_of(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+@pytest.mark.parametrize("portion", [lambda _: b"", lambda data: data[:1], half_of, lambda data: data])
+async def test_a_peer_that_ends_in_the_tls_handshake_is_let_go_at_once(
+    guests: Doorman, portion: Callable[[bytes], bytes], is_reset: bool
+) -> None:
+    async with listening(guests, tls.server_context()) as listener:
+        for _ in range(20):
+            peer = await TlsSocket.dial(listener.url, tls.client_context())
+            peer.send_and_end(portion(peer.hello()), is_reset=is_reset)
+        # It is served, and was accepted after them.
+        late = await TlsSocket.dial(listener.url, tls.client_context())
+        await late.upgrade()
+        await gone(listener)
+        late.socket.close()
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_a_peer_that_ends_in_the_middle_of_its_request_is_let_go_at_once(
+    guests: Doorman, is_secure: bool, is_reset: bool
+) -> None:
+    async with listening(guests, tls.server_context() if is_secure else None) as listener:
+        host, port = listener.url.split("//")[1].split(":")
+        loop = asyncio.get_running_loop()
+        for _ in range(10):
+            if is_secure:
+                peer = await TlsSocket.dial(listener.url, tls.client_context())
+                await peer.shake_hands()
+                peer.send_and_end(peer.records(half_of(request()))[:-3], is_reset=is_reset)
+                continue
+            sock = socket.socket()
+            sock.setblocking(False)
+            await loop.sock_connect(sock, (host, int(port)))
+            sock.send(half_of(request()))
+            if is_reset:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            sock.close()
+        link = await websocket.connect(
+            listener.url, Doorman(), ssl_context=tls.client_context() if is_secure else None
+        )
+        await gone(listener)
+        link.abort()
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_a_server_that_resets_in_the_handshake_is_told_of_at_once(is_secure: bool) -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        # The beginning of a record, and of a status line.
+        sock = writer.get_extra_info("socket")
+        os.write(sock.fileno(), bytes.fromhex("160303007a020000") if is_secure else b"HTTP/1.1 10")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    url = f"{'wss' if is_secure else 'ws'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    asyncio.get_running_loop().set_exception_handler(ignore_hang_ups)
+    for _ in range(5):
+        with pytest.raises(ConnectError, match="connection reset by peer"):
+            await websocket.connect(
+                url, Doorman(), timeout_s=3600, ssl_context=tls.client_context() if is_secure else None
+            )
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_watch_forgets_what_was_removed_and_can_be_closed_twice() -> None:
+    watch = ResetWatch()
+    told: list[str] = []
+    here, there = socket.socketpair()
+    watch.add(here, lambda: told.append("here"))
+    watch.remove(here.fileno())
+    watch.remove(here.fileno())
+    here.close()
+    there.close()
+    watch.close()
+    watch.close()
+    gc.collect()
+    assert told == []

@@ -34,6 +34,9 @@ FIRST_LENT = 20
 BASE = "base"
 """The name of a process that attempts nothing, in the same place as those that do."""
 
+LIMITS = {"processes": 40, "openFiles": 64, "fileBytes": 100_000, "memoryBytes": 600 << 20}
+"""Of the profile `limited`."""
+
 AFTERMATH = ("/bin/sh", "-c", "cat /proc/keys; ls /dev/shm")
 """Keys and shared memory."""
 
@@ -228,8 +231,10 @@ def profile_of(name: str, ground: Ground) -> str:
     project: Json = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
     denied: Json = {"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "deny"}
     hidden: Json = {"path": {"type": "path", "path": str(ground.outside)}, "access": "deny"}
+    limits = LIMITS if name == "limited" else {}
     entries, network = {
         "strict": ([minimal, project, denied], "restricted"),
+        "limited": ([minimal, project], "restricted"),
         "wide": ([everything, project, hidden], "restricted"),
         "loopback": ([minimal, project], "loopback"),
         "networked": ([minimal, project], "enabled"),
@@ -243,6 +248,7 @@ def profile_of(name: str, ground: Ground) -> str:
             "type": "managed",
             "file_system": {"type": "restricted", "entries": entries},
             "network": network,
+            "limits": limits,
         }
     )
 

@@ -57,6 +57,23 @@ def stage(request: pytest.FixtureRequest, stage_of: Callable[[int], Stage]) -> S
     return stage_of(request.param)
 
 
+NewGround = Callable[[int], Ground]
+
+
+@pytest.fixture(scope="session")
+def new_ground(territory: Path) -> Iterator[NewGround]:
+    """Makes grounds of a user, which are removed in the end."""
+    grounds: list[Ground] = []
+
+    def make(user: int) -> Ground:
+        grounds.append(Ground(Path(tempfile.mkdtemp(prefix="g-", dir=territory)), user))
+        return grounds[-1]
+
+    yield make
+    for ground in grounds:
+        ground.remove()
+
+
 class Arena:
     """Plays attempts once for each user, and remembers what came of them."""
 

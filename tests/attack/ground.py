@@ -134,7 +134,9 @@ def look(directory: Path) -> Seen:
 
 
 def _contents(directory: Path) -> Iterator[tuple[int, bytes]]:
-    for path in directory.rglob("*"):
+    # Not by rglob, which fails where a path is too long to be one.
+    names = (Path(above, name) for above, below, files in os.walk(directory) for name in (*below, *files))
+    for path in names:
         yield 0, os.fsencode(path.name)
         with suppress(OSError):
             if path.is_symlink():

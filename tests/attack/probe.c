@@ -258,6 +258,44 @@ static bool owned_signal(void) {
     return write(ends[1], "x", 1) == 1;
 }
 
+/* Signals that wait count for the user, not for the process. */
+static bool flooded(void) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    union sigval value = {.sival_int = 0};
+    while (sigqueue(getpid(), SIGRTMIN + 1, value) == 0) {
+    }
+    return true;
+}
+
+/* Sends a signal again and again, with a value if such signals wait all. */
+static bool pestering(void) {
+    pid_t pid = (pid_t)number(0);
+    int signal_number = (int)number(1);
+    if (fork() == 0) {
+        prctl(PR_SET_NAME, getenv("NAME"));
+        for (;;) {
+            union sigval value = {.sival_int = 0};
+            if (signal_number >= SIGRTMIN)
+                sigqueue(pid, signal_number, value);
+            else
+                kill(pid, signal_number);
+        }
+    }
+    return true;
+}
+
+/* Exchanges two paths until somebody ends it. */
+static bool swapping(void) {
+    if (fork() == 0) {
+        prctl(PR_SET_NAME, getenv("NAME"));
+        for (;;)
+            syscall(SYS_renameat2, AT_FDCWD, word(0), AT_FDCWD, word(1), 2 /* RENAME_EXCHANGE */);
+    }
+    return true;
+}
+
 /* A stopped process is not asked what to do with a signal that ends it. */
 static bool stopped(void) {
     pid_t pid = fork();
@@ -567,7 +605,7 @@ static const struct {
     {"ptrace", traced}, {"seize", seized}, {"read_memory", read_memory}, {"write_memory", wrote_memory},
     {"getfd", got_descriptor}, {"madvise", advised}, {"kill", killed}, {"tgkill", thread_killed}, {"sigqueue", queued},
     {"pidfd_kill", process_killed}, {"fd_kill", descriptor_killed}, {"owned_signal", owned_signal}, {"renice", renice},
-    {"stopped", stopped}, {"traced_child", traced_child}, {"vforked", vforked},
+    {"flood", flooded}, {"pester", pestering}, {"swap", swapping}, {"stopped", stopped}, {"traced_child", traced_child}, {"vforked", vforked},
     {"prlimit", limited}, {"affinity", scheduled}, {"migrate", moved_pages}, {"setpgid", grouped},
     {"make_shm", make_shm}, {"make_msg", make_msg}, {"make_sem", make_sem}, {"make_mq", make_mq},
     {"shm", shared_memory}, {"msg", message}, {"sem", semaphore_removed}, {"mq", queue}, {"add_key", key},

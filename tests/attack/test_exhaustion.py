@@ -206,11 +206,7 @@ def test_trap_neither_holds_up_the_next_start_nor_opens_it(attempt: Attempt, use
 WALL_STATUS = 124
 ENDLESS = {
     "it ignores every signal": "trap '' 1 2 3 15; while :; do sleep 9 || :; done",
-    "it floods the first process with signals": "for i in 1 2 3 4; do $PROBE pester 1 28; done; sleep 99",
-    "it floods the first process with signals that all wait": (
-        "trap '' 40; for i in 1 2 3; do $PROBE pester 1 40; done; sleep 99"
-    ),
-    "it floods the first process with ends of children": "while :; do true & done",
+    "it floods the first process with ends of children": "while :; do (true &); done",
     "it stops itself and all others": "kill -STOP -1; kill -STOP $$; sleep 99",
     "it stops the first process": "while :; do kill -STOP 1; kill -TSTP 1; sleep 0.1; done",
     "it is always another process": "f() { (sleep 0.01; f) & }; f; sleep 99",
@@ -233,7 +229,7 @@ def endings(
         ground = new_ground(request.param)
         ground.give()
         profile = profile_of("strict", ground)
-        profile = profile.replace('"limits": {}', '"limits": {"wallSeconds": 1, "processes": 60}')
+        profile = profile.replace('"limits": {}', '"limits": {"wallSeconds": 1}')
         words = ["sandbox", "--policy-cwd", str(ground.project), "--profile", profile, "--", "/bin/sh", "-c"]
         (ground.project / "probe").write_bytes(probe.read_bytes())
         (ground.project / "probe").chmod(0o755)

@@ -135,6 +135,19 @@ TRICKS = [
     ),
 ]
 
+TEMPORARY = [
+    Trick(
+        "a temporary directory that is outside",
+        ("/bin/sh", "-c", ": > @C"),
+        {"TMPDIR": "@V"},
+    ),
+    Trick(
+        "a temporary directory further up",
+        ("/bin/sh", "-c", ": > @C"),
+        {"TMPDIR": "@V/../../.."},
+    ),
+]
+
 
 @pytest.fixture(scope="module")
 def library(territory: Path) -> Path:
@@ -211,7 +224,7 @@ class Scene:
         return bool(os.listdir(self.victim))
 
 
-@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.name)
+@pytest.mark.parametrize("trick", [*TRICKS, *TEMPORARY], ids=lambda trick: trick.name)
 async def test_helper_obeys_nothing_that_a_client_names(
     trick: Trick, url: str, ground: Ground, library: Path
 ) -> None:

@@ -206,6 +206,10 @@ def test_trap_neither_holds_up_the_next_start_nor_opens_it(attempt: Attempt, use
 WALL_STATUS = 124
 ENDLESS = {
     "it ignores every signal": "trap '' 1 2 3 15; while :; do sleep 9 || :; done",
+    "it floods the first process with signals": "for i in 1 2 3 4; do $PROBE pester 1 28; done; sleep 99",
+    "it floods the first process with signals that all wait": (
+        "trap '' 40; for i in 1 2 3; do $PROBE pester 1 40; done; sleep 99"
+    ),
     "it floods the first process with ends of children": "while :; do (true &); done",
     "it stops itself and all others": "kill -STOP -1; kill -STOP $$; sleep 99",
     "it stops the first process": "while :; do kill -STOP 1; kill -TSTP 1; sleep 0.1; done",

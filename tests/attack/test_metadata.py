@@ -16,6 +16,10 @@ STATUS = f"cd $ROOT; {GIT} status || true; {GIT} commit --allow-empty -m x || tr
 """What the owner does."""
 
 OWN = f"cd $ROOT; {GIT} init -q . && touch file && {GIT} add file"
+LINKED = (
+    f"mkdir $SECOND/main; cd $SECOND/main; {GIT} init -q . && {GIT} commit -q --allow-empty -m x &&"
+    f" {GIT} worktree add -q $ROOT/tree"
+)
 
 
 def _attempt(
@@ -131,13 +135,43 @@ INSTRUCTIONS = [
     ),
 ]
 
+BARE = (
+    "mkdir -p objects refs; echo ref: refs/heads/x > HEAD;"
+    f' printf "{MONITOR}\\tbare = false\\n\\tworktree = $ROOT\\n" > config'
+)
+
 NOT_ITS_OWN = [
+    _attempt("a bare repository in the project itself", BARE, owner="true"),
     _attempt(
         "the repository of a second root",
         "git -C $SECOND config core.fsmonitor $ROOT/trap",
         owner=f"cd $SECOND; {GIT} init -q . && touch file && {GIT} add file",
         look=f"cd $SECOND; {GIT} status || true",
         profile="second",
+    ),
+    _attempt(
+        "a repository in a second root that had none",
+        "git init -q $SECOND; git -C $SECOND config core.fsmonitor $ROOT/trap",
+        owner="true",
+        look=f"cd $SECOND; {GIT} status || true",
+        profile="second",
+    ),
+    _attempt(
+        "the common directory of a linked worktree",
+        "git -C $SECOND/main config core.fsmonitor $ROOT/trap",
+        owner=f"{LINKED}; cp $ROOT/tree/.git $ROOT/.git",
+        look=f"cd $ROOT; {GIT} status || true",
+        profile="second",
+    ),
+    _attempt(
+        "the file by which a submodule finds its repository",
+        "git init -q other; git -C other config core.fsmonitor $ROOT/trap;"
+        " echo gitdir: $ROOT/other/.git > module/.git",
+        owner=(
+            f"mkdir $SECOND/m; cd $SECOND/m; {GIT} init -q . && {GIT} commit -q --allow-empty -m x;"
+            f" {OWN}; {GIT} -c protocol.file.allow=always submodule --quiet add $SECOND/m module"
+        ),
+        look=f"cd $ROOT; {GIT} status || true; {GIT} diff || true; cd module; {GIT} status || true",
     ),
     _attempt(
         "the repository of a submodule",

@@ -116,25 +116,6 @@ def test_start_touches_nothing_outside_while_a_directory_is_exchanged_for_a_link
     assert done.status == 7
 
 
-def test_denied_file_is_not_read_while_its_directory_is_exchanged_for_another(
-    user: int, ground: Ground, stage_of: Callable[[int], Stage], probe: Path
-) -> None:
-    stage = stage_of(user)
-    cell = ground.cell(0)
-    for name in ("d", "e"):
-        (cell.inside / name).mkdir()
-    (cell.inside / "d" / "x.env").write_text(cell.secret)
-    ground.give()
-    script = "cat d/x.env e/x.env; cat d/x.env e/x.env"
-    words = ["sandbox", "--policy-cwd", str(ground.project), "--profile", profile_of("strict", ground)]
-    words += ["--", "/bin/sh", "-c", script]
-    with _exchanging(stage, ground, probe, cell.inside / "d", cell.inside / "e"):
-        running = [stage.start(words, cwd=cell.inside) for _ in range(STARTS)]
-        assert not any(cell.secret.encode() in one.wait().stdout for one in running)
-        naive = stage.run(["/bin/sh", "-c", f"{script}; {script}"], cwd=cell.inside, is_plain=True)
-    assert cell.secret.encode() in naive.stdout
-
-
 # ---- file operations ----
 
 

@@ -230,11 +230,14 @@ def profile_of(name: str, ground: Ground) -> str:
     everything: Json = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
     project: Json = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
     denied: Json = {"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "deny"}
+    temporary: Json = {"path": {"type": "special", "value": {"kind": "slash_tmp"}}, "access": "write"}
     hidden: Json = {"path": {"type": "path", "path": str(ground.outside)}, "access": "deny"}
     limits = LIMITS if name == "limited" else {}
     entries, network = {
         "strict": ([minimal, project, denied], "restricted"),
         "limited": ([minimal, project], "restricted"),
+        "temporary": ([minimal, project, temporary], "restricted"),
+        "everything": ([everything, project], "restricted"),
         "wide": ([everything, project, hidden], "restricted"),
         "loopback": ([minimal, project], "loopback"),
         "networked": ([minimal, project], "enabled"),

@@ -33,7 +33,7 @@ STREAMS = [
     ),
     Attempt(
         "standard output is read though it was opened for appending",
-        "cat /proc/$COMMAND/fd/1",
+        "timeout 1 cat /proc/$COMMAND/fd/1",
         is_leaked,
         lend=_opened("secret", os.O_WRONLY | os.O_APPEND),
         lends_as=1,

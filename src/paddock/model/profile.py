@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
 
 from paddock.c_string import refuse_nul
 
@@ -24,8 +23,11 @@ class Access(StrEnum):
     WRITE = "write"
     """Read, too."""
     DENY = "deny"
-    NONE = "none"
-    """Another word for `deny`, understood but never written."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Access | None:
+        """Understand another word for `deny`, which is never written."""
+        return cls.DENY if value == "none" else None
 
 
 class NetworkMode(StrEnum):
@@ -159,12 +161,9 @@ class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
 
     path: ExactPath | GlobPath | NamedPath
     access: Access
+    """`none` is another word for `deny`."""
     missing_path_behavior: Literal["skip"] | None = None
     """`skip`: a path that does not exist is not protected against being made."""
-
-    def __post_init__(self) -> None:
-        if self.access is Access.NONE:
-            force_setattr(self, "access", Access.DENY)
 
 
 class RestrictedFileSystem(

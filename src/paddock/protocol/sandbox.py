@@ -41,6 +41,7 @@ class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
 
     path: ExactPath | GlobPath | NamedPath
     access: Access
+    """`none` is another word for `deny`."""
     missing_path_behavior: Literal["skip"] | None = None
     """What to do if it does not exist."""
 

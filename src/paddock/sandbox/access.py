@@ -33,7 +33,7 @@ from paddock.sandbox.path import ROOT, ancestors, clean, join
 
 SLASH_TMP = "/tmp"
 
-_STRENGTH = {Access.READ: 0, Access.WRITE: 1, Access.DENY: 2, Access.NONE: 2}
+_STRENGTH = {Access.READ: 0, Access.WRITE: 1, Access.DENY: 2}
 
 
 @dataclass(frozen=True, slots=True)

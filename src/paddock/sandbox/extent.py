@@ -18,9 +18,9 @@ from paddock.sandbox.access import AccessTable, Rule
 from paddock.sandbox.path import ROOT, ancestors, depth, is_within
 from paddock.sandbox.view import DEV, KERNEL_OBJECTS
 
-_ORDER: Final = {Access.DENY: 0, Access.NONE: 0, Access.READ: 1, Access.WRITE: 2}
+_ORDER: Final = {Access.DENY: 0, Access.READ: 1, Access.WRITE: 2}
 _NETWORK_ORDER: Final = {NetworkMode.RESTRICTED: 0, NetworkMode.LOOPBACK: 1, NetworkMode.ENABLED: 2}
-_WORDS: Final = {Access.DENY: "none", Access.NONE: "none", Access.READ: "read", Access.WRITE: "write"}
+_WORDS: Final = {Access.DENY: "none", Access.READ: "read", Access.WRITE: "write"}
 
 
 @dataclass(frozen=True, slots=True)

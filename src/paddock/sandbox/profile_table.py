@@ -244,7 +244,7 @@ def _special_entry(place: str, below: str, access: Access, origin: str) -> Acces
 
 def _without_subtree(path: str, access: Access, origin: str) -> str:
     """A grant holds for everything below anyway; another pattern can't be granted."""
-    if access in (Access.DENY, Access.NONE):
+    if access is Access.DENY:
         return path
     path = path.removesuffix(SUBTREE)
     if not SPECIAL.isdisjoint(path):

@@ -60,7 +60,7 @@ def test_special_paths_are_those_of_the_surroundings() -> None:
         AccessEntry(path=NamedPath(value=ProjectRoots(subpath="docs")), access=Access.READ),
         AccessEntry(path=NamedPath(value=TemporaryDirectory()), access=Access.WRITE),
         AccessEntry(path=NamedPath(value=SlashTmp()), access=Access.WRITE),
-        AccessEntry(path=ExactPath(path="/a//b/./c/"), access=Access.NONE),
+        AccessEntry(path=ExactPath(path="/a//b/./c/"), access=Access("none")),
     ]
     grants = resolve(entries, Surroundings(project_roots=("/r", "/s"), tmpdir=None))
     assert [(rule.path, rule.access) for rule in grants.rules] == [

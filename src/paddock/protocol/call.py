@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from msgspec import Struct
 
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.methods import Method
 from paddock.protocol.structure import Params
 
+P = TypeVar("P", bound=Params, covariant=True)
 
-class Call(Struct, frozen=True):
+
+class Call(Struct, Generic[P], frozen=True):
     """A request with checked parameters, at the right moment."""
 
     id: RequestId
     method: Method
-    params: Params
+    params: P
     size_bytes: int
 
     @property

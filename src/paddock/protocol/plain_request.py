@@ -28,7 +28,7 @@ _readers: dict[str | None, _Reader] = {}
 """Of the methods that were called: to make one takes longer than to use it often."""
 
 
-def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call | None:
+def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params] | None:
     """Give a good request; None leaves the message to the ordinary way.
 
     Never gives a method that is not offered to everybody, or not at every moment.

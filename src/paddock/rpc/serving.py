@@ -36,6 +36,7 @@ from paddock.protocol.envelope import (
 )
 from paddock.protocol.methods import INITIALIZE, INITIALIZED, METHODS, Method
 from paddock.protocol.plain_request import read_plain
+from paddock.protocol.structure import Params
 
 
 class State(Enum):
@@ -73,7 +74,7 @@ class Drop(Struct, frozen=True):
     reason: str
 
 
-Event = Call | Refusal | Ready | Drop
+Event = Call[Params] | Refusal | Ready | Drop
 
 
 class ServingConnection:
@@ -117,7 +118,7 @@ class ServingConnection:
         assert self._state is State.NEW
         self._state = State.GREETED
 
-    def _call(self, request: Request, size_bytes: int) -> Call:
+    def _call(self, request: Request, size_bytes: int) -> Call[Params]:
         method = METHODS.get(request.method)
         if method is None or (method.is_operators and not self._is_operator):
             raise MethodNotFound(f"this server has no method {request.method!r}")

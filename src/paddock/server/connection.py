@@ -30,7 +30,7 @@ from paddock.protocol.control import ServerStatus
 from paddock.protocol.envelope import RequestId, write_error, write_notification, write_result
 from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
-from paddock.protocol.structure import Result
+from paddock.protocol.structure import Params, Result
 from paddock.rpc.serving import Drop, Ready, Refusal, ServingConnection
 from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.dispatch import Dispatcher, Encoded, Then
@@ -66,7 +66,7 @@ stands for the others: to look at the clock twice for each would cost more than 
 
 _UNUSUAL_RESULTS = frozenset((Then, Encoded))
 
-HandlerTable = Mapping[str, Callable[["ClientConnection", Any], Any]]
+HandlerTable = Mapping[str, Callable[["ClientConnection", Call[Any]], Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,6 @@ class ClientConnection:
         self.services = services
         self.number = number
         self.is_operator = is_operator
-        self.call: Call
-        """The request whose handler was called last; a coroutine that a handler returns begins later."""
         self.capabilities = ClientCapabilities()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
@@ -294,11 +292,10 @@ class ClientConnection:
 
     # --- requests -----------------------------------------------------------
 
-    def _carry_out(self, call: Call) -> Any:
-        self.call = call
-        return self.services.handlers[call.method.name](self, call.params)
+    def _carry_out(self, call: Call[Params]) -> Any:
+        return self.services.handlers[call.method.name](self, call)
 
-    def _finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
+    def _finish(self, call: Call[Params], result: Any, error: Exception | None, since_s: float) -> None:
         then = None
         if error is None and type(result) not in _UNUSUAL_RESULTS:
             self._link.send(write_result(call.id, result))
@@ -318,7 +315,7 @@ class ClientConnection:
         if self._is_congested:
             self._read_if_there_is_room()
 
-    def _answer_unusually(self, call: Call, result: Then | Encoded) -> Callable[[], None] | None:
+    def _answer_unusually(self, call: Call[Params], result: Then | Encoded) -> Callable[[], None] | None:
         """Send it, and give back what is to be done afterwards."""
         if isinstance(result, Encoded):
             self._link.send(result.message)
@@ -331,7 +328,7 @@ class ClientConnection:
             self._link.send(write_result(call.id, result.outcome))
         return result.action
 
-    def _fail(self, call: Call, error: Exception) -> None:
+    def _fail(self, call: Call[Params], error: Exception) -> None:
         if isinstance(error, RequestError):
             self._link.send(write_error(call.id, error, has_extensions=self.has_extensions))
             self._refused(call.id, call.method.name, code_of(error), str(error), call.subject)
@@ -403,7 +400,7 @@ class ClientConnection:
         # Whoever searches for a fault wants to see every request.
         self._is_next_timed = self._journal.is_debugging
 
-    def _observe(self, call: Call, since_s: float) -> None:
+    def _observe(self, call: Call[Params], since_s: float) -> None:
         latency = self._latency[call.method.name]
         if since_s:
             duration_s = perf_counter() - since_s

@@ -26,15 +26,16 @@ from msgspec import Struct
 from paddock.errors import TooManyWaits
 from paddock.protocol.call import Call
 from paddock.protocol.methods import Lane
+from paddock.protocol.structure import Params
 from paddock.server.room import Grant
 
 # Looked up once, not per call.
 _CONTROL: Final = Lane.CONTROL
 
-Handler = Callable[[Call], Any]
+Handler = Callable[[Call[Params]], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
 
-Finish = Callable[[Call, Any, Exception | None, float], None]
+Finish = Callable[[Call[Params], Any, Exception | None, float], None]
 """Told the outcome of each call, in the order in which they finish, and since when it has waited: for its
 turn or in its handler; 0 if it did neither."""
 
@@ -73,7 +74,7 @@ class _Queue:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.running = 0
-        self.waiting: deque[tuple[Call, float]] = deque()
+        self.waiting: deque[tuple[Call[Params], float]] = deque()
 
 
 class Dispatcher:
@@ -95,7 +96,7 @@ class Dispatcher:
         """How large the messages of those calls were."""
         self._is_closed = False
 
-    def submit(self, call: Call) -> bool:
+    def submit(self, call: Call[Params]) -> bool:
         """Run a call now, or when its turn comes. Whether it is now."""
         is_control = call.method.lane is _CONTROL and not self._must_follow(call)
         queue = self._control if is_control else self._ordinary
@@ -122,7 +123,7 @@ class Dispatcher:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _must_follow(self, later: Call) -> bool:
+    def _must_follow(self, later: Call[Params]) -> bool:
         """Whether something waits for its turn that brings this one's subject into being, or that this one
         would take it away from."""
         waiting = self._ordinary.waiting
@@ -131,7 +132,7 @@ class Dispatcher:
             (is_closing or call.method.is_opening) and call.subject == later.subject for call, _ in waiting
         )
 
-    def _begin(self, call: Call, queue: _Queue, since_s: float) -> None:
+    def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:
         try:
             result = self._handler(call)
         except Exception as error:
@@ -148,13 +149,13 @@ class Dispatcher:
                 return
         self._run(call, result, queue, since_s or perf_counter())
 
-    def _run(self, call: Call, work: Coroutine[Any, Any, Any], queue: _Queue, since_s: float) -> None:
+    def _run(self, call: Call[Params], work: Coroutine[Any, Any, Any], queue: _Queue, since_s: float) -> None:
         queue.running += 1
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, call, queue, since_s))
 
-    def _done(self, call: Call, queue: _Queue, since_s: float, task: asyncio.Task[Any]) -> None:
+    def _done(self, call: Call[Params], queue: _Queue, since_s: float, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         queue.running -= 1
         if task.cancelled():

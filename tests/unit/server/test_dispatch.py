@@ -8,7 +8,7 @@ from typing import Any
 from paddock.errors import InvalidRequest, TooManyWaits
 from paddock.protocol.call import Call
 from paddock.protocol.methods import METHODS
-from paddock.protocol.structure import NoParams
+from paddock.protocol.structure import NoParams, Params
 from paddock.server.dispatch import Dispatcher, Parked
 
 ORDINARY = METHODS["process/read"]
@@ -35,7 +35,7 @@ class Bench:
     def submit(self, number: int, *, is_control: bool = False) -> None:
         self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
 
-    def handle(self, call: Call) -> Any:
+    def handle(self, call: Call[Params]) -> Any:
         assert isinstance(call.id, int)
         self.begun.append(call.id)
         if call.id < 0:
@@ -46,7 +46,7 @@ class Bench:
     async def wait(self, gate: asyncio.Future[Any]) -> Any:
         return await gate
 
-    def finish(self, call: Call, result: Any, error: Exception | None, since_s: float) -> None:
+    def finish(self, call: Call[Params], result: Any, error: Exception | None, since_s: float) -> None:
         assert isinstance(call.id, int)
         if since_s:
             self.waited.add(call.id)
@@ -173,10 +173,10 @@ async def test_an_error_of_a_handler_is_its_outcome() -> None:
     problem = InvalidRequest("no")
     outcomes: list[Exception | None] = []
 
-    def refuse(_: Call) -> Any:
+    def refuse(_: Call[Params]) -> Any:
         raise problem
 
-    def finish(_call: Call, _result: Any, error: Exception | None, _since_s: float) -> None:
+    def finish(_call: Call[Params], _result: Any, error: Exception | None, _since_s: float) -> None:
         outcomes.append(error)
 
     dispatcher = Dispatcher(2, MAX_PARKED, refuse, finish, lambda: None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from paddock.process.managed import ManagedProcess, Status
+from paddock.protocol.call import Call
 from paddock.protocol.control import ProcessStatus, SessionStatus, StatusResult
 from paddock.protocol.structure import NoParams
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.session import Session
 
 
-def status(connection: ClientConnection, _: NoParams) -> StatusResult:
+def status(connection: ClientConnection, _: Call[NoParams]) -> StatusResult:
     """The server, its sessions and their processes. The asker's own session is no news while it is empty."""
     own = connection.session
     return StatusResult(

@@ -11,6 +11,7 @@ from paddock.errors import InvalidParams, InvalidRequest, RequestError
 from paddock.fs import operation as engine
 from paddock.fs.operations import Operations
 from paddock.protocol import discovery as wire
+from paddock.protocol.call import Call
 from paddock.protocol.path import HostPath, file_uri
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.environment import user_home
@@ -89,9 +90,10 @@ def _home() -> Home:
 
 
 async def read_config(
-    connection: ClientConnection, params: wire.EnvironmentConfigParams
+    connection: ClientConnection, call: Call[wire.EnvironmentConfigParams]
 ) -> wire.EnvironmentConfigResult:
     """What Codex's files on this host say about some keys."""
+    params = call.params
     from paddock.discovery.settings import read_settings
 
     if params.cwd.is_foreign:
@@ -122,9 +124,10 @@ def _layers(found: Layers) -> wire.ConfigLayers:
 
 
 async def discover_roots(
-    connection: ClientConnection, params: wire.CapabilityRootsParams
+    connection: ClientConnection, call: Call[wire.CapabilityRootsParams]
 ) -> wire.CapabilityRootsResult:
     """What each of some directories offers."""
+    params = call.params
     from paddock.discovery.files import MAX_TOTAL_BYTES
 
     if len(params.roots) > MAX_ROOTS:
@@ -190,9 +193,10 @@ def _described_root(root: wire.CapabilityRoot, found: FoundRoot, reader: Reader)
 
 
 async def discover_installed(
-    connection: ClientConnection, params: wire.CapabilitiesParams
+    connection: ClientConnection, call: Call[wire.CapabilitiesParams]
 ) -> wire.CapabilitiesResult:
     """The skills and plugins of the user of this host."""
+    params = call.params
     from paddock.discovery.files import Reader
     from paddock.discovery.standard import find_installed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from paddock.protocol.call import Call
 from paddock.protocol.session import (
     ClientCapabilities,
     EnvironmentInfo,
@@ -21,9 +22,10 @@ READY = EnvironmentStatus(status="ready")
 
 
 def initialize(
-    connection: ClientConnection, params: InitializeParams
+    connection: ClientConnection, call: Call[InitializeParams]
 ) -> InitializeResult | Coroutine[Any, Any, InitializeResult]:
     """Open a session, or attach to a detached one."""
+    params = call.params
     capabilities = params.capabilities or ClientCapabilities()
     sessions = connection.services.sessions
     info = describe_environment(connection.services.settings, with_extensions=capabilities.extensions)
@@ -42,12 +44,12 @@ def initialize(
     return session.record.paced(InitializeResult(session_id=session.id, environment_info=info))
 
 
-def info(connection: ClientConnection, _: NoParams) -> EnvironmentInfo:
+def info(connection: ClientConnection, _: Call[NoParams]) -> EnvironmentInfo:
     """Describe the host."""
     return describe_environment(connection.services.settings, with_extensions=connection.has_extensions)
 
 
-def status(_connection: ClientConnection, _: NoParams) -> EnvironmentStatus:
+def status(_connection: ClientConnection, _: Call[NoParams]) -> EnvironmentStatus:
     """Say that commands are taken."""
     return READY
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paddock.config import Settings
 from paddock.errors import FetchFailed, SandboxRequired
 from paddock.fetch.request import FetchRequest, check_method, make_header
+from paddock.protocol.call import Call
 from paddock.protocol.fetch import HttpRequestParams, HttpResult, ResponseHeader
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Then
@@ -21,8 +22,9 @@ LONGEST_TIMEOUT_MS = 24 * 60 * 60 * 1000
 """Longer ones end after a day."""
 
 
-async def request(connection: ClientConnection, params: HttpRequestParams) -> HttpResult | Then:
+async def request(connection: ClientConnection, call: Call[HttpRequestParams]) -> HttpResult | Then:
     """Make a request; the body comes with the answer, or after it as notifications."""
+    params = call.params
     settings = connection.services.settings
     connection.services.profiles.refuse_network("http/request, which uses the network of the host")
     if settings.require_sandbox and not settings.allow_unsandboxed_http:

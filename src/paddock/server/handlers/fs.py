@@ -11,7 +11,8 @@ from paddock.fs import operation as engine
 from paddock.fs.answer import Metadata, Opened, Walked
 from paddock.fs.operations import Operations
 from paddock.protocol.bulk import Splicing
-from paddock.protocol.envelope import RequestId, begin_file, write_result
+from paddock.protocol.call import Call
+from paddock.protocol.envelope import begin_file, write_result
 from paddock.protocol.fs import (
     CanonicalizeResult,
     CopyParams,
@@ -56,12 +57,9 @@ EMPTY = Empty()
 # --- content ----------------------------------------------------------------
 
 
-def read_file(connection: ClientConnection, params: FollowablePathParams) -> Coroutine[Any, Any, Encoded]:
+async def read_file(connection: ClientConnection, call: Call[FollowablePathParams]) -> Encoded:
     """The whole content of a file. A large one is read piece by piece, when there is memory for it."""
-    return _read_file(connection, params, begin_file(connection.call.id))
-
-
-async def _read_file(connection: ClientConnection, params: FollowablePathParams, answer: Splicing) -> Encoded:
+    params, answer = call.params, begin_file(call.id)
     operations = operations_for(connection, params.sandbox)
     follow = params.follow_symlinks is not False
     opened = await operations.perform(
@@ -108,8 +106,9 @@ def _refuse_too_large(size_bytes: int) -> None:
         )
 
 
-async def write_file(connection: ClientConnection, params: WriteFileParams) -> Empty:
+async def write_file(connection: ClientConnection, call: Call[WriteFileParams]) -> Empty:
     """Replace the content of a file."""
+    params = call.params
     operations = operations_for(connection, params.sandbox)
     try:
         data = params.data_base64.decode()
@@ -129,9 +128,10 @@ async def write_file(connection: ClientConnection, params: WriteFileParams) -> E
 
 
 def get_metadata(
-    connection: ClientConnection, params: FollowablePathParams
+    connection: ClientConnection, call: Call[FollowablePathParams]
 ) -> MetadataResult | Coroutine[Any, Any, MetadataResult]:
     """What a path is; told at once if the kernel has it in memory."""
+    params = call.params
     operations = operations_for(connection, params.sandbox)
     path = local_path(params.path)
     follow = params.follow_symlinks is not False
@@ -154,19 +154,17 @@ def _metadata_result(found: Metadata) -> MetadataResult:
     )
 
 
-async def canonicalize(connection: ClientConnection, params: PathParams) -> CanonicalizeResult:
+async def canonicalize(connection: ClientConnection, call: Call[PathParams]) -> CanonicalizeResult:
     """The path without links and dots."""
+    params = call.params
     operation = engine.Canonicalize(path=local_path(params.path))
     found = await operations_for(connection, params.sandbox).perform(operation)
     return CanonicalizeResult(path=params.path.like(found.path))
 
 
-def read_directory(connection: ClientConnection, params: PathParams) -> Coroutine[Any, Any, Encoded]:
+async def read_directory(connection: ClientConnection, call: Call[PathParams]) -> Encoded:
     """The names in a directory; those that are not UTF-8 are shown with replacement characters."""
-    return _read_directory(connection, params, connection.call.id)
-
-
-async def _read_directory(connection: ClientConnection, params: PathParams, request_id: RequestId) -> Encoded:
+    params = call.params
     operation = engine.ReadDirectory(path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES)
     listing = await operations_for(connection, params.sandbox).perform(operation)
 
@@ -179,13 +177,14 @@ async def _read_directory(connection: ClientConnection, params: PathParams, requ
             )
             for entry in listing.entries
         ]
-        return write_result(request_id, ReadDirectoryResult(entries=entries))
+        return write_result(call.id, ReadDirectoryResult(entries=entries))
 
     return await _encoded(connection, len(listing.entries), encode)
 
 
-def walk(connection: ClientConnection, params: WalkParams) -> Coroutine[Any, Any, Encoded]:
+def walk(connection: ClientConnection, call: Call[WalkParams]) -> Coroutine[Any, Any, Encoded]:
     """A tree, within the limits that the caller and the protocol set."""
+    params = call.params
     options = params.options
     if not options.max_directories or not options.max_entries:
         raise InvalidRequest("filesystem walk limits must be greater than zero")
@@ -207,16 +206,15 @@ def walk(connection: ClientConnection, params: WalkParams) -> Coroutine[Any, Any
         follow_directory_links=options.follow_directory_symlinks,
         prune_hidden=options.prune_hidden_directories,
     )
-    return _walk(connection, params, operation, connection.call.id)
+    return _walk(connection, call, operation)
 
 
-async def _walk(
-    connection: ClientConnection, params: WalkParams, operation: engine.Walk, request_id: RequestId
-) -> Encoded:
+async def _walk(connection: ClientConnection, call: Call[WalkParams], operation: engine.Walk) -> Encoded:
+    params = call.params
     walked = await operations_for(connection, params.sandbox).perform(operation)
     entries = sum(len(directory.names) for directory in walked.directories)
     return await _encoded(
-        connection, entries, lambda: write_result(request_id, _walk_result(params.path, walked))
+        connection, entries, lambda: write_result(call.id, _walk_result(params.path, walked))
     )
 
 
@@ -246,8 +244,9 @@ async def _encoded(connection: ClientConnection, entries: int, encode: Callable[
 # --- changes ----------------------------------------------------------------
 
 
-async def create_directory(connection: ClientConnection, params: CreateDirectoryParams) -> Empty:
+async def create_directory(connection: ClientConnection, call: Call[CreateDirectoryParams]) -> Empty:
     """Make a directory."""
+    params = call.params
     operation = engine.CreateDirectory(
         path=local_path(params.path),
         recursive=params.recursive is not False,
@@ -257,8 +256,9 @@ async def create_directory(connection: ClientConnection, params: CreateDirectory
     return EMPTY
 
 
-async def remove(connection: ClientConnection, params: RemoveParams) -> Empty:
+async def remove(connection: ClientConnection, call: Call[RemoveParams]) -> Empty:
     """Remove a file or a tree."""
+    params = call.params
     operation = engine.Remove(
         path=local_path(params.path),
         recursive=params.recursive is not False,
@@ -269,8 +269,9 @@ async def remove(connection: ClientConnection, params: RemoveParams) -> Empty:
     return EMPTY
 
 
-async def copy(connection: ClientConnection, params: CopyParams) -> Empty:
+async def copy(connection: ClientConnection, call: Call[CopyParams]) -> Empty:
     """Copy a file, a link or a tree."""
+    params = call.params
     operation = engine.Copy(
         source=local_path(params.source_path),
         destination=local_path(params.destination_path),

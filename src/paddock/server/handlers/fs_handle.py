@@ -8,7 +8,8 @@ from typing import Any
 
 from paddock.errors import InvalidRequest, OperationFailed, RequestError
 from paddock.fs.operation import SMALL_BYTES, Open, OpenMode, ReadBlock, WriteBlock
-from paddock.protocol.envelope import RequestId, write_block_result
+from paddock.protocol.call import Call
+from paddock.protocol.envelope import write_block_result
 from paddock.protocol.fs import (
     CloseParams,
     OpenParams,
@@ -29,8 +30,9 @@ MAX_BLOCK_BYTES = 1024 * 1024
 EMPTY = Empty()
 
 
-def open_file(connection: ClientConnection, params: OpenParams) -> Coroutine[Any, Any, OpenResult]:
+def open_file(connection: ClientConnection, call: Call[OpenParams]) -> Coroutine[Any, Any, OpenResult]:
     """Open a file. The id is taken before this returns, so that requests which follow find it."""
+    params = call.params
     mode = OpenMode(params.mode)
     if params.atomic:
         if mode is not OpenMode.REPLACE:
@@ -51,16 +53,16 @@ async def _open(connection: ClientConnection, file: ClientFile, operation: Open)
     return OpenResult(handle_id=file.handle_id)
 
 
-def read_block(connection: ClientConnection, params: ReadBlockParams) -> Coroutine[Any, Any, Encoded]:
+def read_block(connection: ClientConnection, call: Call[ReadBlockParams]) -> Coroutine[Any, Any, Encoded]:
     """Part of a file, in the order of the requests for it."""
+    params = call.params
     if not 1 <= params.len <= MAX_BLOCK_BYTES:
         raise InvalidRequest(f"file read block length must be between 1 and {MAX_BLOCK_BYTES}")
-    return _read(connection, connection.files.get(params.handle_id), params, connection.call.id)
+    return _read(connection, connection.files.get(params.handle_id), call)
 
 
-async def _read(
-    connection: ClientConnection, file: ClientFile, params: ReadBlockParams, request_id: RequestId
-) -> Encoded:
+async def _read(connection: ClientConnection, file: ClientFile, call: Call[ReadBlockParams]) -> Encoded:
+    params = call.params
     grant = await connection.room_for(params.len) if params.len > SMALL_BYTES else None
     try:
         async with file.turn:
@@ -75,11 +77,12 @@ async def _read(
             grant.release()
         raise
     result = ReadBlockResult(chunk=data, eof=len(data) < params.len)
-    return Encoded(write_block_result(request_id, result), grant)
+    return Encoded(write_block_result(call.id, result), grant)
 
 
-def write_block(connection: ClientConnection, params: WriteBlockParams) -> Coroutine[Any, Any, Empty]:
+def write_block(connection: ClientConnection, call: Call[WriteBlockParams]) -> Coroutine[Any, Any, Empty]:
     """Write part of a file, in the order of the requests."""
+    params = call.params
     if not 1 <= len(params.chunk) <= MAX_BLOCK_BYTES:
         raise InvalidRequest(f"file write block length must be between 1 and {MAX_BLOCK_BYTES}")
     return _write(connection, connection.files.get(params.handle_id), params)
@@ -106,8 +109,9 @@ def _lose(connection: ClientConnection, file: ClientFile) -> None:
     connection.files.forget(file)
 
 
-def close(connection: ClientConnection, params: CloseParams) -> Empty | Coroutine[Any, Any, Empty]:
+def close(connection: ClientConnection, call: Call[CloseParams]) -> Empty | Coroutine[Any, Any, Empty]:
     """Close a file after everything that was asked of it before; its id is free at once."""
+    params = call.params
     if params.confirm:
         return _confirm(connection, params)
     file = connection.files.take(params.handle_id)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from paddock.fs import operation as engine
 from paddock.fs.answer import Match
-from paddock.protocol.envelope import RequestId, write_result
+from paddock.protocol.call import Call
+from paddock.protocol.envelope import write_result
 from paddock.protocol.path import HostPath
 from paddock.protocol.text import EditParams, EditResult, SearchMatch, SearchParams, SearchResult
 from paddock.server.connection import ClientConnection, HandlerTable
@@ -18,12 +16,9 @@ MAX_EDIT_BYTES = 8 * 1024 * 1024
 """Source files are a thousand times smaller; what is larger is written by programs."""
 
 
-def search(connection: ClientConnection, params: SearchParams) -> Coroutine[Any, Any, Encoded]:
+async def search(connection: ClientConnection, call: Call[SearchParams]) -> Encoded:
     """Find lines or names."""
-    return _search(connection, params, connection.call.id)
-
-
-async def _search(connection: ClientConnection, params: SearchParams, request_id: RequestId) -> Encoded:
+    params = call.params
     operation = engine.Search(
         path=local_path(params.path),
         pattern=params.pattern,
@@ -40,7 +35,7 @@ async def _search(connection: ClientConnection, params: SearchParams, request_id
     def encode() -> bytes:
         matches = [_match(params.path, match) for match in found.matches]
         result = SearchResult(matches=matches, errors=found.errors, truncated=found.is_truncated)
-        return write_result(request_id, result)
+        return write_result(call.id, result)
 
     return Encoded(await connection.services.lanes.run(encode))
 
@@ -52,8 +47,9 @@ def _match(root: HostPath, match: Match) -> SearchMatch:
     return SearchMatch(path=path, line=match.line, column=match.column, text=match.text, cut=match.is_cut)
 
 
-async def edit(connection: ClientConnection, params: EditParams) -> EditResult:
+async def edit(connection: ClientConnection, call: Call[EditParams]) -> EditResult:
     """Replace parts of a file."""
+    params = call.params
     edits = [
         engine.TextEdit(old=_bytes(edit.old), new=_bytes(edit.new), count=edit.count) for edit in params.edits
     ]

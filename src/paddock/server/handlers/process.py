@@ -17,6 +17,7 @@ from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.managed import ManagedProcess, Status
 from paddock.process.output_log import Reading
+from paddock.protocol.call import Call
 from paddock.protocol.denial import encode_denials
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.process import (
@@ -59,8 +60,9 @@ ACCEPTED = WriteResult(status="accepted")
 # --- watching ---------------------------------------------------------------
 
 
-def read(connection: ClientConnection, params: ReadParams) -> ReadResult | Parked:
+def read(connection: ClientConnection, call: Call[ReadParams]) -> ReadResult | Parked:
     """Retained output, or a long poll for it."""
+    params = call.params
     session = connection.session_of(params.session_id)
     entry = session.get(params.process_id)
     if entry.is_starting or (params.wait_ms and not _has_news(entry.managed, params.after_seq or 0)):
@@ -115,8 +117,9 @@ def _read_result(connection: ClientConnection, process: ManagedProcess, reading:
     return structs.replace(_explained(connection, process, result), gaps=gaps)
 
 
-def wait(connection: ClientConnection, params: WaitParams) -> WaitResult | Parked:
+def wait(connection: ClientConnection, call: Call[WaitParams]) -> WaitResult | Parked:
     """Wait for the exit; a timeout is an answer like any other."""
+    params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     if entry.managed.is_running:
         return Parked(_wait_later(connection, entry, params))
@@ -147,8 +150,9 @@ def _wait_result(connection: ClientConnection, process: ManagedProcess) -> WaitR
     return _explained(connection, process, result)
 
 
-async def snapshot(connection: ClientConnection, params: ProcessParams) -> SnapshotResult:
+async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> SnapshotResult:
     """What is retained of each stream."""
+    params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     process = entry.managed
@@ -181,7 +185,7 @@ def _explained(connection: ClientConnection, process: ManagedProcess, result: E)
     )
 
 
-def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:
+def list_processes(connection: ClientConnection, _: Call[NoParams]) -> ListResult:
     """The session's processes that have been started."""
     return ListResult(
         processes=[
@@ -204,9 +208,10 @@ def list_processes(connection: ClientConnection, _: NoParams) -> ListResult:
 
 
 def write(
-    connection: ClientConnection, params: WriteParams
+    connection: ClientConnection, call: Call[WriteParams]
 ) -> WriteResult | Coroutine[Any, Any, WriteResult]:
     """Queue input at once, so that writes keep their order; answers late while the process does not read."""
+    params = call.params
     entry = connection.session_of(params.session_id).find(params.process_id)
     if entry is None:
         return _refuse_write(params, "unknownProcess")
@@ -240,13 +245,16 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
     raise UnknownProcess(params.process_id) if status == "unknownProcess" else StdinClosed(params.process_id)
 
 
-def close_stdin(connection: ClientConnection, params: ProcessParams) -> Empty | Coroutine[Any, Any, Empty]:
+def close_stdin(
+    connection: ClientConnection, call: Call[ProcessParams]
+) -> Empty | Coroutine[Any, Any, Empty]:
     """The end of input, after everything that was written before.
 
     A terminal has no end. It gets its end-of-file character, twice in the middle of a line, and once more
     should a program switch canonical mode off later, as shells do that edit their lines. It ends the input
     of whoever reads then; a program that edits lines takes it for the end on an empty line only.
     """
+    params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     entry.managed.end_stdin()
     return _when_started(entry) if entry.is_starting else EMPTY
@@ -257,8 +265,9 @@ async def _when_started(entry: SessionProcess) -> Empty:
     return EMPTY
 
 
-async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
+async def resize(connection: ClientConnection, call: Call[ResizeParams]) -> Empty:
     """A new window size."""
+    params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
     entry.managed.resize(TerminalSize(rows=params.rows, cols=params.cols))
@@ -268,13 +277,14 @@ async def resize(connection: ClientConnection, params: ResizeParams) -> Empty:
 # --- the end ----------------------------------------------------------------
 
 
-def signal(connection: ClientConnection, params: SignalParams) -> Empty | Coroutine[Any, Any, Empty]:
+def signal(connection: ClientConnection, call: Call[SignalParams]) -> Empty | Coroutine[Any, Any, Empty]:
     """A signal to the group. An unknown or ended process is not an error."""
+    params = call.params
     session = connection.session_of(params.session_id)
     entry = session.find(params.process_id)
     if entry is None:
         return EMPTY
-    sender = Sender(session.record, connection.number, connection.call.id)
+    sender = Sender(session.record, connection.number, call.id)
     if entry.is_starting:
         return _signal_later(entry, params, sender)
     _signal_now(entry, params, sender)
@@ -299,14 +309,15 @@ async def _signal_later(entry: SessionProcess, params: SignalParams, sender: Sen
 
 
 def terminate(
-    connection: ClientConnection, params: TerminateParams
+    connection: ClientConnection, call: Call[TerminateParams]
 ) -> TerminateResult | Coroutine[Any, Any, TerminateResult]:
     """End the group, at once or after a grace. An unknown process was not running."""
+    params = call.params
     session = connection.session_of(params.session_id)
     entry = session.find(params.process_id)
     if entry is None:
         return TerminateResult(running=False)
-    sender = Sender(session.record, connection.number, connection.call.id)
+    sender = Sender(session.record, connection.number, call.id)
     if entry.is_starting:
         return _terminate_later(entry, params, sender)
     return sender.record.paced(_terminate_now(entry, params, sender))

@@ -40,6 +40,7 @@ from paddock.process.environment import (
 from paddock.process.launch import LaunchSpec, launch
 from paddock.process.managed import Description, ManagedProcess
 from paddock.process.spawn_request import SpawnStage
+from paddock.protocol.call import Call
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import EnvironmentPolicy, StartParams, StartResult
@@ -56,11 +57,12 @@ SANDBOXED: Final = "linuxSeccomp"
 """What the reference calls the sandboxes of Linux, of whatever they are made."""
 
 
-def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, Any, StartResult | Then]:
+def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[Any, Any, StartResult | Then]:
     """Start a process, once for each idempotency key.
 
     The id is taken before this returns, so that requests which follow find the process.
     """
+    params = call.params
     session = connection.session
     key = params.idempotency_key
     first = session.first_start(key) if key is not None else None
@@ -68,7 +70,7 @@ def start(connection: ClientConnection, params: StartParams) -> Coroutine[Any, A
         return _repeat(first)
     plan = plan_start(connection.services.settings, connection.services.profiles, params)
     entry = session.admit(plan.description)
-    spawned = session.run(_spawn(connection, entry, plan, connection.call.id))
+    spawned = session.run(_spawn(connection, entry, plan, call.id))
     entry.begin_start(spawned)
     connection.unanswered_starts.add(entry)
     if key is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from paddock.protocol.call import Call
 from paddock.protocol.structure import Empty
 from paddock.protocol.watch import (
     UnwatchParams,
@@ -19,22 +20,25 @@ from paddock.server.handlers.place import local_path, sight_for
 EMPTY = Empty()
 
 
-async def watch(connection: ClientConnection, params: WatchParams) -> Then:
+async def watch(connection: ClientConnection, call: Call[WatchParams]) -> Then:
     """Begin to tell what changes; the first notification follows the answer."""
+    params = call.params
     path, watches = local_path(params.path), connection.watches
     sight = await sight_for(connection, params.sandbox, path)
     watch_id = await watches.watch(params.path, path, is_recursive=params.recursive, sight=sight)
     return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
 
 
-def unwatch(connection: ClientConnection, params: UnwatchParams) -> Empty:
+def unwatch(connection: ClientConnection, call: Call[UnwatchParams]) -> Empty:
     """End a watch."""
+    params = call.params
     connection.watches.unwatch(params.watch_id)
     return EMPTY
 
 
-async def watch_missing(connection: ClientConnection, params: WatchMissingParams) -> WatchMissingResult:
+async def watch_missing(connection: ClientConnection, call: Call[WatchMissingParams]) -> WatchMissingResult:
     """Wait for paths to appear. What is not of this host never will."""
+    params = call.params
     sight = await sight_for(connection, params.sandbox)
     paths = [*params.missing, *([params.present] if params.present is not None else [])]
     if any(path.is_foreign for path in paths):

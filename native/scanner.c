@@ -346,16 +346,22 @@ body_of(const struct scan *scan)
 }
 
 static PyObject *
+encoded_of(const struct scan *scan, const char *message)
+{
+    Py_ssize_t begin = scan->encoded.begin - message;
+    Py_ssize_t end = scan->encoded.end - message;
+    Py_ssize_t key_bytes = scan->encoded_key.end - scan->encoded_key.begin;
+    return Py_BuildValue("(s#nn)", scan->encoded_key.begin, key_bytes, begin, end);
+}
+
+static PyObject *
 answer(const struct scan *scan, const char *message)
 {
-    bool is_encoded = scan->encoded.begin != NULL;
     PyObject *parts[] = {
         scan->id.begin == NULL ? Py_NewRef(Py_None) : id_of(scan->id),
         scan->method.begin == NULL ? Py_NewRef(Py_None) : text_of(scan->method),
         scan->body.begin == NULL ? Py_NewRef(Py_None) : body_of(scan),
-        is_encoded ? text_of(scan->encoded_key) : Py_NewRef(Py_None),
-        PyLong_FromSsize_t(is_encoded ? scan->encoded.begin - message : 0),
-        PyLong_FromSsize_t(is_encoded ? scan->encoded.end - message : 0),
+        scan->encoded.begin == NULL ? Py_NewRef(Py_None) : encoded_of(scan, message),
     };
     enum { COUNT = sizeof parts / sizeof parts[0] };
     PyObject *tuple = PyTuple_New(COUNT);
@@ -370,8 +376,8 @@ answer(const struct scan *scan, const char *message)
 }
 
 PyDoc_STRVAR(scan_doc, "scan(message, max_values, max_depth, /)\n--\n\n"
-                       "Give id, method, parameters or result without the string that may be base64, the key of that,\n"
-                       "and where it begins and ends; None if the message is not a plain one.");
+                       "Give id, method, parameters or result without the string that may be base64, and of that the\n"
+                       "key and where it begins and ends; None if the message is not a plain one.");
 
 static PyObject *
 scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)

@@ -88,14 +88,14 @@ def file_uri(path: str) -> str:
 
 def parse_path(text: str) -> HostPath:
     """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
-    if text.startswith("/"):
+    # Most are like this, and one is read with every request about files: hence no call here and below that a
+    # look at the text can spare.
+    if text.startswith("file:///"):
+        path, is_foreign = text[_FILE_BYTES:], False
+    elif text.startswith("/"):
         if "\0" in text:
             raise ValueError(f"path {text!r} {NUL_FLAW}")
         return HostPath(text, text)
-    # Nearly all are like this, and this is read for every request about files: hence no call here and below
-    # that a look at the text can spare.
-    if text.startswith("file:///"):
-        path, is_foreign = text[_FILE_BYTES:], False
     else:
         path, is_foreign = _split_uri(text)
     if "?" in text:
@@ -106,7 +106,7 @@ def parse_path(text: str) -> HostPath:
         path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
     if "\0" in path:
         raise ValueError(f"path {text!r} {NUL_FLAW}")
-    if "/." in path or "//" in path or path.endswith("/"):
+    if "/." in path or "//" in path or path[-1] == "/":
         path = posixpath.normpath("/" + path.lstrip("/"))
     if ":" in path and _DRIVE.match(path):
         is_foreign = True

@@ -20,9 +20,11 @@ from paddock.protocol.strict_base64 import decode_base64
 
 S = TypeVar("S", bound=Struct)
 
-Parts = tuple[int | str | None, str | None, bytes | None, str | None, int, int]
-"""Id, method, parameters or result, the key of the string that was left out of those, and where it begins and
-ends. What is not there is None."""
+LeftOut = tuple[str, int, int]
+"""The key of a string, and where it begins and ends in the message."""
+
+Parts = tuple[int | str | None, str | None, bytes | None, LeftOut | None]
+"""Id, method, parameters or result, and what was left out of those. What is not there is None."""
 
 Scan = Callable[[bytes | memoryview, int, int], Parts | None]
 """Finds the parts of a plain message of at most so many values, nested at most so deep."""
@@ -41,10 +43,11 @@ else:
     scan = _scanner.scan
 
 
-def with_base64(body: S, key: str, encoded: memoryview) -> S:
+def with_base64(body: S, left_out: LeftOut, message: bytes | memoryview) -> S:
     """Give the same with what was left out. Raises ValueError if that should not or can't be base64."""
+    key, begin, end = left_out
     field = base64_fields(type(body)).get(key)
     if field is None:
         raise ValueError(f"{key!r} may be anything: it was not looked into")
-    data = decode_base64(encoded)
+    data = decode_base64(memoryview(message)[begin:end])
     return structs.replace(body, **{field.name: LateBase64(data) if field.is_late else data})

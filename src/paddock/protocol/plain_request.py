@@ -36,17 +36,23 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params]
     found = scan(message, limits.max_values, limits.max_depth)
     if found is None:
         return None
-    request_id, name, body, key, begin, end = found
-    reader = _readers.get(name) or _make_reader(name)
-    if reader is None or request_id is None:
+    request_id, name, body, left_out = found
+    if request_id is None:
         return None
+    try:
+        reader = _readers[name]
+    except KeyError:
+        made = _make_reader(name)
+        if made is None:
+            return None
+        reader = made
     if body is None:
         is_good = reader.method.params is NoParams
         return Call(request_id, reader.method, NO_PARAMS, len(message)) if is_good else None
     try:
         params = reader.decode(body)
-        if key is not None:
-            params = with_base64(params, key, memoryview(message)[begin:end])
+        if left_out is not None:
+            params = with_base64(params, left_out, message)
     except (DecodeError, ValueError):
         return None
     return Call(request_id, reader.method, params, len(message))

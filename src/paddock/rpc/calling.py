@@ -121,12 +121,12 @@ class CallingConnection:
         found = scan(data, _LIMITS.max_values, _LIMITS.max_depth)
         if found is None:
             return None
-        request_id, method, body, key, begin, end = found
+        request_id, method, body, left_out = found
         decoder = self._decoder(request_id, method)
-        if decoder is None or body is None or key is None:
+        if decoder is None or body is None or left_out is None:
             return None
         try:
-            value = with_base64(decoder.decode(body), key, memoryview(data)[begin:end])
+            value = with_base64(decoder.decode(body), left_out, data)
         except (DecodeError, ValueError):
             return None
         if request_id is None:

@@ -279,7 +279,7 @@ def _structures_in(info: inspect.Type) -> Iterator[type]:
         case inspect.UnionType(types=types):
             for member in types:
                 yield from _structures_in(member)
-        case inspect.ListType(item_type=item):
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             yield from _structures_in(item)
 
 

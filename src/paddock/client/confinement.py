@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from paddock.client.capability import require
 from paddock.client.place import RemotePathLike, wire_path
-from paddock.model import profile as model
-from paddock.protocol import sandbox as wire
 from paddock.protocol.path import HostPath
+from paddock.protocol.permission_profile import profile_to_wire
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.session import EnvironmentInfo
 
@@ -50,37 +50,11 @@ def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: Hos
         raise TypeError(f"sandbox is {profile!r}; give the name of a profile, a dict or a Sandbox")
     from paddock.sandbox.profile import profile_of
 
+    meant = profile_of(dict(profile), "sandbox")
     return SandboxContext(
-        permissions=_permissions(environment, profile_of(dict(profile), "sandbox")),
+        permissions=profile_to_wire(meant, partial(wire_path, environment)),
         windows_sandbox_level="disabled",
         cwd=cwd,
         workspace_roots=roots,
         trace=sandbox.trace,
-    )
-
-
-def _permissions(environment: EnvironmentInfo, profile: model.Profile) -> wire.PermissionProfile:
-    if not isinstance(profile, model.ManagedProfile):
-        return profile
-    files = profile.file_system
-    return wire.ManagedProfile(
-        file_system=wire.RestrictedFileSystem(
-            entries=[_entry(environment, entry) for entry in files.entries],
-            glob_scan_max_depth=files.glob_scan_max_depth,
-        )
-        if isinstance(files, model.RestrictedFileSystem)
-        else files,
-        network=profile.network,
-        limits=profile.limits,
-    )
-
-
-def _entry(environment: EnvironmentInfo, entry: model.AccessEntry) -> wire.AccessEntry:
-    path = entry.path
-    return wire.AccessEntry(
-        path=wire.ExactPath(path=wire_path(environment, path.path))
-        if isinstance(path, model.ExactPath)
-        else path,
-        access=entry.access,
-        missing_path_behavior=entry.missing_path_behavior,
     )

@@ -51,7 +51,7 @@ class RestrictedFileSystem(
 ):
     """Only what the entries grant."""
 
-    entries: list[AccessEntry]
+    entries: tuple[AccessEntry, ...]
     glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
     """How deep patterns are searched for."""
 

@@ -7,8 +7,8 @@ from msgspec import UNSET
 from paddock.errors import InvalidParams
 from paddock.model import profile as model
 from paddock.model.legacy_policy import LegacyPolicy
-from paddock.protocol import sandbox as wire
 from paddock.protocol.path import HostPath
+from paddock.protocol.permission_profile import profile_from_wire
 from paddock.protocol.sandbox import SandboxContext
 from paddock.server.profiles import Profiles
 from paddock.server.sandboxes import Confinement
@@ -36,7 +36,7 @@ def confinement_of(sandbox: SandboxContext, profiles: Profiles, directory: str |
             )
         return Confinement(written.profile, around, sandbox.profile)
     assert sandbox.permissions is not UNSET
-    profile = _profile(sandbox.permissions)
+    profile = profile_from_wire(sandbox.permissions, lambda path: local_directory(path, "permissions"))
     if cwd is None and _is_dynamic(profile):
         raise InvalidParams(
             "params.sandbox: file system sandbox context with dynamic permissions requires cwd"
@@ -58,31 +58,6 @@ def _legacy(policy: LegacyPolicy) -> model.Profile:
         return from_legacy(policy)
     except ValueError as error:
         raise InvalidParams(f"params.sandbox.policy: {error}") from error
-
-
-def _profile(permissions: wire.PermissionProfile) -> model.Profile:
-    if not isinstance(permissions, wire.ManagedProfile):
-        return permissions
-    files = permissions.file_system
-    if isinstance(files, wire.RestrictedFileSystem):
-        entries = tuple(_entry(entry) for entry in files.entries)
-        written: model.RestrictedFileSystem | model.UnrestrictedFileSystem = model.RestrictedFileSystem(
-            entries=entries, glob_scan_max_depth=files.glob_scan_max_depth
-        )
-    else:
-        written = files
-    return model.ManagedProfile(file_system=written, network=permissions.network, limits=permissions.limits)
-
-
-def _entry(entry: wire.AccessEntry) -> model.AccessEntry:
-    path = entry.path
-    return model.AccessEntry(
-        path=model.ExactPath(path=local_directory(path.path, "permissions"))
-        if isinstance(path, wire.ExactPath)
-        else path,
-        access=entry.access,
-        missing_path_behavior=entry.missing_path_behavior,
-    )
 
 
 def _is_dynamic(profile: model.Profile) -> bool:

@@ -24,9 +24,7 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
         # As below, and sooner: it is what most requests ask for.
         return connection.operations
     wanted = _confinement(connection, sandbox)
-    if wanted is None:
-        return connection.operations
-    return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
+    return connection.operations if wanted is None else _confined(connection, wanted)
 
 
 def own_operations(connection: ClientConnection) -> Operations:
@@ -34,8 +32,7 @@ def own_operations(connection: ClientConnection) -> Operations:
     cap = connection.services.profiles.cap
     if cap is None or not _is_about_files(cap.profile):
         return connection.operations
-    wanted = Confinement(cap.profile, cap.project_roots, cap.name)
-    return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
+    return _confined(connection, Confinement(cap.profile, cap.project_roots, cap.name))
 
 
 async def sight_for(
@@ -50,8 +47,12 @@ async def sight_for(
         return None
     if path is not None:
         # Asked inside, so that what is denied there can't be told from what does not exist.
-        await operations_for(connection, sandbox).perform(GetMetadata(path=path))
+        await _confined(connection, wanted).perform(GetMetadata(path=path))
     return (await connection.services.sandboxes.view(wanted)).sight()
+
+
+def _confined(connection: ClientConnection, wanted: Confinement) -> ConfinedOperations:
+    return ConfinedOperations(connection.services.file_workers, wanted, connection.confined)
 
 
 def _confinement(connection: ClientConnection, sandbox: SandboxContext | None) -> Confinement | None:

@@ -1,0 +1,62 @@
+"""A profile on the wire and in the model, which differ in how they write a path.
+
+The wire has what the caller wrote, an absolute path or a `file:` URI; the model has the path
+of the host. Whoever converts a profile says how a path becomes the other. Nothing else may change
+on the way, for a profile grants access: hence no field is named here that has none of a path in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec import Struct, structs
+
+from paddock.model import profile as model
+from paddock.protocol import sandbox as wire
+from paddock.protocol.path import HostPath
+
+
+class _Form(NamedTuple):
+    """The types of a profile that have a path in them."""
+
+    profile: type[Any]
+    files: type[Any]
+    entry: type[Any]
+    place: type[Any]
+
+
+_MODEL = _Form(model.ManagedProfile, model.RestrictedFileSystem, model.AccessEntry, model.ExactPath)
+_WIRE = _Form(wire.ManagedProfile, wire.RestrictedFileSystem, wire.AccessEntry, wire.ExactPath)
+
+
+def profile_from_wire(
+    permissions: wire.PermissionProfile, path_of: Callable[[HostPath], str]
+) -> model.Profile:
+    """Give the profile that a request asks for."""
+    profile: model.Profile = _convert(permissions, _WIRE, _MODEL, path_of)
+    return profile
+
+
+def profile_to_wire(profile: model.Profile, path_of: Callable[[str], HostPath]) -> wire.PermissionProfile:
+    """Give what a request is to ask for."""
+    permissions: wire.PermissionProfile = _convert(profile, _MODEL, _WIRE, path_of)
+    return permissions
+
+
+def _convert(profile: Any, given: _Form, wanted: _Form, path_of: Callable[[Any], Any]) -> Any:
+    def convert_place(place: Any) -> Any:
+        return _like(place, wanted.place, path=path_of(place.path)) if type(place) is given.place else place
+
+    if type(profile) is not given.profile:
+        return profile
+    files = profile.file_system
+    if type(files) is given.files:
+        entries = (_like(entry, wanted.entry, path=convert_place(entry.path)) for entry in files.entries)
+        files = _like(files, wanted.files, entries=tuple(entries))
+    return _like(profile, wanted.profile, file_system=files)
+
+
+def _like(value: Struct, kind: type[Struct], **changes: Any) -> Struct:
+    """Give a `kind` with the fields of a value, but for the changes."""
+    return kind(**(structs.asdict(value) | changes))

@@ -28,7 +28,7 @@ from tests.attack.stage import Stage
 
 Files = paddock.Files
 
-STARTS = 8
+STARTS = 40
 """Sandboxes that are started during each race."""
 ASKED = 30
 """File operations during each race."""

@@ -320,6 +320,8 @@ class _Company:
                 for ear in ears:
                     opened.enter_context(ear)
         ground.give()
+        # Before scripts of the host run, which may close a directory to us as well.
+        self._holders = [cell.holders() for cell in self._cells]
         for attempt, cell, more in zip(attempts, self._cells, variables, strict=True):
             if attempt.has_victim:
                 more["VICTIM"], more["ADDRESS"] = self._victim(cell)
@@ -336,7 +338,6 @@ class _Company:
             self._write_script("second", attempt.then, cell, more)
         self._write_play()
         self._before = [look(cell.outside) for cell in self._cells]
-        self._holders = [cell.holders() for cell in self._cells]
 
     def _victim(self, cell: Cell) -> tuple[str, str]:
         told = cell.outside / "told"

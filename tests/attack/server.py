@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.attack.stage import apart, settle
+from tests.attack.stage import apart, keep_capabilities, settle
 from tests.sandbox.launcher import import_everything, use_copies
 from tests.sandbox.user_server import rehearse, serve_until_end
 
@@ -40,6 +40,7 @@ def server_apart(
 
 def main(user: int, ground: Path, request: dict[str, Any]) -> None:
     """Serve until there is no more input."""
+    keep_capabilities()
     use_copies(ground)
     import_everything()
     asyncio.run(rehearse(ground))

@@ -40,6 +40,8 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 JOIN_SESSION_KEYRING = 1
 KEYCTL_NUMBERS = {"x86_64": 250, "aarch64": 219}
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def serve(user: int, ground: Path, address: str) -> None:
     listener.bind(address)
     listener.listen(64)
     os.chmod(address, 0o777)
+    keep_capabilities()
     use_copies(ground)
     import_everything()
     rehearse()
@@ -183,21 +186,27 @@ def settle(user: int, ground: Path) -> None:
     # So high that no process inside a sandbox, where counting begins anew, has the number of one outside.
     Path("/proc/sys/kernel/ns_last_pid").write_text("20000")
     for place in ("/tmp", "/dev/shm"):
-        _mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", place)
-    _mount("--bind", str(ground), str(ground))
-    _mount("-o", "remount,bind,ro", "/")
+        _mount("tmpfs", place, "tmpfs", 0, "mode=1777")
+    _mount(str(ground), str(ground), "", MS_BIND)
+    _mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
     become_user(user, ground)
-    ctypes.CDLL(None).prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
-def _mount(*words: str) -> None:
-    subprocess.run(["mount", *words], check=True)
+def keep_capabilities() -> None:
+    """Keep to this process what it needs to settle: bubblewrap refuses to start with any."""
+    LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    words = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    if LIBC.mount(*words) != 0:
+        raise OSError(ctypes.get_errno(), f"mount of {target}: {os.strerror(ctypes.get_errno())}")
 
 
 def _join_keyring(name: str) -> None:
     number = KEYCTL_NUMBERS.get(os.uname().machine)
     if number is not None:
-        ctypes.CDLL(None).syscall(number, JOIN_SESSION_KEYRING, name.encode())
+        LIBC.syscall(number, JOIN_SESSION_KEYRING, name.encode())
 
 
 def _answer(connection: socket.socket) -> None:

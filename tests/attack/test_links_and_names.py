@@ -45,11 +45,6 @@ def _with_denied_link(cell: Cell) -> None:
     (cell.inside / "x.env").symlink_to("target")
 
 
-def _with_closed_directory(cell: Cell) -> None:
-    _denied("d/x.env")(cell)
-    (cell.inside / "d").chmod(0o000)
-
-
 def _is_not_what_it_was(scene: Scene) -> bool:
     """The denied file is gone, or something else."""
     path = scene.cell.inside / "x.env"
@@ -137,7 +132,8 @@ DENIED = [
         "a directory that can't be searched until the command has started",
         "chmod 700 d; cat d/x.env",
         is_leaked,
-        prepare=_with_closed_directory,
+        prepare=_denied("d/x.env"),
+        host_script="chmod 000 d",
         is_alone=True,
         may_be_refused=True,
     ),

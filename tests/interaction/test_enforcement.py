@@ -31,7 +31,7 @@ def log_of_everything(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixt
 async def test_each_reason_not_to_have_a_sandbox_is_a_warning_with_its_remedy(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "host", lambda: facts(NAMESPACES, can_unshare=False))
+    monkeypatch.setattr(probe, "host", lambda **_: facts(NAMESPACES, can_unshare=False))
     await report_enforcement(Settings())
     [record] = log.records
     assert record.levelno == logging.WARNING
@@ -42,7 +42,9 @@ async def test_each_reason_not_to_have_a_sandbox_is_a_warning_with_its_remedy(
 async def test_what_only_makes_a_sandbox_weaker_is_no_warning(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "host", lambda: facts(Problem("landlock", "old", "boot"), can_unshare=True))
+    monkeypatch.setattr(
+        probe, "host", lambda **_: facts(Problem("landlock", "old", "boot"), can_unshare=True)
+    )
     await report_enforcement(Settings())
     assert [record.levelno for record in log.records] == [logging.DEBUG, logging.INFO]
     assert "weaker than they could be mechanism=landlock" in log.records[1].getMessage()
@@ -55,7 +57,7 @@ async def test_what_only_makes_a_sandbox_weaker_is_no_warning(
 async def test_landlock_alone_is_told_by_the_setting_that_asks_for_it(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, abi: int, level: int, said: str
 ) -> None:
-    monkeypatch.setattr(probe, "host", lambda: replace(facts(can_unshare=True), landlock_abi=abi))
+    monkeypatch.setattr(probe, "host", lambda **_: replace(facts(can_unshare=True), landlock_abi=abi))
     await report_enforcement(Settings(use_legacy_landlock=True))
     [record] = log.records
     assert record.levelno == level

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from paddock import installation
 from paddock.errors import ConfigError
 from paddock.model.audit_failure import AuditFailure
 from paddock.model.auth_mode import AuthMode
@@ -190,13 +191,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
-    """Read a TOML file; `overrides`, from the command line, win. Raises ConfigError."""
+    """Read a TOML file; `overrides`, from the command line, win. Raises ConfigError.
+
+    No command that this process confines may change the file.
+    """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"is not valid TOML: {error}") from error
+    installation.obey(path)
     return make_settings(table | (overrides or {}))
 
 

@@ -10,13 +10,12 @@ Programs on PATH are taken from directories of the system before all others, and
 nobody but root and this user can put anything. They are opened once, and executed through that
 descriptor, whatever has their name later. Our own programs are opened once as well. A helper
 in Python imports from our installation and the standard library alone. What of all this a
-command could write is `places`, which every plan keeps read-only.
+command could write is told by `installation`; every plan keeps it read-only.
 """
 
 from __future__ import annotations
 
 import os
-import site
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,8 @@ from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from paddock.installation import LINK_LIMIT, import_path
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a helper may look for programs: directories of root on every system we know."""
@@ -33,9 +34,6 @@ ROOT: Final = "/"
 
 SYSTEM_PATH: Final = f"{SEARCH_PATH}:/run/current-system/sw/bin"
 """Directories of the system, where no profile should let a command write: the same, and that of NixOS."""
-
-LINK_LIMIT: Final = 40
-"""Links on the way to one program, as in the kernel (path_resolution(7))."""
 
 _ENVIRONMENT: Final = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -48,13 +46,6 @@ NATIVE: Final = ("paddock-init", "paddock-janitor", "paddock-spawner")
 """Our own programs that are not in Python."""
 
 _PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
-_SYSTEM_PREFIXES: Final = frozenset(("/", "/usr", "/usr/local"))
-"""Prefixes of interpreters that hold much else, and are not Paddock's to keep."""
-_IMPORTED: Final = (
-    *("aiofastnet", "anyio", "certifi", "h11", "httpcore", "httpx", "idna", "msgspec", "pybase64", "sniffio"),
-    *("starlark", "tomli_w", "tree_sitter", "tree_sitter_bash", "uvloop", "yaml"),
-)
-"""What Paddock and the packages that it needs import from elsewhere."""
 
 
 def own_environment() -> dict[str, str]:
@@ -330,70 +321,26 @@ def open_all() -> None:
         find(name, search_path())
 
 
-def python_command(module: str, *arguments: str) -> list[str]:
+def python_command(module: str, *arguments: str, keeps: Sequence[str] = ()) -> list[str]:
     """Return the argument list of a helper in Python: the function `main` of one of our modules.
 
     Neither the environment nor the working directory tells it where to import from, nor do
-    other packages that are installed beside ours.
+    other packages that are installed beside ours. Without the module `site`, no `.pth` file leads it into
+    a project, where a command could have put a `sitecustomize`. One that confines commands `keeps` what is
+    Paddock's here (`installation.names`), of which it does not know itself.
     """
+    keeping = f"from paddock import installation; installation.obey(*{[*keeps]!r}); " if keeps else ""
     code = (
         f"import sys; sys.path[:] = {import_path()!r}; sys.argv[:] = {['paddock', *arguments]!r}; "
-        f"from {module} import main; sys.exit(main())"
+        f"{keeping}from {module} import main; sys.exit(main())"
     )
-    return [sys.executable, "-I", "-c", code]
+    # By this name the interpreter finds its library: a link on the way could be a command's by now.
+    return [os.path.realpath(sys.executable), "-I", "-S", "-c", code]
 
 
 def python() -> int:
     """Return a descriptor of the interpreter that runs this process."""
     return opened(os.path.realpath(sys.executable))
-
-
-def import_path() -> list[str]:
-    """Return the part of `sys.path` that Paddock imports from: its interpreter's, and its own packages'."""
-    return list(_import_path(tuple(sys.path)))
-
-
-@cache
-def _import_path(entries: tuple[str, ...]) -> tuple[str, ...]:
-    absolute = [entry for entry in dict.fromkeys(entries) if entry.startswith("/")]
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    if site.ENABLE_USER_SITE:
-        prefixes.add(site.getusersitepackages())
-    kept = [entry for entry in absolute if any(_is_within(entry, prefix) for prefix in prefixes)]
-    others = [entry for entry in absolute if entry not in kept]
-    homes = {os.path.dirname(_PACKAGE)}
-    if others and (missing := [name for name in _IMPORTED if not _has_package(name, kept)]):
-        homes |= {entry for entry in others if any(_has_package(name, [entry]) for name in missing)}
-    all_of_them = dict.fromkeys((*absolute, os.path.dirname(_PACKAGE)))
-    return tuple(entry for entry in all_of_them if entry in kept or entry in homes)
-
-
-def _has_package(name: str, entries: Sequence[str]) -> bool:
-    from importlib.machinery import PathFinder
-
-    return PathFinder.find_spec(name, entries) is not None
-
-
-def narrow_import_path() -> None:
-    """Let this process import from nowhere else: `python -m` would import from where it is started, too."""
-    sys.path[:] = import_path()
-
-
-@cache
-def places() -> tuple[str, ...]:
-    """Return what a command must not write because Paddock runs it: directories and files, without links."""
-    prefixes = (os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))
-    found: list[str] = []
-    for path in (
-        *(prefix for prefix in prefixes if prefix not in _SYSTEM_PREFIXES),
-        *(os.path.realpath(entry) for entry in import_path()),
-        os.path.realpath(_PACKAGE),
-        os.path.realpath(sys.executable),
-        *(program.path for program in find("rg", search_path()).system),
-    ):
-        if os.path.exists(path) and not any(_is_within(path, other) for other in found):
-            found.append(path)
-    return tuple(found)
 
 
 def _is_within(path: str, directory: str) -> bool:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import paddock
-from paddock import own_program
+from paddock import installation
 from paddock.cli.main import main
 from paddock.process import spawner
 from paddock.sandbox import init, janitor
@@ -124,8 +124,8 @@ def _have_installation(directory: Path) -> None:
     """A place of the user that counts as one of Paddock's: the real one may be out of his reach."""
     (directory / "lib").mkdir(parents=True, exist_ok=True)
     (directory / "program").write_text("genuine")
-    everything = (*own_program.places(), str(directory))
-    own_program.places = lambda: everything  # type: ignore[assignment]
+    everything = (*installation.places(), str(directory))
+    installation.places = lambda: everything
 
 
 def become_user(user: int, directory: Path) -> Path:

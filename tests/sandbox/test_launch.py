@@ -90,7 +90,7 @@ def _run(
 def open_files(host: HostFacts) -> Iterator[None]:
     """Fails a test that leaves descriptors open, but for those of the programs that are kept."""
     assert host.bwrap is not None
-    own_program.places()
+    own_program.find("rg", own_program.search_path())
     own_program.opened(init.PATH)
     before = set(os.listdir("/proc/self/fd"))
     yield

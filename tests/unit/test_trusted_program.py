@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock import own_program
+from paddock import installation, own_program
 
 OTHER_USER = 61235
 NAME = "helper"
@@ -199,7 +199,7 @@ def test_the_command_line_imports_nothing_later_from_where_it_was_started(tmp_pa
 
 
 def test_the_installation_is_what_is_imported_from(tmp_path: Path) -> None:
-    places = own_program.places()
+    places = installation.places()
     for path in (Path(paddock.__file__), Path(sys.executable).resolve(), Path(os.__file__)):
         assert any(path.resolve().is_relative_to(place) for place in places), path
     assert not any(tmp_path.is_relative_to(place) for place in places)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TextIO
 
 from paddock.errors import PaddockError
-from paddock.own_program import narrow_import_path
+from paddock.installation import narrow_import_path
 from paddock.version import __version__
 
 DESCRIPTION = """\

@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import Final
 
-from paddock import own_program
+from paddock import installation, own_program
 from paddock.errors import ConnectError
 
 EXIT_TIMEOUT_S: Final = 5.0
@@ -38,7 +38,9 @@ class PrivateServer:
         try:
             python = own_program.python()
             child = await asyncio.create_subprocess_exec(
-                *own_program.python_command("paddock.cli.main", "serve", "--listen", "stdio"),
+                *own_program.python_command(
+                    "paddock.cli.main", "serve", "--listen", "stdio", keeps=installation.names()
+                ),
                 executable=f"/proc/self/fd/{python}",
                 pass_fds=(python,),
                 stdin=theirs.fileno(),

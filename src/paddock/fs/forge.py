@@ -23,6 +23,9 @@ from paddock.model.restriction import Restriction
 
 SOCKET = 3
 
+FIRST_SPARE = 3
+"""Behind the standard streams, which are all that a worker needs."""
+
 DESCRIPTORS = 2 + 1 + len(NAMESPACES)
 """The worker's socket, the restriction, the user namespace and the others."""
 
@@ -67,8 +70,8 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
         os.dup2(own, 1)
         restriction = _decoder.decode(os.pread(rules, os.fstat(rules).st_size, 0))
         enter(namespaces)
-        for file in files:
-            os.close(file)
+        # Whatever stayed open, if only the interpreter, could be reached through /proc/self/fd.
+        os.closerange(FIRST_SPARE, os.sysconf("SC_OPEN_MAX"))
         # Only a child is in the pid namespace, and dies with it. This copy ends; the spawner reaps the child.
         if os.fork() == 0:
             give_up()

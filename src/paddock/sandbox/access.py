@@ -51,7 +51,9 @@ class Surroundings:
     private: tuple[str, ...] = ()
     """Denied under every profile: what Paddock itself keeps there would open the sandbox."""
     own: tuple[str, ...] = ()
-    """Written under no profile: the programs that Paddock runs outside of any sandbox."""
+    """Written under no profile: what Paddock runs, imports or obeys outside of any sandbox."""
+    own_links: tuple[str, ...] = ()
+    """Links by which these are reached."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,12 +218,12 @@ def surroundings_of(
     tmpdir: str | None = None,
     private: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
+    own_links: tuple[str, ...] = (),
 ) -> Surroundings:
     """What special paths refer to here. Project roots are resolved; one that is missing is refused.
 
     `tmpdir` is the temporary directory of whoever launches commands, never one that a command or a client
-    names. It counts only if it is one: private to the user, or sticky. Of `own`, which are without links,
-    those count that exist.
+    names. It counts only if it is one: private to the user, or sticky. `own` are without links.
     """
     is_usable = tmpdir is not None and tmpdir.startswith("/") and is_private_or_sticky(tmpdir)
     named = {os.path.abspath(root): _resolved(root) for root in project_roots}
@@ -234,7 +234,8 @@ def surroundings_of(
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(path for path in MINIMAL if os.path.exists(path)),
         private=tuple(os.path.realpath(path) for path in private),
-        own=tuple(path for path in own if os.path.lexists(path)),
+        own=own,
+        own_links=own_links,
     )
 
 

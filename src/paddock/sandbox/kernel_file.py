@@ -29,7 +29,7 @@ VISIBLE: Final = frozenset(
         *("modules", "tty", "version", "version_signature"),
         # Hardware and statistics. The kernel shows addresses in them to nobody without a capability.
         *("asound", "buddyinfo", "consoles", "diskstats", "dma", "fb", "interrupts", "iomem", "ioports"),
-        *("kallsyms", "locks", "mdstat", "mtrr", "pagetypeinfo", "partitions", "slabinfo", "softirqs"),
+        *("kallsyms", "locks", "mdstat", "pagetypeinfo", "partitions", "slabinfo", "softirqs"),
         *("timer_list",),
         # What drivers and file systems tell of themselves. Root could write there, and gets empty ones.
         *("acpi", "driver", "fs", "scsi"),

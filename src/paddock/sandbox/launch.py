@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from paddock import own_program
+from paddock import installation, own_program
 from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
@@ -119,7 +119,8 @@ class Sandbox:
         self._private = tuple(str(path) for path in (directory, *private))
         bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
         self._tmpdir = os.environ.get("TMPDIR")
-        self._own = (*own_program.places(), *bubblewrap)
+        ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
+        self._own = (*installation.places(), *installation.startup_modules(), *ripgrep, *bubblewrap)
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
         self._janitor = Janitor(directory)
@@ -156,7 +157,9 @@ class Sandbox:
         return plan
 
     def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
-        surroundings = surroundings_of(project_roots, self._tmpdir, self._private, self._own)
+        surroundings = surroundings_of(
+            project_roots, self._tmpdir, self._private, self._own, installation.links()
+        )
         grants = grants_of(profile, surroundings)
         return Scene(
             surroundings=surroundings,

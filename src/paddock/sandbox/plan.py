@@ -25,7 +25,7 @@ from paddock.sandbox.glob import Pattern
 from paddock.sandbox.look import KernelFile, Link, Look
 from paddock.sandbox.metadata import Protection
 from paddock.sandbox.mount import Mask, MaskKind, Mount, Placeholder
-from paddock.sandbox.path import ROOT, ancestors, is_within
+from paddock.sandbox.path import ROOT, ancestors, is_within, parent
 from paddock.sandbox.view import View
 
 PATTERN: Final = "deny pattern"
@@ -159,19 +159,29 @@ def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tupl
     table = AccessTable(rules)
     temporary = [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
     implied = list(Protection(table, scene.look, scene.surroundings.project_roots, temporary).rules())
-    implied += _own_programs(table, scene.surroundings.own)
+    implied += _own_programs(table, scene.surroundings)
     implied_rules, implied_links = _without_links(implied, scene.look)
     # First, because of two equal rules about one path the first is kept, and these know more.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
 
 
-def _own_programs(table: AccessTable, own: tuple[str, ...]) -> Iterator[Rule]:
+def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
     """Read-only rules for what Paddock runs outside of the sandbox. Raises ProfileRefused.
 
     Where the profile grants all that is around them, they are left out of the grant. A profile that grants
-    just this, or something in it, can't be meant otherwise.
+    just this, or something in it, can't be meant otherwise. A link can't be left out, because nothing can be
+    mounted on it. Where everything is granted, the links of the system are as well.
     """
-    for path in own:
+    if table.access_of(ROOT) is not Access.WRITE:
+        for link in surroundings.own_links:
+            is_kept = any(is_within(link, path) for path in surroundings.own)
+            if table.access_of(link) is Access.WRITE and not is_kept:
+                raise ProfileRefused(
+                    f"write access to {parent(link)}",
+                    f"would let the command replace the link {link}, by which Paddock itself is reached",
+                    f"start Paddock by the path that {link} leads to, or grant another directory",
+                )
+    for path in surroundings.own:
         for rule in table.rules:
             if rule.access is Access.WRITE and is_within(rule.path, path):
                 raise ProfileRefused(
@@ -180,7 +190,7 @@ def _own_programs(table: AccessTable, own: tuple[str, ...]) -> Iterator[Rule]:
                     "install Paddock elsewhere, or grant another directory",
                 )
         if table.access_of(path) is Access.WRITE:
-            yield Rule(path, Access.READ, OWN)
+            yield Rule(path, Access.READ, OWN, is_metadata=True)
 
 
 def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:

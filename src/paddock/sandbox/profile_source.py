@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from paddock import installation
 from paddock.errors import InvalidProfile
 from paddock.sandbox.profile import parse_profile
 from paddock.sandbox.profile_table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
@@ -17,7 +18,8 @@ def read_profile(text: str) -> WrittenProfile:
     """The profile that `text` names. Raises InvalidProfile.
 
     `{…}` is JSON, `:name` is built in; everything else is a file, in TOML or JSON by its
-    ending, and `file#name` chooses one of several profiles in it.
+    ending, and `file#name` chooses one of several profiles in it. No command that this process confines may
+    change such a file.
     """
     if text.lstrip().startswith("{"):
         return WrittenProfile(parse_profile(text, "in JSON"))
@@ -25,6 +27,8 @@ def read_profile(text: str) -> WrittenProfile:
         return WrittenProfile(built_in(text))
     path, _, name = text.partition("#")
     content = _content(path)
+    # Otherwise a command could write what the next one is granted.
+    installation.obey(path)
     if path.endswith(".json"):
         return WrittenProfile(parse_profile(content, path))
     # It takes a while to load, and most commands run under a profile that is built in.

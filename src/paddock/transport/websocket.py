@@ -74,7 +74,11 @@ async def listen(
     scheme = "ws" if ssl_context is None else "wss"
     sock = await _bind(scheme, host, port)
     url = f"{scheme}://{address_text(sock.getsockname())}"
-    listener = _WebSocketListener(url, accept, limits, http)
+    try:
+        listener = _WebSocketListener(url, accept, limits, http)
+    except OSError as error:
+        sock.close()
+        raise ListenError(url, reason_of(error)) from error
     await listener.start(sock, ssl_context)
     return listener
 
@@ -104,7 +108,10 @@ async def connect(
     elif ssl_context is None:
         ssl_context = ssl.create_default_context()
     introduction = Introduction(accept)
-    resets = ResetWatch()
+    try:
+        resets = ResetWatch()
+    except OSError as error:
+        raise ConnectError(url, reason_of(error)) from error
     link = WebSocketLink(introduction, limits, is_client=True, ended=lambda _: resets.close())
     application = _apply(url, target, headers or {}, link)
     try:

@@ -171,6 +171,16 @@ def no_more_descriptors() -> Iterator[None]:
             os.close(fd)
 
 
+async def test_who_has_no_descriptors_is_told_so_and_may_try_again(serve: Serve, doorman: Doorman) -> None:
+    listener = await serve(Doorman())
+    with no_more_descriptors():
+        with pytest.raises(ConnectError, match="too many open files"):
+            await websocket.connect(listener.url, doorman)
+        with pytest.raises(ListenError, match=r"(?i)too many open files"):
+            await websocket.listen("127.0.0.1", 0, doorman)
+    await websocket.connect(listener.url, doorman)
+
+
 async def test_peers_are_turned_away_while_there_are_no_descriptors_and_welcome_afterwards(
     serve: Serve, doorman: Doorman, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,6 +28,9 @@
 
 enum { RULE_PATH_BENEATH = 1 };
 
+/* Major number 1, minor number 3 (null(4)). */
+enum { NULL_DEVICE = 1 << 8 | 3 };
+
 /* The longest filter that the kernel takes. */
 #define FILTER_LIMIT_BYTES (BPF_MAXINSNS * sizeof(struct sock_filter))
 
@@ -47,6 +50,33 @@ static void keep_descriptors(void) {
     if (syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0)
         for (int fd = 3; (rlim_t)fd < limit.rlim_cur; fd++)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* An end of a pipe that nothing comes out of, or -1 with errno. */
+static int nothing_to_read(void) {
+    int ends[2];
+    if (syscall(SYS_pipe2, ends, O_CLOEXEC) < 0)
+        return -1;
+    close(ends[1]);
+    return ends[0];
+}
+
+/* Whoever owns a node may change its mode through a descriptor, and that of the host has no mount of ours on it. */
+static void replace_null_device(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        struct stat file;
+        if (fstat(fd, &file) < 0 || !S_ISCHR(file.st_mode) || file.st_rdev != NULL_DEVICE ||
+            file.st_uid != (uid_t)syscall(SYS_geteuid))
+            continue;
+        int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+        int own = open("/dev/null", access | O_CLOEXEC);
+        /* The profile may not grant it. */
+        if (own < 0 && access == O_RDONLY)
+            own = nothing_to_read();
+        if (own < 0 || syscall(SYS_dup3, own, fd, 0) < 0)
+            refuse("/dev/null", "");
+        close(own);
+    }
 }
 
 /* Another command in the same tree can exchange directories for links while bubblewrap mounts them, and have
@@ -136,6 +166,7 @@ static void confine(void) {
     enter_cgroup();
     keep_descriptors();
     verify_mounts();
+    replace_null_device();
     drop_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         refuse("no_new_privs", "");

@@ -3,6 +3,7 @@
  *
  *     paddock-init [WORD...] -- [PROGRAM [ARGUMENT...]]
  *     paddock-init [WORD...] more=FD
+ *     paddock-init read-only=PATH... -- BUBBLEWRAP [ARGUMENT...]
  *
  * It is linked statically, so that it runs in any view of the file system, and
  * it need not be part of that view: the launcher opens it and bubblewrap
@@ -31,6 +32,9 @@
  *                            for others to enter, until SIGTERM
  *     more=FD                the last: what follows is in a file, each ended by NUL
  *
+ * The third form is for the launcher, outside of the sandbox: bubblewrap is executed where these paths are read-only
+ * (read_only.h).
+ *
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
  *     start: exit status 125 and one line on standard error.
@@ -41,6 +45,8 @@
  *     time was over.
  *   - The command has descriptors 0, 1 and 2 only, an empty signal mask and
  *     default dispositions. When it has ended, nothing that it started lives on.
+ *   - A /dev/null of the host that belongs to the command's user is none of these: the command has that of
+ *     the sandbox instead.
  *   - A signal reaches the command once: when this process leads a group, the
  *     command leads another and is sent what arrives here; otherwise both
  *     share the group of the launcher, whose signals reach the command directly,
@@ -77,6 +83,7 @@
 #include "mask.h"
 #include "message.h"
 #include "number.h"
+#include "read_only.h"
 #include "report.h"
 #include "signals.h"
 #include "task.h"
@@ -252,6 +259,8 @@ static int start_clock(void) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1 && value_of(argv[1], "read-only"))
+        start_with_read_only(argc, argv);
     parse(argc, argv);
     prctl(PR_SET_NAME, "paddock-init");
     /* Not earlier, as an option of bubblewrap: killed while its child waits for it, it would leave that behind. */

@@ -37,8 +37,8 @@ BASE = "base"
 LIMITS = {"processes": 40, "openFiles": 64, "fileBytes": 100_000, "memoryBytes": 600 << 20}
 """Of the profile `limited`."""
 
-AFTERMATH = ("/bin/sh", "-c", "cat /proc/keys; ls /dev/shm")
-"""Keys and shared memory."""
+AFTERMATH = ("/bin/sh", "-c", "cat /proc/keys; ls /dev/shm; stat -c '%n %a %Y' /dev/[fnrtuz]*")
+"""Keys, shared memory and devices."""
 
 
 @dataclass(frozen=True)

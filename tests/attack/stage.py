@@ -31,6 +31,7 @@ from typing import Any
 
 from paddock.cli.main import main
 from tests.sandbox.launcher import become_user, import_everything, rehearse, use_copies
+from tests.sandbox.private_devices import have_each
 
 NAMESPACES = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
 DESCRIPTORS_LIMIT = 64
@@ -187,6 +188,12 @@ def settle(user: int, ground: Path) -> None:
     Path("/proc/sys/kernel/ns_last_pid").write_text("20000")
     for place in ("/tmp", "/dev/shm"):
         _mount("tmpfs", place, "tmpfs", 0, "mode=1777")
+    if os.geteuid() == 0:
+        # They belong to root, who may be the user of the commands.
+        nodes = Path("/tmp/nodes")
+        nodes.mkdir()
+        have_each(nodes)
+        nodes.rmdir()
     _mount(str(ground), str(ground), "", MS_BIND)
     _mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
     become_user(user, ground)

@@ -19,7 +19,8 @@ import json, os
 found = {}
 for name in os.listdir("/proc"):
     path = "/proc/" + name
-    if name.isdigit():
+    # Whoever reads the log outside waits for the next line, and takes it away from others.
+    if name.isdigit() or name == "kmsg":
         continue
     try:
         if os.path.isdir(path):
@@ -39,11 +40,14 @@ for name in os.listdir("/proc"):
     path = "/proc/" + name
     if name.isdigit() or name in ("self", "thread-self", "mounts", "net") or not os.path.isdir(path):
         continue
-    for attempt in (lambda: os.chmod(path, 0o777), lambda: open(path + "/made", "w").write("x")):
+    # Its mode stays what it is: there is one copy of it, the kernel's.
+    for attempt in (
+        lambda: os.chmod(path, os.stat(path).st_mode & 0o7777),
+        lambda: open(path + "/made", "w").write("x"),
+    ):
         try:
             attempt()
-            made = os.path.exists(path + "/made")
-            print(name, "MADE") if made else None
+            print(name)
         except OSError:
             pass
 print("done")
@@ -84,8 +88,8 @@ def test_only_what_is_listed_of_proc_can_be_read(launcher: Launcher, workspace: 
     outside = json.loads(_outside(launcher, PYTHON, "-c", LOOK))
     # Of what the user reads on the host, this is all that is missing.
     missing = {name for name, is_readable in outside.items() if is_readable} - readable
-    roots = {"acpi", "driver", "fs", "mtrr", "scsi"} if launcher.user == 0 else set()
-    assert not missing & VISIBLE - roots
+    # One of them takes a capability.
+    assert not missing & VISIBLE - {"mtrr"}
 
 
 @pytest.mark.parametrize("name", ["keys", "kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo"])
@@ -98,13 +102,10 @@ def test_what_the_kernel_tells_of_others_is_closed(launcher: Launcher, workspace
         assert has_been == ("READ\n" if launcher.user == 0 or name == "keys" else "")
 
 
-def test_nothing_can_be_made_in_what_is_closed(launcher: Launcher, workspace: Path) -> None:
+def test_nothing_can_be_made_or_changed_among_the_kernels_files(launcher: Launcher, workspace: Path) -> None:
     *made, done = _inside(launcher, workspace, PYTHON, "-c", WRITE).splitlines()
     assert done == "done"
-    # Of root these are covered by empty directories, for there are settings in them.
-    allowed = {"acpi", "driver", "fs", "scsi"} if launcher.user == 0 else set()
-    assert {line.split()[0] for line in made} <= allowed
-    assert not [name for name in allowed if Path("/proc", name, "made").exists()]
+    assert not made
 
 
 def test_programs_find_what_they_ask_for(launcher: Launcher, workspace: Path) -> None:

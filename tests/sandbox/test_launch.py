@@ -30,6 +30,7 @@ from paddock.model.profile import (
 from paddock.sandbox import init, probe
 from paddock.sandbox.command import Command
 from paddock.sandbox.init import Report, ReportKind
+from paddock.sandbox.kernel_file import closed_files
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile_table import built_in
 
@@ -88,10 +89,11 @@ def _run(
 
 @pytest.fixture
 def open_files(host: HostFacts) -> Iterator[None]:
-    """Fails a test that leaves descriptors open, but for those of the programs that are kept."""
+    """Fails a test that leaves descriptors open, but for those of programs and of the mount table."""
     assert host.bwrap is not None
     own_program.find("rg", own_program.search_path())
     own_program.opened(init.PATH)
+    closed_files()
     before = set(os.listdir("/proc/self/fd"))
     yield
     assert set(os.listdir("/proc/self/fd")) <= before

@@ -275,9 +275,12 @@ async def test_a_worker_is_confined_as_commands_are(workspace: Path) -> None:
         await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": READ_ONLY})
         [worker] = workers() - before
         told = dict(line.split(":\t") for line in status_of(worker).splitlines() if ":\t" in line)
+        opened = {os.readlink(file.path) for file in os.scandir(f"/proc/{worker}/fd")}
     # Of /proc/pid/status, see proc(5): 2 is a filter.
     assert (told["Seccomp"], told["NoNewPrivs"]) == ("2", "1")
     assert {int(told[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    # No file of the host, which clients could reach through /proc.
+    assert {name.partition(":")[0] for name in opened} == {"pipe", "socket"}
 
 
 async def test_a_fifo_can_t_be_written_to_where_files_can_t(workspace: Path) -> None:

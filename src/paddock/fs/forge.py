@@ -22,6 +22,8 @@ from paddock.fs.worker import Worker
 from paddock.model.restriction import Restriction
 
 SOCKET = 3
+INTERPRETER = 4
+"""By which the server has executed this process, if it is open. Clients can reach what a worker has open."""
 
 FIRST_SPARE = 3
 """Behind the standard streams, which are all that a worker needs."""
@@ -68,6 +70,7 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
         own, rules, *namespaces = files
         os.dup2(own, 0)
         os.dup2(own, 1)
+        _discard_errors()
         restriction = _decoder.decode(os.pread(rules, os.fstat(rules).st_size, 0))
         enter(namespaces)
         # Whatever stayed open, if only the interpreter, could be reached through /proc/self/fd.
@@ -82,6 +85,18 @@ def _become_worker(connection: socket.socket, files: list[int]) -> None:
         os._exit(status)
 
 
+def _discard_errors() -> None:
+    """Let standard error lead nowhere.
+
+    Until now it is the host's /dev/null, which could be opened and changed through /proc.
+    """
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, 2)
+    os.close(writer)
+
+
 def main() -> None:
     """Serve the socket that the server has let this process inherit."""
+    os.closerange(INTERPRETER, INTERPRETER + 1)
     serve(socket.socket(fileno=SOCKET))

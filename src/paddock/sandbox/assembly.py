@@ -194,7 +194,9 @@ class _Opened(contextlib.ExitStack):
 
 def _words(bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int]) -> list[str]:
     """What to say to bubblewrap; `at` has the numbers of the descriptors by their names."""
+    read_only = init.words(read_only=script.plan.read_only)
     return [
+        *((f"/proc/self/fd/{at['init']}", *read_only, "--") if read_only else ()),
         f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
         *(["--args", str(at["options"])] if bubblewrap.capabilities.args else script.options),
         *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),

@@ -86,7 +86,7 @@ def _description(mount: Mount) -> tuple[str, str, str]:
         case UnreadableFile(path=path, reason=reason):
             return ("unreadable", path, reason)
         case Seal(path=path):
-            return ("sealed", path, "nothing can be made in it")
+            return ("sealed", path, "nothing can be made or changed in it")
         case Shortcut(path=path, target=target):
             return ("link", path, f"to {target}")
         case Devices(path=path):

@@ -70,6 +70,7 @@ def words(
     holds: bool = False,
     cgroup_fd: int | None = None,
     more_fd: int | None = None,
+    read_only: Iterable[str] = (),
 ) -> list[str]:
     """What to put between the init and `--`. The descriptors must be inherited under these numbers.
 
@@ -80,9 +81,9 @@ def words(
     `environment` is that of the command, which gets nothing else. `cwd` is where it starts, if not where
     bubblewrap was told.
     With `more_fd` nothing may follow, and further words, `--` and the command are in that
-    file, each ended by NUL.
+    file, each ended by NUL. `read_only` stands alone, for a start of bubblewrap.
     """
-    said = []
+    said = [f"read-only={path}" for path in read_only]
     if limits is not None:
         said += [f"{name}={value}" for name, value in _limits(limits) if value is not None]
     if ruleset is not None:

@@ -31,7 +31,7 @@ VISIBLE: Final = frozenset(
         *("asound", "buddyinfo", "consoles", "diskstats", "dma", "fb", "interrupts", "iomem", "ioports"),
         *("kallsyms", "locks", "mdstat", "pagetypeinfo", "partitions", "slabinfo", "softirqs"),
         *("timer_list",),
-        # What drivers and file systems tell of themselves. Root could write there, and gets empty ones.
+        # What drivers and file systems tell of themselves.
         *("acpi", "driver", "fs", "scsi"),
         # How many keys each user has, without their names.
         *("key-users",),

@@ -34,6 +34,7 @@ from paddock.sandbox.access import AccessTable
 from paddock.sandbox.assembly import Script, assemble, assemble_init, write_script
 from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined
+from paddock.sandbox.device_node import owned_nodes
 from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
@@ -168,6 +169,7 @@ class Sandbox:
             denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
             is_root=os.geteuid() == 0,
             closed=closed_files(),
+            owned_nodes=owned_nodes(),
         )
 
     def _admit(self, wanted: Extent) -> None:

@@ -40,7 +40,7 @@ class UnreadableFile:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Let nothing be made in an empty directory any more."""
+    """Let nothing be made or changed any more in what was mounted at a path."""
 
     path: str
 

@@ -54,6 +54,8 @@ class Scene:
     """Whether it is root that runs the command, who may write what others may not."""
     closed: tuple[KernelFile, ...] = ()
     """What of the kernel's own files a command has no use for."""
+    owned_nodes: tuple[str, ...] = ()
+    """The device nodes in every sandbox that the command would own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Plan:
     """What the rules of origin PATTERN come from."""
     masks: tuple[Mask, ...] = ()
     """Those of one directory next to each other."""
+    read_only: tuple[str, ...] = ()
+    """What of the host has to be read-only already when the view is built."""
 
     @property
     def extent(self) -> Extent:
@@ -109,6 +113,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
         has_proc=scene.has_proc,
         denied_patterns=grants.denied_patterns,
         masks=_masks(view.masks, table),
+        read_only=view.read_only(scene.owned_nodes),
     )
 
 

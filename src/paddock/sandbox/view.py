@@ -6,7 +6,7 @@ those about shorter paths, and the most specific one wins by itself. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paddock.errors import ProfileRefused
@@ -33,10 +33,6 @@ PROC: Final = "/proc"
 INIT: Final = "/proc/paddock-init"
 """Where the first program is when /proc is empty."""
 KERNEL_SETTINGS: Final = "/proc/sys"
-ROOTS_SETTINGS: Final = tuple(
-    f"/proc/{name}" for name in ("acpi", "driver", "dynamic_debug", "fs", "latency_stats", "scsi")
-)
-"""Where root can change the kernel without a capability. bubblewrap knows irq, bus and sysrq-trigger."""
 KERNEL_OBJECTS: Final = "/sys"
 KERNELS: Final = "the kernel's own, of no use to a command"
 
@@ -86,18 +82,13 @@ class View:
             self.mounts.append(InitProgram(INIT))
             return
         self.mounts.append(Processes(PROC))
-        # bubblewrap leaves it, because the directory itself can't be written. The files in it can, by
-        # root: core_pattern alone would run a program outside.
-        if self._look.at(KERNEL_SETTINGS).kind is not Kind.MISSING:
+        if is_root:
+            # Root owns the kernel's files in every /proc. It could write settings, of which core_pattern
+            # alone would run a program outside, and change the modes of all files for the whole host.
+            self._unsealed.append(PROC)
+        elif self._look.at(KERNEL_SETTINGS).kind is not Kind.MISSING:
+            # bubblewrap leaves it, because the directory itself can't be written. Some files in it can.
             self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
-        for path in ROOTS_SETTINGS if is_root else ():
-            # Neither bound read-only nor sealed: either takes bubblewrap as long as some percent of a start.
-            # What root writes there goes nowhere.
-            if (kind := self._look.at(path).kind) is Kind.DIRECTORY:
-                self.mounts.append(EmptyDirectory(path, BLOCKED_MODE, "settings of the kernel"))
-            elif kind is Kind.FILE:
-                self.mounts.append(UnreadableFile(path, "settings of the kernel"))
-            self._mounted.add(path)
 
     def close_kernel(self, closed: Iterable[KernelFile], has_proc: bool) -> None:
         """Close what of the kernel's own files a command has no use for."""
@@ -146,6 +137,16 @@ class View:
     def seal(self) -> None:
         """Close the empty directories, in which mount points had to be made until now."""
         self.mounts += [Seal(path) for path in reversed(self._unsealed)]
+
+    def read_only(self, owned_nodes: Sequence[str]) -> tuple[str, ...]:
+        """Return what of the host has to be read-only, in this order, for these nodes to stay as they are."""
+        if not owned_nodes:
+            return ()
+        if any(isinstance(each, Bind) and each.has_devices for each in self.mounts):
+            # The profile lets something be made there.
+            return tuple(owned_nodes)
+        # One mount for all. A node that is a mount itself, as in containers, is not made read-only by that.
+        return (DEV, *owned_nodes)
 
     def _mount(self, rule: Rule, kind: Kind) -> None:
         reason = f"{rule.access} access, {rule.origin}"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paddock.errors import ProfileRefused
@@ -59,6 +61,7 @@ def _plan(
     surroundings: Surroundings | None = None,
     cwd: str = "/w",
     has_proc: bool = True,
+    **user: Any,
 ) -> Plan:
     scene = Scene(
         surroundings or Surroundings(project_roots=("/w",), minimal=("/bin", "/usr")),
@@ -66,6 +69,7 @@ def _plan(
         cwd,
         denied_matches=matches,
         has_proc=has_proc,
+        **user,
     )
     return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene)
 
@@ -193,6 +197,21 @@ def test_working_directory_that_can_not_be_seen_is_refused() -> None:
     with pytest.raises(ProfileRefused, match="working directory /home"):
         _plan(_entry("/w", Access.READ), cwd="/home")
     assert _plan(_entry("/w/a", Access.READ), cwd="/w").cwd == "/w"
+
+
+def test_nothing_can_be_changed_in_proc_by_root() -> None:
+    assert Seal("/proc") in _plan(ROOT_READ, is_root=True).mounts
+    assert Seal("/proc") not in _plan(ROOT_READ).mounts
+    assert Bind("/proc/sys", False, "settings of the kernel") in _plan(ROOT_READ).mounts
+
+
+def test_device_nodes_that_the_command_would_own_are_read_only() -> None:
+    files = {"/dev/null": "", "/dev/shm/": ""}
+    assert _plan(ROOT_READ).read_only == ()
+    assert _plan(ROOT_READ, owned_nodes=("/dev/null",)).read_only == ("/dev", "/dev/null")
+    for path in ("/dev", "/dev/shm"):
+        granted = _plan(ROOT_READ, _entry(path, Access.WRITE), files=files, owned_nodes=("/dev/null",))
+        assert granted.read_only == ("/dev/null",)
 
 
 @pytest.mark.parametrize("has_proc", [True, False])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.identity import PYTHON
+from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome, Stream
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_APPEND
 CONTENT = "of the host\n"
+TERMINAL_GROUP = 5
+"""That of terminals, in which no user is."""
 AS_LONG_AGO = (1_000_000_000, 1_000_000_000)
 
 ATTEMPTS: dict[str, tuple[int, str]] = {
@@ -217,3 +220,28 @@ def test_command_whose_reader_is_gone_gets_a_broken_pipe(
     done = _shell(launcher, workspace, {1: (str(pipe), WRITE)}, "exec yes")
     reader.join()
     assert (done.status, done.stderr) == (141, "")
+
+
+OPEN_TERMINAL = "import os; os.fchown(0, -1, os.getgid()); os.fchmod(0, 0o666)"
+
+
+def test_terminal_is_as_closed_to_others_afterwards_as_it_was(launcher: Launcher, workspace: Path) -> None:
+    leader, follower = os.openpty()
+    try:
+        if os.geteuid() == 0:
+            os.fchown(follower, launcher.user, TERMINAL_GROUP)
+        os.fchmod(follower, 0o620)
+        group = os.fstat(follower).st_gid
+        streams: dict[int, Stream] = {0: (os.ttyname(follower), os.O_RDWR | os.O_NOCTTY)}
+        outcome = _run(launcher, workspace, streams, PYTHON, "-c", f"{OPEN_TERMINAL}; print('open')")
+        assert outcome.stdout == "open\n", outcome.stderr
+        status = os.fstat(follower)
+        # Nobody but root can give it back to a group that he is not in.
+        own = launcher.user if os.geteuid() == 0 else os.getegid()
+        assert (status.st_gid, stat.S_IMODE(status.st_mode)) in ((group, 0o620), (own, 0o600))
+        assert status.st_gid == group or launcher.user != 0
+        subprocess.run([PYTHON, "-c", OPEN_TERMINAL], stdin=follower, check=True, **drop_to(launcher.user))
+        assert stat.S_IMODE(os.fstat(follower).st_mode) == 0o666
+    finally:
+        os.close(leader)
+        os.close(follower)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 NAMES: Final = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
 NULL_DEVICE: Final = os.makedev(1, 3)
 """See null(4)."""
+ACCESS_LIST: Final = "system.posix_acl_access"
+"""See acl(5)."""
 
 _HOST_ONLY: Final = (DEV, PROC, KERNEL_OBJECTS)
 """Where a sandbox has something else than the host, whatever its profile grants."""
@@ -94,15 +96,45 @@ class _Terminal:
 
     def __init__(self, fd: int, status: os.stat_result) -> None:
         self._fd = fd
+        self._group = status.st_gid
         self._mode = stat.S_IMODE(status.st_mode)
+        self._list = _access_list(fd)
         self._flags = fcntl.fcntl(fd, fcntl.F_GETFL)
 
     def restore(self) -> None:
         """Undo it. A terminal that has hung up needs nothing."""
         with suppress(OSError):
             fcntl.fcntl(self._fd, fcntl.F_SETFL, self._flags)
-            if stat.S_IMODE(os.fstat(self._fd).st_mode) != self._mode:
-                os.fchmod(self._fd, self._mode)
+            mode = self._mode
+            if os.fstat(self._fd).st_gid != self._group and not self._give_back():
+                # Nobody of the other group may read what is typed, or write there.
+                mode &= ~stat.S_IRWXG
+            if _access_list(self._fd) != self._list:
+                self._restore_list()
+            if stat.S_IMODE(os.fstat(self._fd).st_mode) != mode:
+                os.fchmod(self._fd, mode)
+
+    def _give_back(self) -> bool:
+        """Give it to its group again, which a user who is not in that group can't."""
+        try:
+            os.fchown(self._fd, -1, self._group)
+        except PermissionError:
+            return False
+        return True
+
+    def _restore_list(self) -> None:
+        if self._list is None:
+            os.removexattr(self._fd, ACCESS_LIST)
+        else:
+            os.setxattr(self._fd, ACCESS_LIST, self._list)
+
+
+def _access_list(fd: int) -> bytes | None:
+    """Return the list of those who may use a device, besides its mode; consoles can have one."""
+    try:
+        return os.getxattr(fd, ACCESS_LIST)
+    except OSError:
+        return None
 
 
 def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:

@@ -65,6 +65,12 @@ static bool nothing(void) {
     return true;
 }
 
+/* Whoever opens the file from now on waits. */
+static bool leased(void) {
+    int file = open(word(0), O_RDONLY);
+    return ok(file) && ok(fcntl(file, F_SETLEASE, F_WRLCK));
+}
+
 /* Opens a file and, if it is for reading, reads from it: the host sees how far. */
 static bool opened(void) {
     bool writes = strchr(word(1), 'w') != NULL;
@@ -597,7 +603,7 @@ static const struct {
     const char *name;
     bool (*call)(void);
 } calls[] = {
-    {"nothing", nothing}, {"open", opened}, {"socket", made_socket}, {"bpf", bpf_map}, {"perf", perf_event},
+    {"nothing", nothing}, {"open", opened}, {"lease", leased}, {"socket", made_socket}, {"bpf", bpf_map}, {"perf", perf_event},
     {"userfaultfd", user_fault}, {"io_uring", ring}, {"fsopen", file_system_context}, {"open_tree", tree},
     {"by_handle", by_handle}, {"unshare", unshared}, {"clone", cloned}, {"clone3", cloned3}, {"setns", entered},
     {"setns_pidfd", entered_process}, {"mount", mounted}, {"bind", bound}, {"remount", remounted}, {"move", moved},

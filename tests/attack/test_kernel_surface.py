@@ -154,6 +154,7 @@ ATTEMPTS = [
         needs_root=True,
         is_alone=True,
     ),
+    Attempt("a lease, for which everybody else has to wait", "touch m; $PROBE lease m", is_held),
     Attempt("a device that it makes itself", "$PROBE mknod $PWD/m 0x105", is_held, needs_root=True),
     Attempt("a capability that it had before", "$PROBE capset", _has_capability, needs_root=True),
     Attempt("another user", "$PROBE setuid", _is_other_user, needs_root=True),

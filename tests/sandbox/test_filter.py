@@ -112,6 +112,23 @@ call("TIOCLINUX", {number("ioctl")}, terminal, 0x541C, ctypes.addressof(byte))
     assert outside["TIOCLINUX"] != "1"
 
 
+@each_mode
+def test_no_lease_is_taken_and_locks_work_as_ever(mode: NetworkMode, place: Path) -> None:
+    file = place / "file"
+    file.touch()
+    code = f"""
+import fcntl
+file = os.open({str(file)!r}, os.O_RDWR)
+call("lease", {number("fcntl")}, file, 1024, 1)
+call("disguised", {number("fcntl")}, file, 1 << 32 | 1024, 1)
+attempt("lock", lambda: fcntl.lockf(file, fcntl.LOCK_EX))
+attempt("flags", lambda: fcntl.fcntl(file, fcntl.F_GETFD))
+"""
+    inside = tried(os.geteuid(), mode, code)
+    assert inside == {"lease": "1", "disguised": "1", "lock": "ok None", "flags": "ok 1"}
+    assert tried(os.geteuid(), None, code)["lease"] == "ok"
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="int 0x80 is a way of x86_64")
 @each_mode
 def test_a_call_by_another_architecture_kills(mode: NetworkMode) -> None:

@@ -39,6 +39,9 @@ NETLINK_ROUTE: Final = 0
 CLONE_NEWUSER: Final = 0x10000000
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
+F_SETLEASE: Final = 1024
+F_SETDELEG: Final = 1040
+"""The second, since Linux 6.19, does the same to directories (linux/fcntl.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,13 @@ _ALWAYS: Final = (
         "ioctl",
         "it types into the terminal, in the name of whoever reads there next",
         (_among(_SECOND, TIOCSTI, TIOCLINUX),),
+    ),
+    # Only for the owner of a file, but on a mount that is read-only as well. The kernel lets others go on
+    # after fs.lease-break-time, and then it can be done again.
+    Rule(
+        "fcntl",
+        "it makes everybody wait who opens the file",
+        (_among(_SECOND, F_SETLEASE, F_SETDELEG),),
     ),
 )
 

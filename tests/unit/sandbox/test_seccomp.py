@@ -95,6 +95,8 @@ def compiled_by(library: ModuleType, mode: NetworkMode, machine: str) -> bytes:
     reference.add_rule(library.ERRNO(errno.ENOSYS), "clone3")
     for request in (0x5412, 0x541C):
         reference.add_rule(refuse, "ioctl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, request))
+    for command in (1024, 1040):
+        reference.add_rule(refuse, "fcntl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, command))
     for call in ("socket", "socketpair"):
         for domain in set(DOMAINS) - OPEN_DOMAINS[call, mode]:
             reference.add_rule(refuse, call, library.Arg(0, library.EQ, domain))
@@ -125,6 +127,7 @@ def calls_of_interest(machine: str) -> Iterator[Call]:
         "socketpair": product(DOMAINS, (*TYPES, 1 | CLOEXEC, 2 | CLOEXEC), (0, 17)),
         "sendto": product((0,), (0,), (0,), (0,), (0, 1, 1 << 32, 0x7FFF00000000, (1 << 64) - 1), (0, 16)),
         "ioctl": product((0,), (0, 0x5401, 0x5412, 0x541C, 1 << 32 | 0x5412, 0xFF << 32 | 0x541C)),
+        "fcntl": product((0,), (*range(20), *range(1020, 1045), 1 << 32 | 1024, 0xFF << 32 | 1040), (0, 1)),
         "clone": product((0, 0x11, NEWUSER, NEWUSER | 0x11, 0x20000000, 1 << 32 | NEWUSER)),
         "unshare": product((0, NEWUSER, NEWUSER | 0x20000, 0x400, 0x40000000)),
     }
@@ -153,6 +156,7 @@ def test_bits_that_the_kernel_ignores_open_nothing(mode: NetworkMode, machine: s
         "socket": (40, 1),
         "socketpair": (2 if mode is not NetworkMode.ENABLED else 40, 1),
         "ioctl": (0, seccomp.TIOCSTI),
+        "fcntl": (0, seccomp.F_SETLEASE),
     }.items():
         call = Call(known.audit_architecture, known.numbers[name], tuple(a | ignored for a in arguments))
         assert run(program, call) == REFUSED, name

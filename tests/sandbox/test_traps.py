@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.sandbox.identity import drop_to
 from tests.sandbox.launcher import Launcher, Outcome
 
 MINIMAL = {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}
@@ -212,3 +215,66 @@ def test_mode_of_a_directory_opens_no_path_in_it(
     if launcher.user != 0:
         assert f"may be in {file.parent}, which can't be searched" in done.stderr
     assert file.read_text() == "top secret\n"
+
+
+# --- links that an earlier command left -----------------------------------------
+
+
+@pytest.fixture
+def shared(launcher: Launcher) -> Iterator[Path]:
+    """A directory of the user's in /tmp, which the usual profile lets every command write."""
+    with tempfile.TemporaryDirectory(prefix="paddock-trap-", dir="/tmp") as name:
+        os.chown(name, launcher.user, launcher.user)
+        yield _owned(Path(name).resolve() / "own", launcher)
+
+
+def _special(access: str, **value: str) -> dict[str, Any]:
+    return {"path": {"type": "special", "value": value}, "access": access}
+
+
+@pytest.mark.parametrize("form", ["tmpdir", "exact", "subpath", "denied"])
+def test_rule_does_not_follow_a_link_that_an_earlier_command_left(
+    launcher: Launcher, project: Path, shared: Path, workspace: Path, form: str
+) -> None:
+    """The earlier one has the usual profile; the later one is meant to be the stricter."""
+    home = _owned(workspace / "home", launcher)
+    inside = _owned(project / "build", launcher)
+    place = inside if form in ("subpath", "denied") else shared
+    earlier = ["sandbox", "--profile", ":workspace", "--policy-cwd", str(project), "--"]
+    swap = f"mv {place} {place.parent}/old && ln -s {home} {place} && echo swapped; touch {home}/one"
+    done = launcher.run([*earlier, "/bin/sh", "-c", swap], cwd=project, env={"TMPDIR": str(shared)})
+    assert done.stdout == "swapped\n", done.stderr
+    entries = {
+        "tmpdir": _special("write", kind="tmpdir"),
+        "exact": _exact(shared, "write"),
+        "subpath": _special("write", kind="project_roots", subpath="build"),
+        "denied": _special("deny", kind="project_roots", subpath="build"),
+    }
+    restricted = {"type": "restricted", "entries": [_special("read", kind="root"), entries[form]]}
+    profile = json.dumps({"type": "managed", "file_system": restricted})
+    script = f"touch {home}/two && echo WRITTEN; echo done"
+    outcome = _run(launcher, project, profile, script, env={"TMPDIR": str(shared)})
+    assert "WRITTEN" not in outcome.stdout
+    assert os.listdir(home) == []
+    if form == "tmpdir":
+        # It grants nothing. A link is no reason for commands that need no temporary directory to fail.
+        assert outcome.stdout == "done\n", outcome.stderr
+    else:
+        assert f"crosses the symlink {place}, which an earlier command may have made" in outcome.stderr
+    subprocess.run(["/bin/sh", "-c", f"touch {place}/three"], check=True, **drop_to(launcher.user))
+    assert os.listdir(home) == ["three"]
+
+
+def test_rules_follow_links_that_no_command_can_have_made(
+    launcher: Launcher, project: Path, workspace: Path
+) -> None:
+    target = _owned(workspace / "target", launcher)
+    (workspace / "link").symlink_to(target)
+    temporary = _owned(workspace / "temporary", launcher)
+    temporary.chmod(0o700)
+    (workspace / "tmp").symlink_to(temporary)
+    profile = _profile(_exact(workspace / "link", "write"), _special("write", kind="tmpdir"))
+    script = f"touch {workspace}/link/new {workspace}/tmp/new"
+    outcome = _run(launcher, project, profile, script, env={"TMPDIR": str(workspace / "tmp")})
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert os.listdir(target) == os.listdir(temporary) == ["new"]

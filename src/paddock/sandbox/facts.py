@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.errors import ProfileRefused
@@ -21,9 +21,11 @@ from paddock.sandbox.mount import (
     PLACEHOLDER_MODES,
     PLACEHOLDER_NOTE,
     PLACEHOLDER_SHARED_BITS,
+    MountedFile,
     PlaceholderKind,
 )
-from paddock.sandbox.path import ROOT, clean, join, parent
+from paddock.sandbox.mounted_file import is_at
+from paddock.sandbox.path import ROOT, clean, is_within, join, parent
 from paddock.sandbox.shortage import raise_if_short
 
 MINIMAL: Final = (
@@ -68,9 +70,13 @@ class FileFacts:
     def at(self, path: str) -> PathFact:
         """What is there. What this user can't reach counts as missing, and is hidden."""
         known = self._known.get(path)
-        if known is None:
-            known = self._child(self.at(parent(path)), path.rsplit("/", 1)[1], 0)
-            self._known[path] = known
+        unknown = []
+        while known is None:
+            unknown.append(path)
+            path = parent(path)
+            known = self._known.get(path)
+        for below in reversed(unknown):
+            known = self._known[below] = self._follow(known, below.rsplit("/", 1)[1])
         return known
 
     def gitdir(self, path: str) -> str | None:
@@ -110,8 +116,30 @@ class FileFacts:
             known = self._can_grow[directory] = _can_grow(directory)
         return known
 
-    def _child(self, directory: PathFact, name: str, followed: int) -> PathFact:
-        """What is at a name in a place that is known."""
+    def _follow(self, directory: PathFact, name: str) -> PathFact:
+        """What is at a name in a place that is known, and where its links lead."""
+        links = list(directory.links)
+        place = replace(directory, links=())
+        names = [name]
+        while names and not place.is_circle:
+            name = names.pop()
+            if name == "..":
+                place = self.at(parent(place.real))
+            elif name not in ("", "."):
+                found = self._entry(place, name)
+                if isinstance(found, PathFact):
+                    place = found
+                    continue
+                links.append(found)
+                # All on the way count, as in the kernel: 40 that each name the next twice would take for ever.
+                if len(links) > LINK_LIMIT:
+                    place = PathFact(Kind.MISSING, found.path, first_missing=found.path, is_circle=True)
+                elif found.target.startswith("/"):
+                    place = self.at(ROOT)
+                names += reversed(found.target.split("/"))
+        return replace(place, links=(*links, *place.links))
+
+    def _entry(self, directory: PathFact, name: str) -> PathFact | Link:
         path = join(directory.real, name)
         if directory.first_missing is not None:
             return replace(directory, real=path)
@@ -121,27 +149,25 @@ class FileFacts:
         except OSError as error:
             raise_if_short(error)
             is_hidden = error.errno == errno.EACCES
-            return PathFact(Kind.MISSING, path, directory.links, path, is_hidden=is_hidden)
+            return PathFact(Kind.MISSING, path, (), path, is_hidden=is_hidden)
+        if target is not None:
+            return Link(path, target, _is_exposed(path))
         if is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             is_own = os.geteuid() in (0, status.st_uid)
             held = PlaceholderKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else PlaceholderKind.FILE
-            return PathFact(Kind.MISSING, path, directory.links, path, placeholder=held if is_own else None)
-        if target is None:
-            kind = Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE
-            return PathFact(kind, path, directory.links)
-        if followed == LINK_LIMIT:
-            raise ProfileRefused(path, "is a link in a circle", "remove it")
-        return self._target(directory, Link(path, target), followed + 1)
+            return PathFact(Kind.MISSING, path, (), path, placeholder=held if is_own else None)
+        return PathFact(Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE, path)
 
-    def _target(self, directory: PathFact, link: Link, followed: int) -> PathFact:
-        place = self.at(ROOT) if link.target.startswith("/") else self.at(directory.real)
-        for name in link.target.split("/"):
-            if name == "..":
-                place = self.at(parent(place.real))
-            elif name not in ("", "."):
-                place = self._child(place, name, followed)
-        return replace(place, links=(*directory.links, link, *place.links))
+
+def _is_exposed(link: str) -> bool:
+    """Return whether a command of any project may have made a link, at a path without others."""
+    if is_within(link, os.path.realpath(SLASH_TMP)):
+        return True
+    try:
+        return bool(os.stat(parent(link)).st_mode & (stat.S_ISVTX | stat.S_IWOTH))
+    except OSError:
+        return True
 
 
 def _first_line(path: str) -> bytes:
@@ -213,24 +239,57 @@ def _holds_nothing(directory: str) -> bool:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Tmpdir:
+    """The temporary directory of whoever launches commands, never one that a command or a client names."""
+
+    name: str
+    directory: MountedFile
+    """Where it led at the start."""
+    links: tuple[Link, ...]
+    """Those that led there, none in a place where every command could have made it."""
+
+
+def find_tmpdir(name: str | None) -> Tmpdir | None:
+    """Return the directory that TMPDIR names, to be called once at the start; None if it can't be trusted."""
+    if name is None or not name.startswith("/") or "\0" in name:
+        return None
+    name = clean(name)
+    fact = FileFacts().at(name)
+    if fact.kind is not Kind.DIRECTORY or any(link.is_exposed for link in fact.links):
+        return None
+    status = os.lstat(fact.real)
+    return Tmpdir(name, MountedFile(fact.real, status.st_dev, status.st_ino), fact.links)
+
+
+def _is_usable(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> bool:
+    """Return whether it is still the same directory, and one: private to the user, or sticky."""
+    if any(is_within(link.path, root) for link in tmpdir.links for root in project_roots):
+        return False
+    directory = tmpdir.directory
+    is_same = os.path.realpath(tmpdir.name) == directory.path and is_at(directory)
+    return is_same and is_private_or_sticky(directory.path)
+
+
 def surroundings_of(
     project_roots: tuple[str, ...],
-    tmpdir: str | None = None,
+    tmpdir: Tmpdir | None = None,
     private: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
     own_links: tuple[str, ...] = (),
 ) -> Surroundings:
     """What special paths refer to here. Project roots are resolved; one that is missing is refused.
 
-    `tmpdir` is the temporary directory of whoever launches commands, never one that a command or a client
-    names. It counts only if it is one: private to the user, or sticky. `own` are without links.
+    `tmpdir` counts only while it is what it was when it was found, and if no command in these project roots
+    can have pointed it there. `own` are without links.
     """
-    is_usable = tmpdir is not None and tmpdir.startswith("/") and is_private_or_sticky(tmpdir)
     named = {os.path.abspath(root): _resolved(root) for root in project_roots}
+    roots = tuple(dict.fromkeys(named.values()))
+    is_usable = tmpdir is not None and _is_usable(tmpdir, roots)
     return Surroundings(
-        project_roots=tuple(dict.fromkeys(named.values())),
+        project_roots=roots,
         linked_roots=tuple((name, real) for name, real in named.items() if name != real),
-        tmpdir=clean(tmpdir) if tmpdir is not None and is_usable else None,
+        tmpdir=tmpdir.name if tmpdir is not None and is_usable else None,
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(path for path in MINIMAL if os.path.exists(path)),
         private=tuple(os.path.realpath(path) for path in private),

@@ -36,7 +36,7 @@ from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined
 from paddock.sandbox.device_node import owned_nodes
 from paddock.sandbox.extent import Extent, exceeds
-from paddock.sandbox.facts import FileFacts, surroundings_of
+from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
 from paddock.sandbox.kernel_file import closed_files
@@ -119,7 +119,7 @@ class Sandbox:
         self._directory = directory
         self._private = tuple(str(path) for path in (directory, *private))
         bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
-        self._tmpdir = os.environ.get("TMPDIR")
+        self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
         ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
         self._own = (*installation.places(), *installation.startup_modules(), *ripgrep, *bubblewrap)
         self._use_legacy_landlock = use_legacy_landlock

@@ -27,6 +27,8 @@ class Link:
 
     path: str
     target: str
+    is_exposed: bool = False
+    """Whether any command may have made it: in /tmp, or in a directory that is sticky or open to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class PathFact:
     """Whether that may exist all the same, in a directory that can't be searched."""
     placeholder: PlaceholderKind | None = None
     """What other commands of this user have there meanwhile."""
+    is_circle: bool = False
+    """Whether the links lead nowhere, because there are too many of them; it counts as missing then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
     _refuse_unsteady_roots(scene, table)
+    _refuse_links_of_others(links, scene)
     return table, [link for _, link in links]
 
 
@@ -162,12 +163,17 @@ def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tupl
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
     rules, links = _without_links(written, scene.look)
     table = AccessTable(rules)
-    temporary = [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
-    implied = list(Protection(table, scene.look, scene.surroundings.project_roots, temporary).rules())
+    roots = scene.surroundings.project_roots
+    implied = list(Protection(table, scene.look, roots, _temporary(scene)).rules())
     implied += _own_programs(table, scene.surroundings)
     implied_rules, implied_links = _without_links(implied, scene.look)
     # First, because of two equal rules about one path the first is kept, and these know more.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+
+
+def _temporary(scene: Scene) -> list[str]:
+    """Return the temporary directories, without links."""
+    return [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
 
 
 def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
@@ -208,6 +214,8 @@ def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tupl
     resolved, links = [], []
     for rule in rules:
         fact = look.at(rule.path)
+        if fact.is_circle:
+            raise ProfileRefused(rule.path, f"is behind {fact.real}, a link in a circle", "remove the link")
         resolved.append(rule if fact.real == rule.path else replace(rule, path=fact.real))
         links += [(rule, link) for link in fact.links]
     return resolved, links
@@ -220,6 +228,22 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
             raise ProfileRefused(
                 rule.path,
                 f"crosses the symlink {link.path}, which the command could replace",
+                "name the path that it points to",
+            )
+
+
+def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene) -> None:
+    """A rule must not mean what an earlier command, perhaps under another profile, has made of it.
+
+    The usual profiles grant the project roots and the temporary directories.
+    """
+    places = [*scene.surroundings.project_roots, *_temporary(scene)]
+    for rule, link in links:
+        is_common = link.is_exposed or any(is_within(link.path, place) for place in places)
+        if is_common and scene.look.can_grow(parent(link.path)):
+            raise ProfileRefused(
+                rule.path,
+                f"crosses the symlink {link.path}, which an earlier command may have made",
                 "name the path that it points to",
             )
 

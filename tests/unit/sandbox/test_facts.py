@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import ProfileRefused
-from paddock.sandbox.facts import FileFacts, surroundings_of
-from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of
+from paddock.sandbox.look import Kind, PathFact
 from paddock.sandbox.mount import PLACEHOLDER_MODES, PlaceholderKind
+
+
+@pytest.fixture
+def new_directory() -> Iterator[Path]:
+    """A directory outside of /tmp, where every link may be an earlier command's."""
+    with tempfile.TemporaryDirectory(prefix="paddock-", dir="/var/tmp") as name:
+        yield Path(name).resolve()
 
 
 def _at(path: Path) -> PathFact:
     return FileFacts().at(str(path))
+
+
+def _told(fact: PathFact) -> list[tuple[str, str]]:
+    return [(link.path, link.target) for link in fact.links]
 
 
 def test_files_and_directories_are_told_apart(tmp_path: Path) -> None:
@@ -33,22 +46,36 @@ def test_links_are_followed_and_told_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "two").symlink_to(tmp_path / "real")
     fact = _at(tmp_path / "one" / "deep" / "f")
     assert (fact.kind, fact.real) == (Kind.FILE, str(tmp_path / "real" / "deep" / "f"))
-    assert fact.links[0] == Link(str(tmp_path / "one"), "two/../two")
-    assert Link(str(tmp_path / "two"), str(tmp_path / "real")) in fact.links
+    assert _told(fact)[0] == (str(tmp_path / "one"), "two/../two")
+    assert (str(tmp_path / "two"), str(tmp_path / "real")) in _told(fact)
 
 
 def test_link_to_nothing_is_missing_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "l").symlink_to("nowhere")
     fact = _at(tmp_path / "l")
     assert (fact.kind, fact.first_missing) == (Kind.MISSING, str(tmp_path / "nowhere"))
-    assert fact.links == (Link(str(tmp_path / "l"), "nowhere"),)
+    assert _told(fact) == [(str(tmp_path / "l"), "nowhere")]
 
 
-def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+def test_links_in_a_circle_are_missing_and_told(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(ProfileRefused, match="circle"):
-        _at(tmp_path / "a")
+    fact = _at(tmp_path / "a" / "below")
+    assert fact.kind is Kind.MISSING
+    assert fact.is_circle
+
+
+def test_links_that_name_each_other_many_times_take_no_time(tmp_path: Path) -> None:
+    """Each of 40 names the next twice: 2 to the 40 steps, did anybody go them."""
+    for number in range(40):
+        (tmp_path / f"l{number}").symlink_to(f"l{number + 1}/../l{number + 1}")
+    (tmp_path / "l40").mkdir()
+    assert _at(tmp_path / "l0").is_circle
+
+
+def test_path_of_many_names_is_looked_at_as_any_other(tmp_path: Path) -> None:
+    deep = f"{tmp_path}/a" + "/a" * 5000
+    assert FileFacts().at(deep).first_missing == f"{tmp_path}/a"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +93,8 @@ def test_git_file_points_to_its_directory(content: str, directory: str | None, t
     assert FileFacts().gitdir(str(tmp_path / "w" / ".git")) == expected
 
 
-def _tmpdir(tmp_path: Path, name: str) -> str | None:
-    return surroundings_of((str(tmp_path),), name).tmpdir
+def _tmpdir(root: Path, name: str) -> str | None:
+    return surroundings_of((str(root),), find_tmpdir(name)).tmpdir
 
 
 def test_relative_or_missing_tmpdir_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +114,29 @@ def test_tmpdir_is_private_or_sticky(tmp_path: Path, mode: int, is_usable: bool)
     directory.mkdir()
     directory.chmod(mode)
     assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+def test_tmpdir_behind_a_link_counts_only_where_no_command_can_have_made_that(new_directory: Path) -> None:
+    (new_directory / "project").mkdir()
+    (new_directory / "temporary").mkdir(mode=0o700)
+    (new_directory / "open").mkdir()
+    (new_directory / "open").chmod(0o1777)
+    names = [new_directory / "own", new_directory / "open" / "link", new_directory / "project" / "link"]
+    for name in names:
+        name.symlink_to(new_directory / "temporary")
+    found = [_tmpdir(new_directory / "project", str(name)) for name in names]
+    assert found == [f"{new_directory}/own", None, None]
+
+
+def test_tmpdir_that_is_another_by_now_counts_no_more(tmp_path: Path) -> None:
+    directory = tmp_path / "temporary"
+    directory.mkdir(mode=0o700)
+    found = find_tmpdir(str(directory))
+    assert surroundings_of((str(tmp_path),), found).tmpdir == str(directory)
+    directory.rename(tmp_path / "old")
+    (tmp_path / "other").mkdir(mode=0o700)
+    directory.symlink_to("other")
+    assert surroundings_of((str(tmp_path),), found).tmpdir is None
 
 
 def test_what_paddock_keeps_is_private_before_it_exists(tmp_path: Path) -> None:

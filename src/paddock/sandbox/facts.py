@@ -131,7 +131,7 @@ class FileFacts:
                     place = found
                     continue
                 links.append(found)
-                # All on the way count, as in the kernel: 40 that each name the next twice would take for ever.
+                # All on the way count, as in the kernel: 40 that name the next twice take for ever.
                 if len(links) > LINK_LIMIT:
                     place = PathFact(Kind.MISSING, found.path, first_missing=found.path, is_circle=True)
                 elif found.target.startswith("/"):

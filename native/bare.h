@@ -3,7 +3,8 @@
  *
  * Before `main` the C library asks the processor what it can do, by dozens of CPUID instructions. In a virtual
  * machine each of them is answered by the hypervisor, which takes microseconds: together more than all that
- * the init has to do, and every command in a sandbox would wait for it.
+ * the init has to do, and every command in a sandbox would wait for it. docs/explanation/dependencies.md has the figures,
+ * and says why it is not musl.
  *
  * What is here keeps to the manual pages as far as the init makes use of them, and is declared by the library's own
  * headers, so that no other file knows whether there is a library: with one this file is empty. The
@@ -43,6 +44,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bare_string.h"
 #include "number.h"
 
 /* ---- Start and end ---- */
@@ -75,86 +77,6 @@ __asm__(".globl _start\n"
         "mov %rsp, %rdi\n"
         "and $-16, %rsp\n"
         "call begin\n");
-
-/* ---- Memory and strings ---- */
-
-/* In assembler, for the compiler makes a call of memcpy or memset out of a loop that is one. */
-void *memcpy(void *restrict to, const void *restrict from, size_t size) {
-    void *result = to;
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
-    return result;
-}
-
-void *memset(void *to, int byte, size_t size) {
-    void *result = to;
-    __asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
-    return result;
-}
-
-void *mempcpy(void *restrict to, const void *restrict from, size_t size) {
-    return (char *)memcpy(to, from, size) + size;
-}
-
-int memcmp(const void *one, const void *other, size_t size) {
-    const unsigned char *a = one, *b = other;
-    for (; size > 0 && *a == *b; size--)
-        a++, b++;
-    return size > 0 ? *a - *b : 0;
-}
-
-size_t strlen(const char *text) {
-    size_t length = 0;
-    while (text[length])
-        length++;
-    return length;
-}
-
-char *stpcpy(char *restrict to, const char *restrict from) {
-    size_t length = strlen(from);
-    return (char *)memcpy(to, from, length + 1) + length;
-}
-
-int strncmp(const char *one, const char *other, size_t size) {
-    for (; size > 0 && *one && *one == *other; size--)
-        one++, other++;
-    return size > 0 ? (unsigned char)*one - (unsigned char)*other : 0;
-}
-
-int strcmp(const char *one, const char *other) {
-    return strncmp(one, other, SIZE_MAX);
-}
-
-char *strchrnul(const char *text, int c) {
-    while (*text && *text != (char)c)
-        text++;
-    return (char *)text;
-}
-
-char *strchr(const char *text, int c) {
-    char *found = strchrnul(text, c);
-    return *found == (char)c ? found : NULL;
-}
-
-char *strrchr(const char *text, int c) {
-    const char *last = NULL;
-    for (; (text = strchr(text, c)); text++)
-        last = text;
-    return (char *)last;
-}
-
-size_t strspn(const char *text, const char *accepted) {
-    size_t length = 0;
-    while (text[length] && strchr(accepted, text[length]))
-        length++;
-    return length;
-}
-
-size_t strcspn(const char *text, const char *refused) {
-    size_t length = 0;
-    while (text[length] && !strchr(refused, text[length]))
-        length++;
-    return length;
-}
 
 /* ---- System calls ---- */
 

@@ -42,6 +42,17 @@ static inline void pid_remove(pid_set set, pid_t pid) {
         set[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }
 
+/* The parent that the text of /proc/PID/stat names, or -1. It may be cut off anywhere. */
+static pid_t parent_in(char *text) {
+    /* "pid (name) state ppid ...": the name may hold anything, parentheses too, so the last one ends it. */
+    char *rest = strrchr(text, ')');
+    uint64_t parent;
+    if (!rest || strlen(rest) < strlen(") S "))
+        return -1;
+    rest += strlen(") S ");
+    return read_number(&rest, 10, &parent) && parent < PID_LIMIT ? (pid_t)parent : -1;
+}
+
 /* The parent of a process, or -1 when it is gone or hidden. */
 static pid_t parent_of(pid_t pid) {
     char path[32], digits[NUMBER_BYTES], text[512];
@@ -54,13 +65,7 @@ static pid_t parent_of(pid_t pid) {
     if (n <= 0)
         return -1;
     text[n] = '\0';
-    /* "pid (name) state ppid ...": the name may hold anything, parentheses too, so the last one ends it. */
-    char *rest = strrchr(text, ')');
-    uint64_t parent;
-    if (!rest || strlen(rest) < strlen(") S "))
-        return -1;
-    rest += strlen(") S ");
-    return read_number(&rest, 10, &parent) ? (pid_t)parent : -1;
+    return parent_in(text);
 }
 
 /*

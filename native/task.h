@@ -10,6 +10,7 @@
 #define PADDOCK_TASK_H
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -90,6 +91,16 @@ static uint64_t number(char **text, unsigned base, char stop, const char *word) 
     return value;
 }
 
+/* One that stands for none, like -1, would take away what the word asks for. */
+static int descriptor(char *text, const char *word) {
+    uint64_t value = number(&text, 10, '\0', word);
+    if (value > INT_MAX) {
+        errno = EBADF;
+        refuse("word ", word);
+    }
+    return (int)value;
+}
+
 static void parse_landlock(char *value, const char *word) {
     task.landlock.handled_fs = number(&value, 16, ':', word);
     task.landlock.handled_net = number(&value, 16, ':', word);
@@ -110,13 +121,13 @@ static void parse_word(char *word) {
     } else if ((value = value_of(word, "landlock"))) {
         parse_landlock(value, word);
     } else if ((value = value_of(word, "seccomp"))) {
-        task.filter = (int)number(&value, 10, '\0', word);
+        task.filter = descriptor(value, word);
     } else if ((value = value_of(word, "trace"))) {
-        task.trace = (int)number(&value, 10, '\0', word);
+        task.trace = descriptor(value, word);
     } else if ((value = value_of(word, "report"))) {
-        task.report = (int)number(&value, 10, '\0', word);
+        task.report = descriptor(value, word);
     } else if ((value = value_of(word, "cgroup"))) {
-        task.cgroup = (int)number(&value, 10, '\0', word);
+        task.cgroup = descriptor(value, word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
     } else if ((value = value_of(word, "env"))) {
@@ -131,19 +142,13 @@ static void parse_word(char *word) {
     }
 }
 
-/* A file, because bubblewrap takes some thousand arguments at most. What is in it stays in memory for good. */
-static char **with_more(int *argc, char **argv) {
-    char *value = value_of(argv[*argc - 1], "more");
-    struct stat file;
-    if (!value)
-        return argv;
-    int fd = (int)number(&value, 10, '\0', argv[--*argc]);
-    if (fstat(fd, &file) < 0)
+/* The words of `argv` and those of `text`, each ended by NUL, as one list ended by NULL. Both stay where they are. */
+static char **with_words(int *argc, char **argv, char *text, size_t size) {
+    size_t count = 0;
+    if (size == 0 || text[size - 1] != '\0') {
+        errno = EINVAL;
         refuse("more", "");
-    size_t size = (size_t)file.st_size, count = 0;
-    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (text == MAP_FAILED || text[size - 1] != '\0')
-        refuse("more", "");
+    }
     for (size_t i = 0; i < size; i++)
         count += text[i] == '\0';
     char **all = calloc((size_t)*argc + count + 1, sizeof *all);
@@ -153,6 +158,22 @@ static char **with_more(int *argc, char **argv) {
     for (char *word = text; word < text + size; word += strlen(word) + 1)
         all[(*argc)++] = word;
     return all;
+}
+
+/* A file, because bubblewrap takes some thousand arguments at most. What is in it stays in memory for good. */
+static char **with_more(int *argc, char **argv) {
+    char *value = *argc > 0 ? value_of(argv[*argc - 1], "more") : NULL;
+    struct stat file;
+    if (!value)
+        return argv;
+    int fd = descriptor(value, argv[--*argc]);
+    if (fstat(fd, &file) < 0)
+        refuse("more", "");
+    size_t size = (size_t)file.st_size;
+    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    if (text == MAP_FAILED)
+        refuse("more", "");
+    return with_words(argc, argv, text, size);
 }
 
 static void parse(int argc, char **argv) {

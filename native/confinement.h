@@ -89,7 +89,7 @@ static void verify_mounts(void) {
             continue;
         uint64_t device = number(&value, 10, ':', task.words[i]);
         uint64_t inode = number(&value, 10, ':', task.words[i]);
-        if (!is_mounted(device, inode, value)) {
+        if (!is_mounted(device, inode, absolute(value, task.words[i]))) {
             errno = ESTALE;
             refuse("it was exchanged meanwhile: ", value);
         }
@@ -115,7 +115,7 @@ static void drop_capabilities(void) {
 static void allow(int ruleset, char *value, const char *word) {
     struct landlock_rule rule = {.rights = number(&value, 16, ':', word)};
     struct stat file;
-    rule.parent = open(value, O_PATH | O_CLOEXEC);
+    rule.parent = open(absolute(value, word), O_PATH | O_CLOEXEC);
     /* What can't be reached needs no grant. */
     if (rule.parent < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
         return;

@@ -192,7 +192,7 @@ static int enlist(const char *text, const struct item *item, struct directory *d
 
 static int hold(const char *text, const struct item *item) {
     struct place *place = find(text);
-    if (place && place->is_locked && is_in_place(place)) {
+    if (place && place->is_directory == item->is_directory && place->is_locked && is_in_place(place)) {
         place->users++;
         return 0;
     }

@@ -241,13 +241,9 @@ static void list_masks(void) {
     for (int i = 0; i < task.n_words; i++) {
         char *private = value_of(task.words[i], "private"), *guard = value_of(task.words[i], "guard");
         char *path = private ? private : guard ? guard : value_of(task.words[i], "mask");
-        if (path && *path != '/') {
-            errno = EINVAL;
-            refuse("word ", task.words[i]);
-        }
         if (path)
-            masks.all[masks.count++] =
-                (struct mask){.path = path, .directory = -1, .is_private = private, .is_guard = guard};
+            masks.all[masks.count++] = (struct mask){.path = absolute(path, task.words[i]), .directory = -1,
+                                                     .is_private = private, .is_guard = guard};
     }
 }
 

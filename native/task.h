@@ -101,6 +101,15 @@ static int descriptor(char *text, const char *word) {
     return (int)value;
 }
 
+/* What a relative path leads to depends on where this process is. */
+static char *absolute(char *path, const char *word) {
+    if (*path != '/') {
+        errno = EINVAL;
+        refuse("word ", word);
+    }
+    return path;
+}
+
 static void parse_landlock(char *value, const char *word) {
     task.landlock.handled_fs = number(&value, 16, ':', word);
     task.landlock.handled_net = number(&value, 16, ':', word);

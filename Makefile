@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 
-.PHONY: help setup run test check format reference peer bench native bwrap lock release clean
+.PHONY: help setup run test soak check format reference peer bench native bwrap lock release clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -19,6 +19,9 @@ run: setup ## Start the server
 
 test: setup ## Run the whole test suite (ARGS="-k name" narrows it)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+soak: setup ## Run the tests that take minutes (ARGS="-k name" narrows it)
+	@$(BIN)/python -m pytest -n 2 -m soak $(ARGS)
 
 check: setup ## Lint, formatting, types, layers and references
 	@$(BIN)/ruff check

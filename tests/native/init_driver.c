@@ -1,0 +1,247 @@
+/*
+ * The words of paddock-init (native/init.c), all that is done with them before the command, and the search for its program.
+ * Input: how many words are in the command line, how the kernel answers, and the words, each ended by NUL. Those that are not in the
+ * command line are as if in the file of `more=`.
+ *
+ * Nothing that is asked of the kernel happens.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int fake_open(const char *path);
+static int fake_openat(int directory, const char *path, int flags);
+static int fake_status(int fd, struct stat *status);
+static int fake_statx(const char *path, struct statx *status);
+static long fake_syscall(long number, ...);
+static int fake_prctl(int option, ...);
+static int fake_limits(struct rlimit *limit);
+static ssize_t fake_writev(int fd, const struct iovec *parts, int count);
+static int fake_execve(const char *path, char *const argv[], char *const envp[]);
+static ssize_t fake_getrandom(uint32_t *number);
+static void *fake_mmap(size_t size);
+static _Noreturn void fake_exit(int status);
+
+#define open(path, ...) fake_open(path)
+#define openat(directory, path, flags, ...) fake_openat(directory, path, flags)
+#define close(fd) ((void)(fd))
+#define fstat(fd, status) fake_status(fd, status)
+#define statx(directory, path, flags, mask, status) fake_statx(path, status)
+#define syscall(...) fake_syscall(__VA_ARGS__)
+#define getrlimit(resource, limit) fake_limits(limit)
+#define setrlimit(...) fails(2, __VA_ARGS__)
+#define fcntl(...) fails(0, __VA_ARGS__)
+#define prctl(...) fake_prctl(__VA_ARGS__)
+#define pread(...) fails(2, __VA_ARGS__)
+#define write(fd, from, size) ((void)(from), (ssize_t)(size))
+#define writev(...) fake_writev(__VA_ARGS__)
+#define execve(...) fake_execve(__VA_ARGS__)
+#define faccessat(...) fails(3, __VA_ARGS__)
+#define getrandom(to, size, flags) fake_getrandom(to)
+#define calloc(count, size) room_of(count, size)
+#define mmap(address, size, ...) fake_mmap(size)
+#define _exit(status) fake_exit(status)
+#define main init_main
+
+/* -1, with an errno, if the input says that a call fails; otherwise 0. */
+static int fails(int call, ...);
+
+#include "init.c"
+
+const char *const dictionary[] = {
+    "as=", "cpu=", "fsize=", "nofile=", "nproc=", "wall=", "cgroup=", "landlock=", "landlock=f:0:0", "allow=", "allow=f:/",
+    "seccomp=", "trace=", "report=", "argv0=", "env=", "env=PATH=:/bin::", "cwd=", "mounted=", "mounted=1:2:/", "mask=", "mask=/a/b", "guard=",
+    "guard=/a/.git", "private=", "private=/a/c", "hold=1", "--", ":", "/", "=", "18446744073709551615", "ffffffffffffffff", NULL,
+};
+
+/* Bits 0 to 7: which calls fail. The others say how, and what has become of masks. */
+static unsigned failing;
+enum { IS_DENIED = 1 << 8, HAS_NO_OPENAT2 = 1 << 9, IS_DIRECTORY = 1 << 10, IS_LOST = 1 << 11 };
+static bool is_lost;
+static jmp_buf end;
+static char *more;
+static size_t more_bytes;
+
+static int fails(int call, ...) {
+    if (!(failing >> call & 1))
+        return 0;
+    errno = failing & IS_DENIED ? EACCES : ENOENT;
+    return -1;
+}
+
+static int fake_open(const char *path) {
+    check(*path == '/' && strlen(path) < SIZE_MAX, "only absolute paths are opened");
+    return fails(4) ? -1 : 10;
+}
+
+static int fake_openat(int directory, const char *path, int flags) {
+    check(directory >= 0 && strlen(path) <= NAME_MAX && !strchr(path, '/'), "a name is opened in a directory");
+    check(flags & O_CLOEXEC, "nothing is left to the command");
+    return fails(4) ? -1 : 11;
+}
+
+static int fake_status(int fd, struct stat *status) {
+    (void)fd;
+    *status = (struct stat){.st_dev = 1, .st_ino = 2, .st_mode = (failing & IS_DIRECTORY ? S_IFDIR : S_IFREG) | 0700, .st_size = (off_t)more_bytes};
+    return 0;
+}
+
+static int fake_statx(const char *path, struct statx *status) {
+    check(!strchr(path, '/'), "a mask is looked at by its name");
+    *status = (struct statx){.stx_mode = failing & IS_DIRECTORY ? S_IFDIR : S_IFREG,
+                             .stx_attributes_mask = IS_MOUNT_ROOT, .stx_attributes = is_lost ? 0 : IS_MOUNT_ROOT};
+    return fails(5);
+}
+
+static long fake_syscall(long number, ...) {
+    va_list list;
+    va_start(list, number);
+    long result = fails(6);
+    if (number == OPENAT2) {
+        int directory = va_arg(list, int);
+        const char *path = va_arg(list, const char *);
+        check(directory == AT_FDCWD && *path == '/', "only absolute paths are opened");
+        result = result ? result : 12;
+        if (failing & HAS_NO_OPENAT2) {
+            errno = ENOSYS;
+            result = -1;
+        }
+    } else if (number == SYS_renameat2) {
+        va_arg(list, int);
+        check(!strchr(va_arg(list, const char *), '/'), "what is put aside has a name");
+        va_arg(list, int);
+        const char *name = va_arg(list, const char *);
+        check(!strchr(name, '/') && strlen(name) <= NAME_MAX, "what is put aside gets a name");
+    } else if (number == SYS_capget) {
+        va_arg(list, void *);
+        memset(va_arg(list, void *), (int)failing, 2 * sizeof(struct __user_cap_data_struct));
+    } else if (number == LANDLOCK_CREATE && !result)
+        result = 13;
+    va_end(list);
+    return result;
+}
+
+static int fake_prctl(int option, ...) {
+    enum { LAST_CAPABILITY = 40 };
+    va_list list;
+    va_start(list, option);
+    bool is_known = option != PR_CAPBSET_READ || va_arg(list, int) <= LAST_CAPABILITY;
+    va_end(list);
+    return is_known ? fails(1) : -1;
+}
+
+static int fake_limits(struct rlimit *limit) {
+    *limit = (struct rlimit){1024, 4096};
+    return 0;
+}
+
+static ssize_t fake_writev(int fd, const struct iovec *parts, int count) {
+    check(fd == 2 && count > 2 && count < MESSAGE_PARTS, "what is said is not cut off");
+    check(((char *)parts[count - 1].iov_base)[0] == '\n', "what is said is a line");
+    return 0;
+}
+
+static int fake_execve(const char *path, char *const argv[], char *const envp[]) {
+    check(strlen(path) < SIZE_MAX && argv[0], "a program has a path and a name");
+    for (; *argv; argv++)
+        check(strlen(*argv) < SIZE_MAX, "an argument is a string");
+    int variables = 0;
+    for (; *envp; envp++)
+        variables++;
+    check(variables == task.n_variables, "the command gets the variables it was given");
+    errno = failing & IS_DENIED ? EACCES : ENOENT;
+    return -1;
+}
+
+static ssize_t fake_getrandom(uint32_t *number) {
+    *number = failing * 0x10001u;
+    return sizeof *number;
+}
+
+static void *fake_mmap(size_t size) {
+    check(size == more_bytes, "all of the file is read");
+    return size ? more : MAP_FAILED;
+}
+
+static _Noreturn void fake_exit(int status) {
+    check(status == EXIT_NOT_CONFINED, "what can't be confined is not started");
+    longjmp(end, 1);
+}
+
+static bool has_word(const char *name) {
+    for (int i = 0; i < task.n_words; i++)
+        if (value_of(task.words[i], name))
+            return true;
+    return false;
+}
+
+/* What was asked for is there to be done. */
+static void check_task(void) {
+    check(!has_word("seccomp") || task.filter >= 0, "a filter that was asked for is loaded");
+    check(!has_word("trace") || task.trace >= 0, "a trace that was asked for is made");
+    check(!has_word("report") || task.report >= 0, "a report that was asked for is written");
+    check(!has_word("cgroup") || task.cgroup >= 0, "a control group that was asked for is entered");
+    check(has_word("landlock") == task.has_landlock, "Landlock is used if it was asked for");
+}
+
+static void act(int argc, char **argv) {
+    parse(argc, argv);
+    check_task();
+    confine();
+    watch_masks();
+    limit_self();
+    is_lost = failing & IS_LOST;
+    const struct mask *lost = settle_masks();
+    if (lost)
+        tell_of_loss(lost);
+    if (task.program)
+        exec_program(task.program, search_path(task.environment), task.argv, task.environment);
+}
+
+void try_input(const uint8_t *data, size_t size) {
+    static __typeof__(task) fresh_task;
+    static __typeof__(masks) fresh_masks;
+    static bool has_begun;
+    if (!has_begun) {
+        fresh_task = task;
+        fresh_masks = masks;
+        has_begun = true;
+    }
+    task = fresh_task;
+    masks = fresh_masks;
+    struct input input = {data, data + size};
+    int argc = 0, in_line = take_byte(&input);
+    failing = take_byte(&input);
+    failing |= (unsigned)take_byte(&input) << 8;
+    is_lost = false;
+    char **argv = room_of((size_t)in_line + 3, sizeof *argv);
+    while (argc < in_line && left_of(&input)) {
+        size_t length = strnlen((const char *)input.at, left_of(&input));
+        char *word = room_of(length + 1, 1);
+        memcpy(word, input.at, length);
+        argv[argc++] = word;
+        input.at += length + (length < left_of(&input));
+    }
+    if (left_of(&input))
+        argv[argc++] = copy_of("more=3", sizeof "more=3");
+    more_bytes = left_of(&input);
+    more = copy_of(input.at, more_bytes);
+    /* Exactly as long as the kernel makes it. */
+    argv = copy_of(argv, ((size_t)argc + 1) * sizeof *argv);
+    if (setjmp(end) == 0)
+        act(argc, argv);
+}

@@ -1,0 +1,73 @@
+"""Gives damaged input to the extension modules of native/, in a process that has the sanitizers in it.
+
+    python -m tests.native.module_inputs DIRECTORY COUNT
+
+The modules in the directory were compiled with sanitizers, whose library has to be loaded first (LD_PRELOAD).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any
+
+from tests.native.seeds import seeds_of
+
+LARGE_BYTES = 64
+
+
+def load(directory: Path, name: str) -> Any:
+    loader = ExtensionFileLoader(name, str(directory / f"{name}.abi3.so"))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def changed(data: bytes, chance: random.Random) -> bytearray:
+    """A copy with some bytes changed, left out or doubled."""
+    copy = bytearray(data)
+    for _ in range(chance.randrange(4)):
+        at = chance.randrange(len(copy) + 1)
+        match chance.randrange(4):
+            case 0:
+                copy[at : at + 1] = bytes((chance.randrange(256),))
+            case 1:
+                del copy[at : at + chance.randrange(1, 9)]
+            case 2:
+                copy[at:at] = copy[at : at + chance.randrange(1, 9)]
+            case _:
+                del copy[at:]
+    return copy
+
+
+def try_modules(directory: Path, count: int) -> None:
+    frames, scanner, status = (load(directory, name) for name in ("_frames", "_scanner", "_status"))
+    chance = random.Random(0)
+    received = [data for data in seeds_of("frames").values() if len(data) < 1000]
+    messages = list(seeds_of("scan").values())
+    for _ in range(count):
+        seed = chance.choice(received)
+        flags, rest = seed[0], changed(seed[2:], chance)
+        view = memoryview(rest)
+        begin = min(chance.randrange(3), len(rest))
+        found, end = frames.take_plain(view, begin, len(rest), flags & 1, 1 << 16, LARGE_BYTES, 100)
+        assert begin <= end <= len(rest)
+        assert sum(map(len, found)) <= len(rest)
+        frames.apply_mask(view[begin:], b"\x01\x02\x80\xff")
+        message = bytes(changed(chance.choice(messages)[2:], chance))
+        scanned = scanner.scan(message, 1000, chance.randrange(20))
+        assert scanned is None or len(scanned) == 4
+        try:
+            status.describe_at_once(b"/" + bytes(view[:200]).replace(b"\0", b"/"))
+        except OSError:
+            continue
+
+
+if __name__ == "__main__":
+    try_modules(Path(sys.argv[1]), int(sys.argv[2]))
+    print("done")

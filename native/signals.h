@@ -11,6 +11,7 @@
 #ifndef PADDOCK_SIGNALS_H
 #define PADDOCK_SIGNALS_H
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "confinement.h"
 #include "task.h"
 
 /* What a signalfd gives in one turn: each once, or one of them as often if somebody sends it again meanwhile. */
@@ -31,6 +33,10 @@ enum { WAITING_SIGNALS_LIMIT = 1024 };
 
 /* Since Linux 6.12; older headers lack it. */
 enum { LANDLOCK_SCOPE_OF_SIGNALS = 1 << 1 };
+
+/* To move or link a file into another directory: what every domain refuses unless it grants it, whether it handles it or
+ * not (landlock(7)). */
+enum { LANDLOCK_RIGHT_TO_REFER = 1 << 13 };
 
 /* A descriptor from which the standard signals can be read. */
 static int take_signals(void) {
@@ -53,12 +59,16 @@ static bool is_for_command(const struct signalfd_siginfo *arrived) {
 /* Keeps the command from signalling this process and bubblewrap at all, where the kernel can. It is in a Landlock domain
  * further in then, and reaches only what it starts itself. To be called by the command before it is executed. */
 static void stay_below(void) {
-    struct landlock_ruleset scope = {.scoped = LANDLOCK_SCOPE_OF_SIGNALS};
+    struct landlock_ruleset scope = {.handled_fs = LANDLOCK_RIGHT_TO_REFER, .scoped = LANDLOCK_SCOPE_OF_SIGNALS};
     int ruleset = (int)syscall(LANDLOCK_CREATE, &scope, sizeof scope, 0u);
     if (ruleset < 0)
         return;
-    if (syscall(LANDLOCK_RESTRICT, ruleset, 0u) < 0)
+    /* Files are the business of the domain around this one. */
+    struct landlock_rule everywhere = {.rights = LANDLOCK_RIGHT_TO_REFER, .parent = open("/", O_PATH | O_CLOEXEC)};
+    if (everywhere.parent < 0 || syscall(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, &everywhere, 0u) < 0 ||
+        syscall(LANDLOCK_RESTRICT, ruleset, 0u) < 0)
         refuse("Landlock", "");
+    close(everywhere.parent);
     close(ruleset);
 }
 

@@ -155,7 +155,9 @@ class Observation:
         self._machine = machine
         self._watched = tuple(call for call in _watched(plan) if call.name in machine.numbers)
         self._watches_reading = _restricts_reading(plan)
-        self._refused = tuple(rule for rule in seccomp.rules(plan.network) if rule.is_denial)
+        self._refused = tuple(
+            rule for rule in seccomp.rules(plan.network) if rule.is_denial and rule.call in machine.numbers
+        )
         self._calls = {machine.numbers[call.name]: call for call in self._watched}
         self._addresses = {machine.numbers[call.name]: call for call in ADDRESSING}
         self._rules: dict[int, list[Rule]] = {}

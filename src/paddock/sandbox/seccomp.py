@@ -15,6 +15,7 @@ be decided by numbers and flags.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, assert_never
@@ -37,6 +38,14 @@ SOCK_TYPE_MASK: Final = 0xF
 
 NETLINK_ROUTE: Final = 0
 CLONE_NEWUSER: Final = 0x10000000
+S_ISUID: Final = 0o4000
+OLD_CALLS: Final = frozenset(("chmod",))
+"""What newer machines have only under another name."""
+FIRST_PROCESS: Final = 1
+"""The init, where there is a pid namespace."""
+PRIO_PROCESS: Final = 0
+IOPRIO_WHO_PROCESS: Final = 1
+"""Of one process; the other values mean all of a group or of a user, to which the init belongs."""
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
 F_SETLEASE: Final = 1024
@@ -62,21 +71,13 @@ class Rule:
 @cache
 def program(mode: NetworkMode, machine: str) -> bytes:
     """The filter for `bwrap --seccomp`. Raises SandboxUnavailable for a machine that has none."""
-    known = _known(machine)
-    refusals = [bpf.Refusal(known.numbers[rule.call], rule.errno, rule.conditions) for rule in rules(mode)]
-    return bpf.assemble(known.audit_architecture, refusals, foreign_abi_bit=known.foreign_abi_bit)
+    return _assembled(_known(machine), rules(mode))
 
 
 @cache
 def remainder(machine: str) -> bytes:
     """The filter for a traced command, of which `Observation.program` has the rest. Raises as `program`."""
-    known = _known(machine)
-    refusals = [
-        bpf.Refusal(known.numbers[rule.call], rule.errno, rule.conditions)
-        for rule in _ALWAYS
-        if not rule.is_denial
-    ]
-    return bpf.assemble(known.audit_architecture, refusals, foreign_abi_bit=known.foreign_abi_bit)
+    return _assembled(_known(machine), [rule for rule in _ALWAYS if not rule.is_denial])
 
 
 def rules(mode: NetworkMode) -> tuple[Rule, ...]:
@@ -90,6 +91,15 @@ def rules(mode: NetworkMode) -> tuple[Rule, ...]:
             return _ALWAYS + _HOST_NETWORK
         case _:
             assert_never(mode)
+
+
+def _assembled(machine: Machine, refused: Iterable[Rule]) -> bytes:
+    refusals = [
+        bpf.Refusal(machine.numbers[rule.call], rule.errno, rule.conditions)
+        for rule in refused
+        if rule.call not in OLD_CALLS or rule.call in machine.numbers
+    ]
+    return bpf.assemble(machine.audit_architecture, refusals, foreign_abi_bit=machine.foreign_abi_bit)
 
 
 def _known(machine: str) -> Machine:
@@ -127,6 +137,37 @@ _ALWAYS: Final = (
     *(
         Rule(call, "it opens parts of the kernel that a command does not need and an attack does")
         for call in ("bpf", "userfaultfd", "perf_event_open", "open_by_handle_at")
+    ),
+    # With less of the processor it would notice neither its clock nor its launcher; the same user could take
+    # that away.
+    *(
+        Rule(call, "the init of the sandbox needs its share of the machine", (_among(_FIRST, FIRST_PROCESS),))
+        for call in (
+            "sched_setscheduler",
+            "sched_setparam",
+            "sched_setattr",
+            "sched_setaffinity",
+            "prlimit64",
+        )
+    ),
+    *(
+        Rule(call, "the init of the sandbox needs its share of the machine", conditions)
+        for call, process in (("setpriority", PRIO_PROCESS), ("ioprio_set", IOPRIO_WHO_PROCESS))
+        for conditions in ((_not_among(_FIRST, process),), (_among(_SECOND, FIRST_PROCESS),))
+    ),
+    # A file that is made with this bit is empty, and loses it with the first byte (CAP_FSETID).
+    *(
+        Rule(
+            call,
+            "a set-user-ID program acts for its owner outside of the sandbox",
+            (_among(mode, S_ISUID, mask=S_ISUID),),
+        )
+        for call, mode in (
+            ("chmod", _SECOND),
+            ("fchmod", _SECOND),
+            ("fchmodat", _THIRD),
+            ("fchmodat2", _THIRD),
+        )
     ),
     Rule("syslog", "the log of the kernel is the host's"),
     *(

@@ -139,6 +139,26 @@ async def test_what_changes_outside_does_not_undo_a_denial(workspace: Path, chan
         assert (await client.call("fs/readFile", {"path": str(name)}))["dataBase64"]
 
 
+async def test_a_denied_pattern_never_stalls_the_server_and_one_without_a_meaning_is_refused(
+    workspace: Path,
+) -> None:
+    name = "a" * 200
+    (workspace / name).touch()
+    (workspace / f"{name}b").write_text("secret")
+
+    def denying(pattern: str) -> Json:
+        denied = entry({"type": "glob_pattern", "pattern": f"{workspace}/{pattern}"}, "deny")
+        return sandbox(entry(ROOT, "read"), denied)
+
+    stars = denying("**/" + "*a" * 12 + "b")
+    async with session() as client:
+        assert await client.call("fs/readFile", {"path": str(workspace / name), "sandbox": stars}) == {
+            "dataBase64": ""
+        }
+        assert await refusal_of(client, "fs/readFile", workspace / f"{name}b", sandbox=stars) == -32600
+        assert await refusal_of(client, "fs/readFile", workspace, sandbox=denying("**/[z-a]")) == -32602
+
+
 async def test_a_file_that_comes_to_match_a_denied_pattern_is_denied_from_then_on(workspace: Path) -> None:
     pattern = {"type": "glob_pattern", "pattern": f"{workspace}/**/*.env"}
     denied = sandbox(entry(ROOT, "read"), entry(pattern, "deny"))

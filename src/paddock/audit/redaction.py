@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from paddock.audit.event import Event
+from paddock.wildcard import simple_wildcard
 
 REDACTED = "[redacted]"
 
@@ -91,8 +92,7 @@ class Redactor:
     """
 
     def __init__(self, extra_names: Iterable[str] = ()) -> None:
-        globs = [re.escape(name).replace(r"\*", ".*").replace(r"\?", ".") for name in extra_names]
-        self._extra = re.compile("|".join(globs) or r"(?!)", re.IGNORECASE | re.DOTALL)
+        self._extra = [simple_wildcard(name) for name in extra_names]
         self._judge = lru_cache(REMEMBERED_NAMES)(self._is_secret)
 
     def is_secret(self, name: str) -> bool:
@@ -102,7 +102,10 @@ class Redactor:
 
     def _is_secret(self, name: str) -> bool:
         plain = name.strip("-").replace("-", "_").replace(".", "_")
-        return _SECRET_NAME.search(plain) is not None or self._extra.fullmatch(name.lstrip("-")) is not None
+        if _SECRET_NAME.search(plain) is not None:
+            return True
+        bare = name.lstrip("-")
+        return any(wildcard.matches(bare) for wildcard in self._extra)
 
     def redact(self, event: Event) -> Event:
         """The event as it may be written."""

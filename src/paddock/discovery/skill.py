@@ -18,14 +18,21 @@ from msgspec import Struct
 from paddock.discovery.root import SkillFiles
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
-_PAIR = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_PAIR = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*)$", re.MULTILINE)
 
 T = TypeVar("T", bound=Struct)
 
 MAX_YAML_CHARACTERS = 64 * 1024
 """YAML is slow to read, and whoever writes more than this about a skill means something else."""
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SAFE_LOADER):  # type: ignore[misc]
+    """Makes plain values only, and has no merge keys: thirty lines with those take a gigabyte."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Leave it as it is; a merge key then is a tag that nobody knows, and an error."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -95,7 +102,10 @@ def _front_matter(text: str) -> dict[str, Any]:
     try:
         return _mapping(found[1])
     except ValueError:
-        pairs = {key: value.strip("'\"") for key, value in _PAIR.findall(found[1][:MAX_YAML_CHARACTERS])}
+        pairs = {
+            key: value.rstrip(" \t").strip("'\"")
+            for key, value in _PAIR.findall(found[1][:MAX_YAML_CHARACTERS])
+        }
         if not pairs:
             raise
         return pairs
@@ -105,8 +115,7 @@ def _mapping(text: str) -> dict[str, Any]:
     if len(text) > MAX_YAML_CHARACTERS:
         raise ValueError(f"it has more than {MAX_YAML_CHARACTERS} characters of YAML")
     try:
-        # Either loader makes plain values only.
-        value = yaml.load(text, _LOADER)
+        value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError("it is not valid YAML") from error
     if value is None:

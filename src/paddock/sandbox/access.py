@@ -28,7 +28,7 @@ from paddock.model.profile import (
     TemporaryDirectory,
     UnknownSpecialPath,
 )
-from paddock.sandbox.glob import Pattern, parse_pattern
+from paddock.sandbox.glob import Matcher, Pattern, parse_pattern
 from paddock.sandbox.path import ROOT, ancestors, clean, join
 
 SLASH_TMP = "/tmp"
@@ -178,7 +178,8 @@ def _name(special: SpecialPath) -> str:
 
 
 def _patterns(text: str, surroundings: Surroundings) -> list[Pattern]:
-    """A pattern that is not absolute is meant below each project root."""
+    """A pattern that is not absolute is meant below each project root. Raises InvalidProfile."""
+    Matcher([text])
     if text.startswith("/"):
         return [parse_pattern(text)]
     return [Pattern(root, text) for root in surroundings.project_roots]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.errors import ProfileRefused
+from paddock.errors import InvalidProfile, ProfileRefused
 from paddock.sandbox.path import ROOT, clean
+from paddock.wildcard import Wildcard
 
 SPECIAL: Final = frozenset("*?[]")
 ANY_DIRECTORIES: Final = "**"
@@ -48,9 +49,24 @@ def parse_pattern(text: str) -> Pattern:
     return Pattern(base, rest + text[first:])
 
 
-def regular_expression(rests: Iterable[str]) -> re.Pattern[str]:
-    """What matches exactly the relative paths that any of these names."""
-    return re.compile("|".join(f"(?:{_path_expression(rest)})" for rest in rests), re.DOTALL)
+class Matcher:
+    """Tells which relative paths any of some patterns names. Raises InvalidProfile for one without a meaning.
+
+    A path has no empty names. Its names are held against those of a pattern as characters are against a
+    `Wildcard`, with the same bound on the time.
+    """
+
+    def __init__(self, rests: Iterable[str]) -> None:
+        self._patterns = [(_needle(rest), _PathPattern(rest)) for rest in dict.fromkeys(rests)]
+
+    def matches(self, path: str) -> bool:
+        """Return whether one of the patterns names this path."""
+        # Nearly all paths of a tree are told apart by what must be in them.
+        candidates = [pattern for needle, pattern in self._patterns if needle in path]
+        if not candidates:
+            return False
+        names = path.split("/")
+        return any(pattern.matches(names) for pattern in candidates)
 
 
 def deepest_match(rest: str) -> int | None:
@@ -77,28 +93,70 @@ def _names(rest: str) -> list[str]:
     return [name for name in rest.split("/") if name not in ("", ".")]
 
 
-def _path_expression(rest: str) -> str:
-    names = _names(rest)
-    text = ""
-    for index, name in enumerate(names):
-        is_last = index == len(names) - 1
-        if name != ANY_DIRECTORIES:
-            text += _name_expression(name) + ("" if is_last else "/")
-        else:
-            text += ".+" if is_last else "(?:[^/]+/)*"
-    return text
+def _needle(rest: str) -> str:
+    """Return the longest text that is in every path that a pattern names."""
+    texts = [""]
+    for name in _names(rest):
+        texts.append("")
+        for part in _parts(name):
+            if len(part) > 1 or part in ("*", "?"):
+                texts.append("")
+            else:
+                texts[-1] += part
+    return max(texts, key=len)
 
 
-def _name_expression(name: str) -> str:
-    text = ""
+class _PathPattern:
+    """One pattern, divided at each `**` into groups of names that follow one another."""
+
+    def __init__(self, rest: str) -> None:
+        names = _names(rest)
+        if names and names[-1] == ANY_DIRECTORIES:
+            # It names what is in a directory, at any depth, and not the directory.
+            names.append("*")
+        groups: list[list[Wildcard]] = [[]]
+        for name in names:
+            if name == ANY_DIRECTORIES:
+                groups.append([])
+            else:
+                groups[-1].append(Wildcard(_characters(name)))
+        self._first = groups[0]
+        self._middle = [group for group in groups[1:-1] if group]
+        self._last = groups[-1] if len(groups) > 1 else None
+
+    def matches(self, names: Sequence[str]) -> bool:
+        first, last = self._first, self._last
+        if last is None:
+            return len(names) == len(first) and _fits(first, names, 0)
+        place = len(first)
+        end = len(names) - len(last)
+        if place > end or not _fits(last, names, end) or not _fits(first, names, 0):
+            return False
+        for group in self._middle:
+            while place + len(group) <= end and not _fits(group, names, place):
+                place += 1
+            place += len(group)
+            if place > end:
+                return False
+        return True
+
+
+def _fits(group: Iterable[Wildcard], names: Sequence[str], place: int) -> bool:
+    for wildcard in group:
+        if not wildcard.matches(names[place]):
+            return False
+        place += 1
+    return True
+
+
+def _characters(name: str) -> Iterator[str | None]:
     for part in _parts(name):
         if len(part) > 1:
-            text += _set_expression(part[1:-1])
+            yield _set_expression(part)
         elif part == "*":
-            text += "[^/]*"
+            yield None
         else:
-            text += "[^/]" if part == "?" else re.escape(part)
-    return text
+            yield "." if part == "?" else re.escape(part)
 
 
 def _parts(name: str) -> Iterator[str]:
@@ -119,7 +177,17 @@ def _end_of_set(name: str, start: int) -> int:
     return name.find("]", first + 1) if name.find("]", first + 1) > 0 else 0
 
 
-def _set_expression(members: str) -> str:
+def _set_expression(text: str) -> str:
+    members = text[1:-1]
     is_negated = members[0] in "!^"
-    escaped = re.sub(r"([\\\]\[^&~|])", r"\\\1", members[is_negated:])
-    return f"[^/{escaped}]" if is_negated else f"[{escaped}]"
+    members = members[is_negated:]
+    ranges = ""
+    index = 0
+    while index < len(members):
+        is_range = members[index + 1 : index + 2] == "-" and index + 2 < len(members)
+        first, last = members[index], members[index + 2 if is_range else index]
+        if last < first:
+            raise InvalidProfile(f"pattern {text!r}", f"the range {first}-{last} runs backwards")
+        ranges += f"\\U{ord(first):08x}-\\U{ord(last):08x}"
+        index += 3 if is_range else 1
+    return f"[{'^' if is_negated else ''}{ranges}]"

@@ -33,7 +33,7 @@ from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox import ripgrep
 from paddock.sandbox.access import Grants
-from paddock.sandbox.glob import deepest_match, regular_expression
+from paddock.sandbox.glob import Matcher, deepest_match
 from paddock.sandbox.hard_link import FileId, file_id, files_with_several_names
 from paddock.sandbox.path import ancestors, is_within, join
 from paddock.sandbox.tree_memory import TreeMemory
@@ -90,11 +90,11 @@ class Scanner:
         return tuple(sorted(found))
 
     def _named_by(self, rests: Sequence[str], bounds: Bounds, workspaces: Iterable[str]) -> set[str]:
-        expression = regular_expression(rests)
+        matcher = Matcher(rests)
         key = f"{bounds.top} {rests} {bounds.max_depth}"
         search = TreeSearch(
             bounds,
-            lambda path, _: expression.fullmatch(path) is not None,
+            lambda path, _: matcher.matches(path),
             self._memory.recall(key),
             partial(self._list_files, rests, bounds, workspaces),
         )

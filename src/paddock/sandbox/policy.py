@@ -15,7 +15,7 @@ from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, NetworkMode
 from paddock.sandbox import git_metadata, seccomp
 from paddock.sandbox.access import AccessTable, Rule
-from paddock.sandbox.glob import regular_expression
+from paddock.sandbox.glob import Matcher
 from paddock.sandbox.path import ROOT, is_within
 from paddock.sandbox.plan import PATTERN, PRIVATE, Plan
 from paddock.sandbox.socket_address import InternetAddress
@@ -51,7 +51,7 @@ class Policy:
 
     def __init__(self, plan: Plan) -> None:
         self._table = AccessTable(plan.rules)
-        self._patterns = [(pattern, regular_expression(pattern.rest)) for pattern in plan.denied_patterns]
+        self._patterns = [(pattern, Matcher([pattern.rest])) for pattern in plan.denied_patterns]
         held = (place.path for place in plan.placeholders)
         self._held = frozenset(path for path in held if self._table.access_of(path) is not Access.WRITE)
         self._mounted = frozenset(mount.path for mount in plan.mounts) - {ROOT}
@@ -140,8 +140,8 @@ class Policy:
         return call in self._refused_calls
 
     def _pattern(self, rule: Rule) -> str:
-        for pattern, expression in self._patterns:
+        for pattern, matcher in self._patterns:
             below = rule.path.removeprefix(pattern.base + "/")
-            if below != rule.path and expression.fullmatch(below):
+            if below != rule.path and matcher.matches(below):
                 return str(pattern)
         return rule.path

@@ -17,7 +17,7 @@ from typing import Final
 
 from paddock import own_program
 from paddock.own_program import Program, own_environment
-from paddock.sandbox.glob import coarse_glob, regular_expression
+from paddock.sandbox.glob import Matcher, coarse_glob
 
 PROGRAM: Final = "rg"
 
@@ -33,7 +33,7 @@ class FileListing:
 
     def __init__(self, process: subprocess.Popen[bytes], rests: Sequence[str]) -> None:
         self._process = process
-        self._expression = regular_expression(rests)
+        self._matcher = Matcher(rests)
 
     def paths(self) -> list[str] | None:
         """All of them, relative to the directory; None if any might be missing. To be called once."""
@@ -42,7 +42,7 @@ class FileListing:
         if self._process.stdout.read(1) or self._process.wait() not in (0, _NOTHING_FOUND):
             return None
         paths = (path.removeprefix(_PREFIX) for path in os.fsdecode(output).split("\0"))
-        return [path for path in paths if self._expression.fullmatch(path)]
+        return [path for path in paths if path and self._matcher.matches(path)]
 
     def close(self) -> None:
         """End the program, if it still runs."""

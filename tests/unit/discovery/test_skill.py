@@ -30,6 +30,17 @@ def test_a_colon_in_a_description_is_understood_though_it_is_not_yaml() -> None:
     assert (found.name, found.description) == ("n", "use it when: never")
 
 
+def test_a_skill_that_would_grow_with_each_line_is_not_understood() -> None:
+    lines = [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 60)]
+    with pytest.raises(ValueError, match="not valid YAML"):
+        describe(skill("description: d", "\n".join(["a0: &a0 {k: 1}", *lines])))
+
+
+def test_blanks_behind_a_description_are_left_out_however_many_there_are() -> None:
+    blanks = " " * (MAX_YAML_CHARACTERS // 2)
+    assert describe(skill(f"description: use it: a{blanks}b{blanks[:9]}\t")).description == "use it: a b"
+
+
 def test_tools_and_policy_come_from_the_file_beside() -> None:
     metadata = (
         "policy:\n  allow_implicit_invocation: false\ndependencies:\n  tools:\n    - {type: mcp, value: x}\n"

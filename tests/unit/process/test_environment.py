@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.errors import InvalidParams
 from paddock.process.environment import NEVER_INHERITED, Inherit, InheritancePolicy, child_environment
 
 SERVER = {"PATH": "/bin", "HOME": "/root", "API_KEY": "k", "my_secret": "s", "LANG": "C", "OTHER": "o"}
@@ -48,6 +50,19 @@ def test_excludes_ignore_case_and_come_before_assignments() -> None:
 def test_only_stars_and_question_marks_are_special_in_patterns() -> None:
     assert build(include_only=("[PH]*",)) == {}
     assert set(build(include_only=("?ATH", "H*E"))) == {"PATH", "HOME"}
+
+
+def test_pattern_with_many_stars_takes_no_longer_than_others() -> None:
+    name = "A" * 200
+    assert build(
+        assign={name: ""}, include_only=("*a" * 50 + "b", "*a" * 50 + "*"), exclude=("*a" * 50,)
+    ) == {name: ""}
+
+
+def test_policy_that_would_take_long_to_apply_is_refused() -> None:
+    many = tuple(f"*{n}*" for n in range(1000))
+    with pytest.raises(InvalidParams, match="1000 patterns"):
+        build(assign=dict.fromkeys(map(str, range(10_000)), ""), include_only=many)
 
 
 def test_include_only_filters_assignments_but_not_the_overlay() -> None:

@@ -30,6 +30,7 @@ USUAL = (
     (SUB, "deny"),
     ({"type": "path", "path": "/w/ro"}, "read"),
     ({"type": "path", "path": "/w/absent"}, "deny"),
+    ({"type": "glob_pattern", "pattern": "**/*.key"}, "deny"),
     ({"type": "glob_pattern", "pattern": "**/*.pem"}, "deny"),
 )
 

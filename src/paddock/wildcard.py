@@ -1,0 +1,71 @@
+"""Patterns for one name, in which something stands for any number of characters. Pure.
+
+Whoever sends a pattern, and whoever chooses the names that it is held against, may mean harm. So the
+pattern is divided into pieces of fixed length, and each is looked for behind the one before. The first
+place where it fits is as good as any other, so no choice is ever taken back, and the time is at most the
+product of both lengths. A regular expression with several `.*` may take for ever, and lets no other
+thread run meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+class Wildcard:
+    """One pattern.
+
+    `characters` are regular expressions for exactly one character each; None stands for any number of
+    characters.
+    """
+
+    __slots__ = ("_first", "_last", "_middle")
+
+    def __init__(self, characters: Iterable[str | None], *, ignores_case: bool = False) -> None:
+        pieces: list[list[str]] = [[]]
+        for character in characters:
+            if character is None:
+                pieces.append([])
+            else:
+                pieces[-1].append(character)
+        flags = re.DOTALL | (re.IGNORECASE if ignores_case else re.NOFLAG)
+        self._first = _Piece(pieces[0], flags)
+        self._middle = [_Piece(piece, flags).search for piece in pieces[1:-1] if piece]
+        self._last = _Piece(pieces[-1], flags) if len(pieces) > 1 else None
+
+    def matches(self, text: str) -> bool:
+        """Return whether the pattern names all of this text."""
+        first, last = self._first, self._last
+        if last is None:
+            return len(text) == first.length and first.match(text) is not None
+        place = first.length
+        end = len(text) - last.length
+        if place > end or not last.match(text, end) or not first.match(text):
+            return False
+        for search in self._middle:
+            found = search(text, place, end)
+            if found is None:
+                return False
+            place = found.end()
+        return True
+
+
+def simple_wildcard(pattern: str) -> Wildcard:
+    """Return a pattern that ignores case, and in which only `*` and `?` are special."""
+    special = {"*": None, "?": "."}
+    return Wildcard(
+        (special[letter] if letter in special else re.escape(letter) for letter in pattern), ignores_case=True
+    )
+
+
+class _Piece:
+    """Characters in a row, none of which repeats."""
+
+    __slots__ = ("length", "match", "search")
+
+    def __init__(self, characters: list[str], flags: re.RegexFlag) -> None:
+        expression = re.compile("".join(characters), flags)
+        self.length = len(characters)
+        self.match = expression.match
+        self.search = expression.search

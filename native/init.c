@@ -226,9 +226,10 @@ static void pass_on(int signo, pid_t command) {
 /* Takes what has arrived by now, and no more: the clock and the launcher are looked at in between. */
 static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived[ARRIVALS_LIMIT];
-    ssize_t size = read(signals, arrived, sizeof arrived);
+    /* None if it fails. */
+    ssize_t count = read(signals, arrived, sizeof arrived) / (ssize_t)sizeof *arrived;
     bool is_told_of_masks = false;
-    for (const struct signalfd_siginfo *each = arrived; (char *)each < (char *)arrived + size; each++) {
+    for (const struct signalfd_siginfo *each = arrived; each < arrived + count; each++) {
         bool is_of_masks = each->ssi_signo == MASK_SIGNAL;
         /* Whoever sent it: the kernel does not say it again while one waits that somebody else has sent. */
         is_told_of_masks = is_told_of_masks || is_of_masks;

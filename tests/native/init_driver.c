@@ -1,7 +1,7 @@
 /*
- * The words of paddock-init (native/init.c), all that is done with them before the command, and the search for its program.
- * Input: how many words are in the command line, how the kernel answers, and the words, each ended by NUL. Those that are not in the
- * command line are as if in the file of `more=`.
+ * The words of paddock-init (native/init.c), all that is done with them before the command, the search for its program, and signals.
+ * Input: how many words are in the command line, how the kernel answers, how many signals come, these, and the words, each ended by
+ * NUL. Those that are not in the command line are as if in the file of `more=`.
  *
  * Nothing that is asked of the kernel happens.
  */
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,20 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
+
+enum { COMMAND = 77, GROUP = 78, SIGNALS = 79 };
+
+/* Bits 0 to 7: which calls fail. The others say how, and what has become of masks. */
+static unsigned failing;
+enum { IS_DENIED = 1 << 8, HAS_NO_OPENAT2 = 1 << 9, IS_DIRECTORY = 1 << 10, IS_LOST = 1 << 11, IS_FIRST = 1 << 12 };
 
 static int fake_open(const char *path);
 static int fake_openat(int directory, const char *path, int flags);
@@ -34,6 +43,8 @@ static ssize_t fake_writev(int fd, const struct iovec *parts, int count);
 static int fake_execve(const char *path, char *const argv[], char *const envp[]);
 static ssize_t fake_getrandom(uint32_t *number);
 static void *fake_mmap(size_t size);
+static ssize_t fake_read(int fd, void *to, size_t size);
+static int fake_kill(pid_t pid, int signo);
 static _Noreturn void fake_exit(int status);
 
 #define open(path, ...) fake_open(path)
@@ -54,8 +65,18 @@ static _Noreturn void fake_exit(int status);
 #define getrandom(to, size, flags) fake_getrandom(to)
 #define calloc(count, size) room_of(count, size)
 #define mmap(address, size, ...) fake_mmap(size)
+#define read(fd, to, size) fake_read(fd, to, size)
+#define kill(pid, signo) fake_kill(pid, signo)
+#define getpgid(pid) ((void)(pid), GROUP)
+#define getpgrp() (GROUP + 1)
+#define getpid() (failing & IS_FIRST ? 1 : GROUP + 1)
+#define waitpid(...) fails(3, __VA_ARGS__)
 #define _exit(status) fake_exit(status)
 #define main init_main
+
+/* In place of native/descendants.h. */
+#define PADDOCK_DESCENDANTS_H
+static void kill_descendants(void);
 
 /* -1, with an errno, if the input says that a call fails; otherwise 0. */
 static int fails(int call, ...);
@@ -68,13 +89,12 @@ const char *const dictionary[] = {
     "guard=/a/.git", "private=", "private=/a/c", "hold=1", "--", ":", "/", "=", "18446744073709551615", "ffffffffffffffff", NULL,
 };
 
-/* Bits 0 to 7: which calls fail. The others say how, and what has become of masks. */
-static unsigned failing;
-enum { IS_DENIED = 1 << 8, HAS_NO_OPENAT2 = 1 << 9, IS_DIRECTORY = 1 << 10, IS_LOST = 1 << 11 };
 static bool is_lost;
+static bool is_over; /* the preparation, so that the process may end in other ways */
 static jmp_buf end;
 static char *more;
 static size_t more_bytes;
+static struct input signals_to_come;
 
 static int fails(int call, ...) {
     if (!(failing >> call & 1))
@@ -177,8 +197,28 @@ static void *fake_mmap(size_t size) {
     return size ? more : MAP_FAILED;
 }
 
+static ssize_t fake_read(int fd, void *to, size_t size) {
+    check(fd == SIGNALS, "only signals are read");
+    size_t some = left_of(&signals_to_come) < size ? left_of(&signals_to_come) : size;
+    some -= some % sizeof(struct signalfd_siginfo);
+    if (!some) {
+        errno = EAGAIN;
+        return -1;
+    }
+    memcpy(to, signals_to_come.at, some);
+    return (ssize_t)some;
+}
+
+static int fake_kill(pid_t pid, int signo) {
+    check(pid == -GROUP || pid == -1 || (pid == 0 && signo == SIGCONT), "signals go to the group of the command");
+    return 0;
+}
+
+static void kill_descendants(void) {
+}
+
 static _Noreturn void fake_exit(int status) {
-    check(status == EXIT_NOT_CONFINED, "what can't be confined is not started");
+    check(status == EXIT_NOT_CONFINED || (is_over && status == 0), "what can't be confined is not started");
     longjmp(end, 1);
 }
 
@@ -210,6 +250,8 @@ static void act(int argc, char **argv) {
         tell_of_loss(lost);
     if (task.program)
         exec_program(task.program, search_path(task.environment), task.argv, task.environment);
+    is_over = true;
+    serve_signals(SIGNALS, COMMAND);
 }
 
 void try_input(const uint8_t *data, size_t size) {
@@ -227,7 +269,11 @@ void try_input(const uint8_t *data, size_t size) {
     int argc = 0, in_line = take_byte(&input);
     failing = take_byte(&input);
     failing |= (unsigned)take_byte(&input) << 8;
-    is_lost = false;
+    is_lost = is_over = false;
+    size_t signal_bytes = take_byte(&input) * sizeof(struct signalfd_siginfo);
+    signal_bytes = signal_bytes < left_of(&input) ? signal_bytes : left_of(&input);
+    signals_to_come = (struct input){input.at, input.at + signal_bytes};
+    input.at += signal_bytes;
     char **argv = room_of((size_t)in_line + 3, sizeof *argv);
     while (argc < in_line && left_of(&input)) {
         size_t length = strnlen((const char *)input.at, left_of(&input));

@@ -116,14 +116,26 @@ def _words() -> list[bytes]:
     inputs = [_line(["init", *full, *command]) for command in commands]
     inputs += [_line(["init", *held]), _line(["init", *held], in_line=1)]
     # Every way in which the kernel can answer, as init_driver.c counts them.
-    answers = [0, *(1 << bit for bit in range(12)), 0x130, 0xC00]
+    answers = [0, *(1 << bit for bit in range(13)), 0x130, 0xC00]
     inputs += [_line(["init", *full, *commands[0]], in_line=2, answers=answer) for answer in answers]
     inputs += [_line(["init", "mask=/a", *commands[0]], answers=0x120)]
+    # SIGTERM of a stranger, SIGIO of the kernel and SIGUSR1 of the command.
+    signals = [
+        struct.pack("<IiiI112x", *signal) for signal in ((15, 0, 0, 0), (29, 0, 0x80, 0), (10, 0, 0, 77))
+    ]
+    for answer in (0, 1 << 11, 1 << 12, 3 << 11):
+        inputs += [
+            _line(words, answers=answer, signals=signals * 11)
+            for words in (["init", *held], ["init", *full, *commands[0]])
+        ]
     return inputs
 
 
-def _line(words: Sequence[str], *, in_line: int = 255, answers: int = 0) -> bytes:
-    return struct.pack("<BH", in_line, answers) + c_strings(words, sys.getfilesystemencoding())
+def _line(
+    words: Sequence[str], *, in_line: int = 255, answers: int = 0, signals: Sequence[bytes] = ()
+) -> bytes:
+    head = struct.pack("<BHB", in_line, answers, len(signals))
+    return head + b"".join(signals) + c_strings(words, sys.getfilesystemencoding())
 
 
 def _packets() -> list[bytes]:

@@ -49,6 +49,7 @@ FAULTS = [
     Fault("scan", "scan.h", "if (count == MAX_KEYS || !take_string", "if (!take_string"),
     Fault("spawner", "spawner.c", "head->argc < 1 || head->argc > length ||", "head->argc < 1 ||"),
     Fault("spawner", "spawner.c", "if (request->n_fds < FDS_MAX) {", "if (request->n_fds <= FDS_MAX) {"),
+    Fault("init", "init.c", "/ (ssize_t)sizeof *arrived;", "/ 64;"),
     Fault("init", "task.h", "calloc((size_t)*argc + count + 1,", "calloc((size_t)*argc + count,"),
     Fault("init", "task.h", "if (size == 0 || text[size - 1] != '\\0') {", "if (size == 0) {"),
     Fault(

@@ -31,6 +31,9 @@ WIDTH, DEPTH = 50, 40
 LARGE = 10_000
 """Directories of a large watch."""
 
+STANDING = 8
+"""Large watches of one client that only stand there."""
+
 
 def frames(client: Client, _: Path) -> None:
     """Ask many small things at once, and read the answers."""
@@ -80,16 +83,28 @@ def renames(client: Client, directory: Path) -> None:
             os.rename(directory / f"e{column}", directory / f"d{column}")
 
 
+def beside_watches(client: Client, directory: Path) -> None:
+    """Watch a large tree several times, and ask many small things: what stands there must cost nothing."""
+    _make_large(directory)
+    for number in range(STANDING):
+        _watch(client, number, directory)
+    frames(client, directory)
+
+
 def unwatch(client: Client, directory: Path) -> None:
     """Watch a large tree and end that, again and again."""
-    for number in range(LARGE):
-        (directory / str(number // 100) / str(number % 100)).mkdir(parents=True, exist_ok=True)
+    _make_large(directory)
     watch_id = _watch(client, 1, directory)
     _begun()
     for number in count(2):
         client.send(request(0, "fs/unwatch", {"watchId": watch_id}))
         client.result(0)
         watch_id = _watch(client, number, directory)
+
+
+def _make_large(directory: Path) -> None:
+    for number in range(LARGE):
+        (directory / str(number // 100) / str(number % 100)).mkdir(parents=True, exist_ok=True)
 
 
 def _watch(client: Client, number: int, directory: Path) -> int:
@@ -111,7 +126,7 @@ def _begun() -> None:
     print("flooding", flush=True)
 
 
-SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch)}
+SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch, beside_watches)}
 
 if __name__ == "__main__":
     with Client(sys.argv[2]) as connected:

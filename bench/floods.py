@@ -109,6 +109,13 @@ class FloodOfRenames(Flood):
     figures = _figure("renames in a watched tree")
 
 
+class FloodBesideLargeWatches(Flood):
+    name = "flood-beside-watches"
+    source = "beside_watches"
+    is_for_peer = False
+    figures = _figure("frames beside large watches")
+
+
 class FloodOfUnwatching(Flood):
     name = "flood-unwatch"
     source = "unwatch"

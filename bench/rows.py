@@ -14,6 +14,7 @@ from bench.files import (
     WindowedMetadata,
 )
 from bench.floods import (
+    FloodBesideLargeWatches,
     FloodOfExits,
     FloodOfFrames,
     FloodOfOutput,
@@ -51,6 +52,7 @@ ROWS: tuple[type[Row], ...] = (
     FloodOfExits,
     FloodOfRenames,
     FloodOfUnwatching,
+    FloodBesideLargeWatches,
     Decisions,
     IdleMemory,
     ProcessMemory,

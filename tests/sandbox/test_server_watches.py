@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddock.fs.watch_look import TreeLook
+from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify
 from tests.sandbox.profiles import MINIMAL, READ_ONLY, ROOT, entry, sandbox
 from tests.wire import Message, WireClient, WireError, session
@@ -172,3 +175,86 @@ async def test_a_missing_path_behind_a_link_is_the_clients_to_look_at(workspace:
         assert (await client.call("fs/watchMissing", params))["watching"] is True
         confined = params | {"sandbox": half_denied(workspace)}
         assert (await client.call("fs/watchMissing", confined))["watching"] is False
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the look", "in the look"])
+async def test_a_name_like_a_number_is_not_looked_up_behind_a_link(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """The kernel gives files without a name such names, so they are looked up before they are told."""
+    for name in ("#42", "#43"):
+        (workspace / "closed" / name).touch()
+
+    def exchange() -> None:
+        (workspace / "open").rename(workspace / "aside")
+        (workspace / "open").symlink_to(workspace / "closed")
+
+    async with session() as client:
+        params = {"path": str(workspace), "recursive": True, "sandbox": half_denied(workspace)}
+        await client.call("fs/watch", params)
+        (workspace / "open" / "#41").touch()
+        assert await told(client, workspace / "open" / "#41") == [str(workspace / "open" / "#41")]
+        for name in ("#42", "#43"):
+            (workspace / "open" / name).touch()
+        if is_late:
+            look = TreeLook.look_at_all
+
+            def exchange_and_look(*args: Any) -> Any:
+                if not (workspace / "aside").exists():
+                    exchange()
+                return look(*args)
+
+            monkeypatch.setattr(TreeLook, "look_at_all", exchange_and_look)
+        else:
+            exchange()
+        seen = await told(client, workspace / "aside")
+        # Looks come one after the other.
+        await client.call("fs/watch", {"path": str(workspace / "aside")})
+        (workspace / "open.txt").write_text("after")
+        seen += await told(client, workspace / "open.txt")
+    assert not [path for path in seen if "open/#" in path]
+
+
+async def test_a_path_that_becomes_a_link_tells_nothing_of_where_that_leads(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the question inside the sandbox and the look outside of it."""
+    (workspace / "closed" / "inner").mkdir()
+    (workspace / "closed" / "way").symlink_to(workspace / "open")
+    targets = (
+        "missing",
+        "inner",
+        "way",
+        "inner/../../open",
+        "missing/../../open",
+        "../open.txt",
+        "../nothing",
+    )
+    begin = TreeWatch.begin
+    outcomes: set[str] = set()
+    async with session() as client:
+        for target in targets:
+            place = workspace / "open" / "place"
+            place.touch()
+
+            def exchange_and_begin(
+                watch: TreeWatch, place: Path = place, target: str = target
+            ) -> Coroutine[Any, Any, None]:
+                place.unlink()
+                place.symlink_to(workspace / "closed" / target)
+                return begin(watch)
+
+            monkeypatch.setattr(TreeWatch, "begin", exchange_and_begin)
+            with pytest.raises(WireError) as refused:
+                await client.call("fs/watch", {"path": str(place), "sandbox": half_denied(workspace)})
+            outcomes.add(str(refused.value))
+            place.unlink()
+        monkeypatch.setattr(TreeWatch, "begin", begin)
+        # A link that stands still, and leads to what may be seen, is followed.
+        for target, made in (("open", "open/made"), ("open.txt", "open.txt")):
+            link = workspace / f"link-to-{target}"
+            link.symlink_to(workspace / target)
+            await client.call("fs/watch", {"path": str(link), "sandbox": half_denied(workspace)})
+            (workspace / made).write_text("after")
+            await told(client, link if target == made else link / "made")
+    assert len(outcomes) == 1

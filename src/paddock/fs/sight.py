@@ -7,6 +7,7 @@ exchange it, or one above it, for a link. A descriptor can't.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from errno import EACCES
 from types import TracebackType
@@ -54,6 +55,40 @@ class HeldDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class KeptDirectory:
+    """Owns the descriptor that a thread opens for whoever waits on the loop, and `close` ends that.
+
+    The owner is there before the descriptor. So it does not matter whether anybody takes what the thread
+    found: what comes after `close` is closed at once.
+    """
+
+    __slots__ = ("_held", "_is_closed", "_lock")
+
+    def __init__(self) -> None:
+        self._held: HeldDirectory | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def keep(self, held: HeldDirectory) -> None:
+        """Take a directory, once. May be called in any thread."""
+        with self._lock:
+            if self._is_closed:
+                held.close()
+            else:
+                self._held = held
+
+    def is_at(self, path: bytes) -> bool:
+        """Whether it is at a path now; without one there is nothing to be elsewhere."""
+        return self._held is None or self._held.is_at(path)
+
+    def close(self) -> None:
+        """Let go of it, and of what is yet to come. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            if self._held is not None:
+                self._held.close()
 
 
 def require_sight(sight: Sight | None, path: bytes) -> None:

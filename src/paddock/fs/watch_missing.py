@@ -12,7 +12,7 @@ from typing import NamedTuple
 from paddock.errors import RequestError
 from paddock.fs.resolve import open_directory
 from paddock.fs.sight import HeldDirectory, Sight, require_sight
-from paddock.fs.watch_set import WatchSet
+from paddock.fs.watch_set import Place, WatchSet
 from paddock.inotify import RawNotice
 
 _SILENT = (b"/proc", b"/sys")
@@ -45,6 +45,7 @@ class MissingWatch:
         self._on_changed = on_changed
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._directories: set[int] = set()
+        self._place = Place(watches.join(self))
         self._is_over = False
         self._is_stale = True
         """Whether something has happened since the last look began."""
@@ -54,8 +55,7 @@ class MissingWatch:
 
         Raises RequestError when nobody could look.
         """
-        self._watches.join(self)
-        self._watches.want_look(self)
+        self._watches.want_look(self._place.subscriber)
         try:
             await self._begun
         except BaseException:
@@ -70,11 +70,11 @@ class MissingWatch:
             if not self._begun.done():
                 self._begun.set_result(None)
             directories, self._directories = self._directories, set()
-            self._watches.leave(self, self._forget(directories))
+            self._watches.leave(self._place.subscriber, self._forget(directories))
 
     # --- Subscriber ---------------------------------------------------------
 
-    def heard(self, _place: None, _notice: RawNotice) -> Iterator[None]:
+    def heard(self, _place: Place, _notice: RawNotice) -> Iterator[None]:
         """Look again: it may be one of the paths, or a directory on the way to it."""
         return self.overflowed()
 
@@ -82,7 +82,7 @@ class MissingWatch:
         """Look again: it may have been one of the paths."""
         if not self._is_over:
             self._is_stale = True
-            self._watches.want_look(self)
+            self._watches.want_look(self._place.subscriber)
         yield
 
     def next_look(self) -> Callable[[], _Look] | None:
@@ -106,7 +106,7 @@ class MissingWatch:
             return
         added = set(look.added)
         for watch in added - self._directories:
-            self._watches.listen(watch, self, None)
+            self._watches.listen(watch, self._place)
             yield
         left, self._directories = self._directories - added, added
         yield from self._forget(left)
@@ -123,7 +123,7 @@ class MissingWatch:
 
     def _forget(self, directories: set[int]) -> Iterator[None]:
         for watch in directories:
-            self._watches.forget(watch, self, None)
+            self._watches.forget(watch, self._place)
             yield
 
     # --- in a thread --------------------------------------------------------

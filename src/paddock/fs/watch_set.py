@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.failure import map_os_error
 from paddock.fs.lane import CLOSE_TIMEOUT_S
@@ -27,14 +29,24 @@ from paddock.journal import Journal
 
 T = TypeVar("T")
 
-MAX_LISTENED = 200_000
-"""Directories that all watches of one client listen to, one that several listen to counted for each. A
-directory costs about half a kilobyte here, so this is 100 MB."""
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+"""What all watches of one client keep of directories: about 120,000 whose paths are short."""
 
 REMOVED_AT_ONCE = 1024
 """Directories that one job of a thread ends to watch."""
 
 _journal = Journal(logging.getLogger(__name__))
+
+
+class Place(msgspec.Struct, gc=False, eq=False):
+    """A directory that a subscriber listens to.
+
+    There are many of them, for as long as a watch lasts, and the garbage collector would stop the loop to
+    look at each. So it does not know them, and they must not be part of a cycle: the subscriber is a number.
+    """
+
+    subscriber: int
+    """As `WatchSet.join` has given it."""
 
 
 class Subscriber(Protocol):
@@ -77,12 +89,14 @@ class WatchSet:
         """How often the queue was read; a notice happened before the reading that gave it."""
         self._lanes = lanes
         self._loop = asyncio.get_running_loop()
-        self._subscribers: dict[Subscriber, None] = {}
-        self._listeners: dict[int, list[tuple[Subscriber, Any]]] = {}
-        self._listened = 0
+        self._subscribers: dict[int, Subscriber] = {}
+        self._last_number = 0
+        self._listeners: dict[int, Place | tuple[Place, ...]] = {}
+        """By watch; a tuple only where several listen to one directory."""
+        self._kept_bytes = 0
         self._unused: set[int] = set()
         """Directories that nobody listens to, unless somebody has begun to since."""
-        self._lookers: dict[Subscriber, None] = {}
+        self._lookers: dict[int, None] = {}
         """Who has something to look at, in the order of their turns."""
         self._chores: deque[Iterator[None]] = deque()
         self._job: asyncio.Future[Any] | None = None
@@ -94,43 +108,52 @@ class WatchSet:
     # --- for subscribers ----------------------------------------------------
 
     @property
-    def is_full(self) -> bool:
-        """Whether no further directory may be listened to."""
-        return self._listened >= MAX_LISTENED
+    def left_bytes(self) -> int:
+        """How much more may be kept; negative if it is too much already."""
+        return MAX_KEPT_BYTES - self._kept_bytes
 
-    def join(self, subscriber: Subscriber) -> None:
-        """Have it told when notices are lost."""
-        self._subscribers[subscriber] = None
+    def keep(self, size_bytes: int) -> None:
+        """Count what a subscriber keeps from now on, until it says `release`."""
+        self._kept_bytes += size_bytes
 
-    def leave(self, subscriber: Subscriber, chore: Iterator[None]) -> None:
+    def release(self, size_bytes: int) -> None:
+        """Count what a subscriber no longer keeps."""
+        self._kept_bytes -= size_bytes
+
+    def join(self, subscriber: Subscriber) -> int:
+        """Have it told when notices are lost. Gives its number, for `Place` and the methods below."""
+        self._last_number += 1
+        self._subscribers[self._last_number] = subscriber
+        return self._last_number
+
+    def leave(self, number: int, chore: Iterator[None]) -> None:
         """Tell it nothing more. `chore` is what remains to be done, in steps, such as to `forget`."""
-        self._subscribers.pop(subscriber, None)
-        self._lookers.pop(subscriber, None)
+        self._subscribers.pop(number, None)
+        self._lookers.pop(number, None)
         self._chores.append(chore)
         self._is_due.set()
 
-    def want_look(self, subscriber: Subscriber) -> None:
+    def want_look(self, number: int) -> None:
         """Have a thread do what its `next_look` gives, until that is nothing."""
-        self._lookers.setdefault(subscriber, None)
-        self._is_due.set()
+        if number in self._subscribers:
+            self._lookers.setdefault(number, None)
+            self._is_due.set()
 
-    def listen(self, watch: int, subscriber: Subscriber, place: Any) -> None:
+    def listen(self, watch: int, place: Place) -> None:
         """Tell a subscriber of what happens in a directory that it has added in a look."""
-        self._listeners.setdefault(watch, []).append((subscriber, place))
-        self._listened += 1
+        self._listeners[watch] = (*self._listening(watch), place) if watch in self._listeners else place
 
-    def forget(self, watch: int, subscriber: Subscriber, place: Any) -> None:
+    def forget(self, watch: int, place: Place) -> None:
         """Tell it no more; a directory that nobody listens to is watched no longer."""
-        listeners = self._listeners.get(watch)
-        if listeners is not None and (subscriber, place) in listeners:
-            listeners.remove((subscriber, place))
-            self._listened -= 1
+        left = tuple(each for each in self._listening(watch) if each is not place)
+        if left:
+            self._listeners[watch] = left[0] if len(left) == 1 else left
+        elif self._listeners.pop(watch, None) is not None:
             self.abandon(watch)
 
     def abandon(self, watch: int) -> None:
         """End to watch a directory, unless somebody listens to it."""
-        if not self._listeners.get(watch):
-            self._listeners.pop(watch, None)
+        if watch not in self._listeners:
             self._unused.add(watch)
             self._is_due.set()
 
@@ -199,8 +222,9 @@ class WatchSet:
     async def _look(self) -> None:
         if not self._lookers:
             return
-        looker = next(iter(self._lookers))
-        del self._lookers[looker]
+        number = next(iter(self._lookers))
+        del self._lookers[number]
+        looker = self._subscribers[number]
         work = looker.next_look()
         if work is None:
             return
@@ -210,7 +234,7 @@ class WatchSet:
             looker.look_failed(problem)
             return
         await self._lanes.turns.take(looker.looked(found))
-        self.want_look(looker)
+        self.want_look(number)
 
     async def _remove_unused(self) -> None:
         if self._unused:
@@ -238,16 +262,21 @@ class WatchSet:
             if notice.mask & Notice.Q_OVERFLOW:
                 yield from self._overflow()
                 continue
-            listeners = self._listeners.get(notice.watch, ())
-            if notice.mask & Notice.IGNORED and listeners:
-                del self._listeners[notice.watch]
-                self._listened -= len(listeners)
-            for subscriber, place in tuple(listeners):
-                yield from subscriber.heard(place, notice)
+            listening = self._listening(notice.watch)
+            if notice.mask & Notice.IGNORED:
+                self._listeners.pop(notice.watch, None)
+            for place in listening:
+                subscriber = self._subscribers.get(place.subscriber)
+                if subscriber is not None:
+                    yield from subscriber.heard(place, notice)
                 yield
 
+    def _listening(self, watch: int) -> tuple[Place, ...]:
+        found = self._listeners.get(watch, ())
+        return found if isinstance(found, tuple) else (found,)
+
     def _overflow(self) -> Iterator[None]:
-        for subscriber in tuple(self._subscribers):
+        for subscriber in tuple(self._subscribers.values()):
             yield from subscriber.overflowed()
 
 

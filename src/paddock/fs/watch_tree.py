@@ -5,25 +5,26 @@ editors do, stays watched. Links below the root are not followed. A directory th
 looked through after it was added: what was made in it before is told as well, some of it perhaps
 twice. Directories that may not be read are left out, and so is whatever is out of the `sight` of
 whoever asked. Where a directory is was decided when it was added: one that is moved on is watched no longer.
+
+A directory that can't be added for want of descriptors, memory, threads or watches fails a watch that begins.
+Later on it is tried again until it can be; the client is told that changes are missing at both ends of that
+time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import re
-import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from paddock.errors import InvalidRequest, RequestError
-from paddock.fs.changes import MAX_PATHS, Batch, Changes
+from paddock.fs.changes import Batch, Changes
 from paddock.fs.replacement import is_temporary
-from paddock.fs.resolve import open_directory
-from paddock.fs.sight import HeldDirectory, Sight, below, require_sight
+from paddock.fs.sight import KeptDirectory, Sight, below
+from paddock.fs.watch_look import NOT_TO_BE_SEEN, SHORT, Directory, Doubt, Found, Look, Room, Root, TreeLook
 from paddock.fs.watch_set import WatchSet, watch_error
 from paddock.inotify import Notice, RawNotice
 from paddock.model.change import ChangeKind
@@ -31,8 +32,21 @@ from paddock.model.change import ChangeKind
 MAX_DIRECTORIES = 50_000
 """Directories of one watch: each costs about a kilobyte of the kernel's memory."""
 
+DIRECTORY_BYTES = 512
+"""What a directory takes here beside its path: 72 for itself, 100 among the children of its parent and 230 if
+it has some, 100 for its watch."""
+
 LOOKED_AT_ONCE = 128
 """Directories that one look adds: some milliseconds, in which no notices are read."""
+
+CHOSEN_FROM = 1024
+"""Directories of which one look adds some, and leaves out what is gone again."""
+
+MAX_DOUBTS = 512
+"""Changes of what perhaps has no name that wait for the next look, which takes them all."""
+
+RETRY_S = 1.0
+"""How long directories wait for which there was no room."""
 
 _KINDS = (
     (Notice.CREATE | Notice.MOVED_TO, ChangeKind.CREATED),
@@ -44,84 +58,11 @@ _NAMELESS = re.compile(rb"#\d+")
 _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
-class _Directory:
-    """A directory of the tree, from when its name was seen."""
-
-    __slots__ = ("children", "is_dropped", "is_new", "path", "real", "watch")
-
-    def __init__(self, path: bytes, real: bytes, *, is_new: bool) -> None:
-        self.path = path
-        """As it is told."""
-        self.real = real
-        """Where it is, without links."""
-        self.is_new = is_new
-        """Whether it has appeared since the watch began, and what is in it is to be told."""
-        self.watch = -1
-        """Its number, once it is watched."""
-        self.is_dropped = False
-        self.children: dict[bytes, _Directory] | None = None
-
-    def taken_apart(self) -> Iterator[_Directory]:
-        """This one and everything below, each without its children when it is given."""
-        waiting = [self]
-        while waiting:
-            directory = waiting.pop()
-            if directory.children is not None:
-                waiting.extend(directory.children.values())
-                directory.children = None
-            yield directory
-
-
-class _Root(NamedTuple):
-    """Where the watch is, as it was found when it began."""
-
-    real: bytes
-    identity: tuple[int, int]
-    only: bytes | None
-    """The name of the file, if it is one."""
-    held: HeldDirectory | None
-    """Tells whether it is still where it was; only needed if not everything may be seen."""
-
-
-class _Look:
-    """What was found in one directory."""
-
-    __slots__ = ("directories", "directory", "has_more", "names", "problem", "watch")
-
-    def __init__(self, directory: _Directory) -> None:
-        self.directory = directory
-        self.watch: int | None = None
-        self.names: list[bytes] = []
-        self.directories: list[bytes] = []
-        """The names of those in it that are directories."""
-        self.has_more = False
-        """Whether there were more names than can be told."""
-        self.problem: OSError | None = None
-
-
-class _Doubt(NamedTuple):
-    """A change of something that perhaps has no name (`_NAMELESS`)."""
-
-    directory: _Directory
-    name: bytes
-    kind: ChangeKind
-
-
-class _Found(NamedTuple):
-    """What one look has found: in several directories, or at the path that is to be watched."""
-
-    looks: list[_Look]
-    root: _Root | None = None
-    problem: OSError | None = None
-    named: Sequence[_Doubt] = ()
-    """Of the changes that were in doubt, those of files that have their names."""
-
-
 class TreeWatch:
     """One watch. `begin` makes it, `take` gives what has happened, `end` ends it.
 
     `on_changed` is called when there is something to take, at least once. Without `sight` everything may
-    be seen.
+    be seen. With it, `real` is where the path leads for whoever asked: it is entered without following links.
     """
 
     def __init__(
@@ -132,20 +73,31 @@ class TreeWatch:
         *,
         is_recursive: bool,
         sight: Sight | None = None,
+        real: bytes | None = None,
     ) -> None:
         self._watches = watches
+        self._number = watches.join(self)
         self._sight = sight
+        self._kept = KeptDirectory()
+        self._look = TreeLook(watches.inotify, sight, is_recursive=is_recursive)
         self._path = path.rstrip(b"/") or b"/"
+        self._target = self._path if real is None else real
         self._on_changed = on_changed
         self._is_recursive = is_recursive
         self._changes = Changes()
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._root: _Root | None = None
-        self._tree: _Directory | None = None
+        self._root: Root | None = None
+        self._tree: Directory | None = None
         self._count = 0
-        self._waiting: deque[_Directory] = deque()
+        self._waiting: deque[Directory] = deque()
         """Directories that no thread has looked at yet."""
-        self._doubts: deque[_Doubt] = deque()
+        self._in_look: list[Directory] = []
+        """Those that a thread looks at."""
+        self._rest: asyncio.TimerHandle | None = None
+        """Ends the time in which no directory is looked at, because there was no room for one."""
+        self._is_behind = False
+        """Whether directories have waited for room, and changes in them were missed."""
+        self._doubts: list[Doubt] = []
         self._is_rebuilding = False
         self._is_stale = False
         """Whether notices were lost while the tree was being rebuilt."""
@@ -159,8 +111,7 @@ class TreeWatch:
 
     async def begin(self) -> None:
         """Watch from now on. Raises RequestError; nothing is watched then."""
-        self._watches.join(self)
-        self._watches.want_look(self)
+        self._watches.want_look(self._number)
         try:
             await self._begun
         except BaseException:
@@ -183,16 +134,16 @@ class TreeWatch:
         self._is_ended = True
         if not self._begun.done():
             self._begun.set_result(None)
-        if self._root is not None and self._root.held is not None:
-            self._root.held.close()
+        if self._rest is not None:
+            self._rest.cancel()
+        self._kept.close()
         tree, self._tree = self._tree, None
-        self._waiting.clear()
         self._doubts.clear()
-        self._watches.leave(self, self._drop(tree))
+        self._watches.leave(self._number, self._drop_all(tree))
 
     # --- Subscriber ---------------------------------------------------------
 
-    def heard(self, place: _Directory, notice: RawNotice) -> Iterator[None]:
+    def heard(self, place: Directory, notice: RawNotice) -> Iterator[None]:
         """Remember a change; look after directories that come and go."""
         if self._is_ended or place.is_dropped or notice.mask & Notice.IGNORED:
             return
@@ -209,10 +160,10 @@ class TreeWatch:
             if not notice.mask & mask:
                 continue
             if not is_in_doubt:
-                self._change(below(place.path, name), kind)
-            elif len(self._doubts) < MAX_PATHS:
-                self._doubts.append(_Doubt(place, name, kind))
-                self._watches.want_look(self)
+                self._change(below(place.at(self._path), name), kind)
+            elif len(self._doubts) < MAX_DOUBTS:
+                self._doubts.append(Doubt(place, name, kind))
+                self._watches.want_look(self._number)
             else:
                 self._miss()
 
@@ -228,53 +179,61 @@ class TreeWatch:
         self._is_rebuilding = True
         yield from self._rebuild()
 
-    def next_look(self) -> Callable[[], _Found] | None:
+    def next_look(self) -> Callable[[], Found] | None:
         """Add some more directories."""
         if self._is_ended:
             return None
+        room = Room(min(MAX_DIRECTORIES - self._count, self._watches.left_bytes // DIRECTORY_BYTES))
         if self._root is None:
-            return self._enter
-        chosen: list[_Directory] = []
-        while self._waiting and len(chosen) < LOOKED_AT_ONCE:
-            directory = self._waiting.popleft()
-            if not directory.is_dropped:
-                chosen.append(directory)
-        doubts = [self._doubts.popleft() for _ in range(min(len(self._doubts), LOOKED_AT_ONCE))]
-        return partial(self._look_at_all, self._root, chosen, doubts) if chosen or doubts else None
+            root = Directory(self._number, b"", is_new=False)
+            return partial(self._look.enter, self._target, self._kept, root, room)
+        chosen = self._in_look = [] if self._rest is not None else self._choose()
+        doubts, self._doubts = [each for each in self._doubts if not each.directory.is_dropped], []
+        if not chosen and not doubts and (self._rest is not None or not self._waiting):
+            return None
+        return partial(self._look.look_at_all, self._root, chosen, doubts, room)
 
-    def looked(self, found: _Found) -> Iterator[None]:
+    def looked(self, found: Found) -> Iterator[None]:
         """Register what was added, and look at what was found in it later."""
-        if found.root is not None:
-            if self._is_ended:
-                if found.root.held is not None:
-                    found.root.held.close()
-            else:
-                self._root = found.root
-                self._is_recursive = self._is_recursive and found.root.only is None
-                self._tree = found.looks[0].directory
-                self._count = 1
+        self._in_look = []
+        if found.root is not None and not self._is_ended:
+            self._root = found.root
+            self._is_recursive = self._is_recursive and found.root.only is None
+            self._tree = found.looks[0].directory
+            self._keep(self._tree)
         if found.problem is not None:
             self._fail(watch_error(found.problem, self._path))
         for look in found.looks:
             yield from self._register(look)
+        for directory in found.untried:
+            self._wait(directory)
+            yield
         for doubt in found.named:
-            self._change(below(doubt.directory.path, doubt.name), doubt.kind)
+            self._change(below(doubt.directory.at(self._path), doubt.name), doubt.kind)
             yield
         if not self._waiting and not self._is_ended:
             yield from self._complete()
 
     def look_failed(self, problem: RequestError) -> None:
         """Nothing could be looked at."""
-        self._fail(problem)
+        if self._is_ended:
+            return
+        if self._root is None or not self._begun.done():
+            self._fail(problem)
+            return
+        chosen, self._in_look = self._in_look, []
+        for directory in chosen:
+            self._wait(directory)
+        self._try_later()
 
     # --- on the loop --------------------------------------------------------
 
-    def _is_told(self, place: _Directory, name: bytes) -> bool:
+    def _is_told(self, place: Directory, name: bytes) -> bool:
         """Whether somebody who sees the tree is told of a name in one of its directories."""
         assert self._root is not None
         if self._root.only is not None and name != self._root.only:
             return False
-        if self._sight is not None and not self._sight(below(place.real, name)):
+        if self._sight is not None and not self._sight(below(place.at(self._root.real), name)):
             return False
         # A file that is written beside its place: what it comes to is told when it is there.
         return not is_temporary(name)
@@ -284,12 +243,12 @@ class TreeWatch:
 
         One look after each reading is enough: what it gave has happened before.
         """
-        if self._root is None or self._root.held is None or self._verified_at == self._watches.readings:
+        if self._root is None or self._verified_at == self._watches.readings:
             return True
         self._verified_at = self._watches.readings
-        return self._root.held.is_at(self._root.real)
+        return self._kept.is_at(self._root.real)
 
-    def _follow(self, place: _Directory, notice: RawNotice) -> Iterator[None]:
+    def _follow(self, place: Directory, notice: RawNotice) -> Iterator[None]:
         """A directory has come or gone."""
         if not notice.mask & (Notice.DELETE | Notice.MOVED_FROM | Notice.CREATE | Notice.MOVED_TO):
             return
@@ -299,61 +258,111 @@ class TreeWatch:
         if notice.mask & (Notice.CREATE | Notice.MOVED_TO):
             self._expect(place, notice.name, is_new=True)
 
-    def _expect(self, place: _Directory, name: bytes, *, is_new: bool) -> None:
+    def _choose(self) -> list[Directory]:
+        """Take directories to look at from those that wait, in their order."""
+        chosen: list[Directory] = []
+        for _ in range(min(len(self._waiting), CHOSEN_FROM)):
+            directory = self._waiting.popleft()
+            directory.is_waiting = False
+            if directory.is_dropped:
+                self._let_go(directory)
+                continue
+            chosen.append(directory)
+            if len(chosen) == LOOKED_AT_ONCE:
+                break
+        return chosen
+
+    def _expect(self, place: Directory, name: bytes, *, is_new: bool) -> None:
         """Have a directory looked at."""
-        if self._count >= MAX_DIRECTORIES or self._watches.is_full:
-            self._fail(
-                InvalidRequest(
-                    f"{os.fsdecode(self._path)!r} has more than {MAX_DIRECTORIES} directories, or all "
-                    "watches of this connection have too many; watch a part of it, or without recursive"
-                )
-            )
+        if self._count >= MAX_DIRECTORIES or self._watches.left_bytes < 0:
+            self._refuse_more()
             return
-        directory = _Directory(below(place.path, name), below(place.real, name), is_new=is_new)
+        relative = below(place.relative, name) if place.relative else name
+        directory = Directory(self._number, relative, is_new=is_new)
         if place.children is None:
             place.children = {}
         place.children[name] = directory
-        self._count += 1
-        self._waiting.append(directory)
-        self._watches.want_look(self)
+        self._keep(directory)
+        self._wait(directory)
+        self._watches.want_look(self._number)
 
-    def _register(self, look: _Look) -> Iterator[None]:
+    def _refuse_more(self) -> None:
+        self._fail(
+            InvalidRequest(
+                f"{os.fsdecode(self._path)!r} has more than {MAX_DIRECTORIES} directories, or all "
+                "watches of this connection have too many; watch a part of it, or without recursive"
+            )
+        )
+
+    def _wait(self, directory: Directory) -> None:
+        if not self._is_ended and not directory.is_dropped:
+            directory.is_waiting = True
+            self._waiting.append(directory)
+
+    def _keep(self, directory: Directory) -> None:
+        self._count += 1
+        self._watches.keep(_size_bytes(directory))
+
+    def _let_go(self, directory: Directory) -> None:
+        self._count -= 1
+        self._watches.release(_size_bytes(directory))
+
+    def _register(self, look: Look) -> Iterator[None]:
         directory = look.directory
         yield
-        if self._is_ended or directory.is_dropped:
+        if self._is_ended or directory.is_dropped or look.problem is not None:
             if look.watch is not None:
                 self._watches.abandon(look.watch)
-            return
-        if look.problem is not None:
-            if look.watch is not None:
-                self._watches.abandon(look.watch)
-            if directory is self._tree and self._begun.done():
-                # When the tree was looked through again: it is gone, or another is there.
-                self._end_with_root()
-            elif directory is self._tree or look.problem.errno == errno.ENOSPC:
-                self._fail(watch_error(look.problem, directory.path))
-            # Below the root, a directory may have gone again, or not be for this user.
+            if look.problem is not None and not self._is_ended and not directory.is_dropped:
+                self._miss_directory(directory, look.problem)
             return
         assert look.watch is not None
         directory.watch = look.watch
-        self._watches.listen(look.watch, self, directory)
+        self._watches.listen(look.watch, directory)
         for name in look.directories:
             self._expect(directory, name, is_new=directory.is_new)
             yield
+        if look.is_cut:
+            self._refuse_more()
         if directory.is_new:
             for name in look.names:
-                self._change(below(directory.path, name), ChangeKind.CREATED)
+                self._change(below(directory.at(self._path), name), ChangeKind.CREATED)
                 yield
             if look.has_more:
                 self._miss()
+
+    def _miss_directory(self, directory: Directory, problem: OSError) -> None:
+        """A directory could not be added, or not be listed."""
+        if problem.errno in SHORT and self._begun.done():
+            self._wait(directory)
+            self._try_later()
+        elif directory is self._tree and self._begun.done():
+            # When the tree was looked through again: it is gone, or another is there.
+            self._end_with_root()
+        elif directory is self._tree or problem.errno not in NOT_TO_BE_SEEN:
+            self._fail(watch_error(problem, directory.at(self._path)))
+
+    def _try_later(self) -> None:
+        """Look at what waits when there may be room again."""
+        if not self._is_behind:
+            self._is_behind = True
+            self._miss()
+        if self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._rest = None
+        self._watches.want_look(self._number)
 
     def _complete(self) -> Iterator[None]:
         """Everything that was known to be there is watched now."""
         if not self._begun.done():
             self._begun.set_result(None)
-        if self._is_rebuilding:
+        if self._is_rebuilding or self._is_behind:
             # What has happened meanwhile in directories that were not watched yet is not known.
+            self._is_behind = False
             self._miss()
+        if self._is_rebuilding:
             self._is_rebuilding = self._is_stale
             if self._is_stale:
                 self._is_stale = False
@@ -362,21 +371,39 @@ class TreeWatch:
     def _rebuild(self) -> Iterator[None]:
         """Forget the tree, and look through all of it."""
         assert self._root is not None
-        tree, self._tree = self._tree, _Directory(self._path, self._root.real, is_new=False)
-        self._waiting.clear()
-        yield from self._drop(tree)
+        tree, self._tree = self._tree, Directory(self._number, b"", is_new=False)
+        self._keep(self._tree)
+        yield from self._drop_all(tree)
         if self._tree is not None:
-            self._count = 1
-            self._waiting.append(self._tree)
-            self._watches.want_look(self)
+            self._wait(self._tree)
+            self._watches.want_look(self._number)
 
-    def _drop(self, tree: _Directory | None) -> Iterator[None]:
+    def _drop_all(self, tree: Directory | None) -> Iterator[None]:
+        """Forget every directory, also those that wait."""
+        waiting, self._waiting = self._waiting, deque()
+        while waiting:
+            directory = waiting.popleft()
+            directory.is_waiting = False
+            if directory.is_dropped:
+                self._let_go(directory)
+            yield
+        if tree is not None:
+            yield from self._drop(tree)
+
+    def _drop(self, tree: Directory) -> Iterator[None]:
         """Forget a directory and what is below it: it may be elsewhere, where another path is true."""
-        for directory in tree.taken_apart() if tree is not None else ():
+        apart = [tree]
+        while apart:
+            directory = apart.pop()
+            children, directory.children = directory.children, None
+            if children is not None:
+                apart.extend(children.values())
             directory.is_dropped = True
-            self._count -= 1
+            if not directory.is_waiting:
+                # One that waits is let go of when its turn comes.
+                self._let_go(directory)
             if directory.watch >= 0:
-                self._watches.forget(directory.watch, self, directory)
+                self._watches.forget(directory.watch, directory)
             yield
 
     def _fail(self, problem: RequestError) -> None:
@@ -400,100 +427,7 @@ class TreeWatch:
         self._changes.add(self._path if is_file else path, kind)
         self._on_changed()
 
-    # --- in a thread --------------------------------------------------------
 
-    def _enter(self) -> _Found:
-        """Find what is to be watched, and look at it."""
-        try:
-            root = self._find()
-        except OSError as error:
-            return _Found([], problem=error)
-        directory = _Directory(self._path, root.real, is_new=False)
-        return _Found([self._look_at(root, directory, is_root=True)], root)
-
-    def _find(self) -> _Root:
-        with HeldDirectory(os.open(self._path, os.O_PATH | os.O_CLOEXEC)) as target:
-            real, only = target.real(), None
-            if not stat.S_ISDIR(os.fstat(target.file).st_mode):
-                real, only = os.path.split(real)
-        held = HeldDirectory(open_directory(real))
-        try:
-            if not held.is_at(real):
-                raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-            # A single file may be in sight where its directory is not.
-            require_sight(self._sight, real if only is None else below(real, only))
-            if only is not None:
-                os.stat(only, dir_fd=held.file, follow_symlinks=False)
-            identity = _identity(held)
-        except BaseException:
-            held.close()
-            raise
-        if self._sight is None:
-            held.close()
-            return _Root(real, identity, only, None)
-        return _Root(real, identity, only, held)
-
-    def _look_at_all(self, root: _Root, directories: list[_Directory], doubts: list[_Doubt]) -> _Found:
-        tree = self._tree
-        looks = [self._look_at(root, each, is_root=each is tree) for each in directories]
-        return _Found(looks, named=[each for each in doubts if _has_name(each)])
-
-    def _look_at(self, root: _Root, directory: _Directory, *, is_root: bool) -> _Look:
-        """Add a directory and list it. One descriptor is judged, watched and listed.
-
-        A name would lead elsewhere if somebody exchanged it, or one above it, for a link in between. If the
-        directory itself is moved on, nothing of what was found in it is told.
-        """
-        look = _Look(directory)
-        try:
-            with HeldDirectory(open_directory(directory.real)) as held:
-                if not held.is_at(directory.real) or (is_root and _identity(held) != root.identity):
-                    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-                if root.only is None:
-                    require_sight(self._sight, directory.real)
-                look.watch = self._watches.inotify.add(held.path, follow=True)
-                if self._is_recursive and root.only is None:
-                    # After it was added: what is made from now on gives a notice, what is there now is found.
-                    self._list(held, look)
-                if self._sight is not None and not held.is_at(directory.real):
-                    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        except OSError as error:
-            look.problem = error
-        return look
-
-    def _list(self, held: HeldDirectory, look: _Look) -> None:
-        real, is_new = look.directory.real, look.directory.is_new
-        try:
-            listing = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=held.file)
-        except OSError:
-            # Not to be read; it is watched all the same.
-            return
-        try:
-            with os.scandir(listing) as entries:
-                for entry in entries:
-                    name = os.fsencode(entry.name)
-                    if self._sight is not None and not self._sight(below(real, name)):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        look.directories.append(name)
-                    if is_new and len(look.names) < MAX_PATHS:
-                        look.names.append(name)
-                    elif is_new:
-                        look.has_more = True
-                    if len(look.directories) > MAX_DIRECTORIES:
-                        return
-        except OSError:
-            # Gone again.
-            return
-        finally:
-            os.close(listing)
-
-
-def _identity(held: HeldDirectory) -> tuple[int, int]:
-    status = os.fstat(held.file)
-    return status.st_dev, status.st_ino
-
-
-def _has_name(doubt: _Doubt) -> bool:
-    # One that is gone had a name.
-    return doubt.kind is ChangeKind.DELETED or os.path.lexists(below(doubt.directory.real, doubt.name))
+def _size_bytes(directory: Directory) -> int:
+    """What is counted for a directory: its path is there in whole, and its name once more at most."""
+    return DIRECTORY_BYTES + 2 * len(directory.relative)

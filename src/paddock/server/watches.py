@@ -64,15 +64,29 @@ class ClientWatches:
         self._telling: asyncio.Task[None] | None = None
 
     async def watch(
-        self, path: HostPath, target: bytes, *, is_recursive: bool, sight: Sight | None = None
+        self,
+        path: HostPath,
+        target: bytes,
+        *,
+        is_recursive: bool,
+        sight: Sight | None = None,
+        real: bytes | None = None,
     ) -> int:
-        """Begin a watch of what is in sight and give its id; `announce` must follow. Raises RequestError."""
+        """Begin a watch of what is in sight and give its id; `announce` must follow. Raises RequestError.
+
+        With a sight, `real` is where the path leads for whoever asked.
+        """
         if len(self._trees) >= MAX_WATCHES:
             raise InvalidRequest(f"at most {MAX_WATCHES} watches per connection; end one with fs/unwatch")
         self._last_id += 1
         watch_id = self._last_id
         tree = TreeWatch(
-            self._watch_set(), target, self._has_changed.set, is_recursive=is_recursive, sight=sight
+            self._watch_set(),
+            target,
+            self._has_changed.set,
+            is_recursive=is_recursive,
+            sight=sight,
+            real=real,
         )
         self._trees[watch_id] = _Watched(path, tree)
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.local import Lanes
-from paddock.fs.watch_set import WatchSet
+from paddock.fs.watch_set import Place, WatchSet
 from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify, Notice, RawNotice
 
@@ -38,10 +38,10 @@ class Listener:
         self.has_heard = asyncio.Event()
         self._watches = watches
         self._look: Callable[[], int] | None = look
-        watches.join(self)
-        watches.want_look(self)
+        self._place = Place(watches.join(self))
+        watches.want_look(self._place.subscriber)
 
-    def heard(self, place: None, notice: RawNotice) -> Iterator[None]:
+    def heard(self, place: Place, notice: RawNotice) -> Iterator[None]:
         self.names.append(notice.name)
         self.has_heard.set()
         yield
@@ -54,7 +54,7 @@ class Listener:
         return look
 
     def looked(self, watch: int) -> Iterator[None]:
-        self._watches.listen(watch, self, None)
+        self._watches.listen(watch, self._place)
         yield
 
     def look_failed(self, problem: RequestError) -> None:

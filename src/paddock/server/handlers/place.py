@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.errors import InvalidRequest
-from paddock.fs.operation import GetMetadata
+from paddock.fs.operation import Canonicalize, GetMetadata
 from paddock.fs.operations import Operations
 from paddock.fs.sight import Sight
 from paddock.model.profile import ManagedProfile, Profile, RestrictedFileSystem
@@ -35,20 +35,26 @@ def own_operations(connection: ClientConnection) -> Operations:
     return _confined(connection, Confinement(cap.profile, cap.project_roots, cap.name))
 
 
-async def sight_for(
-    connection: ClientConnection, sandbox: SandboxContext | None, path: bytes | None = None
-) -> Sight | None:
-    """What this process may look at itself for a request under this sandbox; None if it may at everything.
+async def sight_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Sight | None:
+    """What this process may look at itself for a request under this sandbox; None if it may at everything."""
+    wanted = _confinement(connection, sandbox)
+    return None if wanted is None else (await connection.services.sandboxes.view(wanted)).sight()
 
-    If there is a `path`, it can be read under the sandbox; otherwise this raises what reading it does.
+
+async def real_path_for(
+    connection: ClientConnection, sandbox: SandboxContext | None, path: bytes
+) -> bytes | None:
+    """Where a path leads that can be read under this sandbox; None if everything can.
+
+    Asked inside, links and all, so that what is denied there can't be told from what does not exist: outside,
+    a link may lead through it by then. Raises what reading it does.
     """
     wanted = _confinement(connection, sandbox)
     if wanted is None:
         return None
-    if path is not None:
-        # Asked inside, so that what is denied there can't be told from what does not exist.
-        await _confined(connection, wanted).perform(GetMetadata(path=path))
-    return (await connection.services.sandboxes.view(wanted)).sight()
+    operations = _confined(connection, wanted)
+    await operations.perform(GetMetadata(path=path))
+    return (await operations.perform(Canonicalize(path=path))).path
 
 
 def _confined(connection: ClientConnection, wanted: Confinement) -> ConfinedOperations:

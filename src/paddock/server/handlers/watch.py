@@ -15,7 +15,7 @@ from paddock.protocol.watch import (
 )
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Then
-from paddock.server.handlers.place import local_path, sight_for
+from paddock.server.handlers.place import local_path, real_path_for, sight_for
 
 EMPTY = Empty()
 
@@ -24,8 +24,9 @@ async def watch(connection: ClientConnection, call: Call[WatchParams]) -> Then:
     """Begin to tell what changes; the first notification follows the answer."""
     params = call.params
     path, watches = local_path(params.path), connection.watches
-    sight = await sight_for(connection, params.sandbox, path)
-    watch_id = await watches.watch(params.path, path, is_recursive=params.recursive, sight=sight)
+    real = await real_path_for(connection, params.sandbox, path)
+    sight = await sight_for(connection, params.sandbox)
+    watch_id = await watches.watch(params.path, path, is_recursive=params.recursive, sight=sight, real=real)
     return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
 
 

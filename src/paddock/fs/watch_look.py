@@ -1,0 +1,247 @@
+"""What a thread does for a watch on a tree: finds its root, and adds and lists directories of it.
+
+Each directory is opened without following a link, judged, watched and listed by one descriptor: a name would
+lead elsewhere if somebody exchanged it, or one above it, for a link in between. Nothing is raised, and one
+look takes a bounded amount of memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from paddock.fs.changes import MAX_PATHS
+from paddock.fs.resolve import open_directory
+from paddock.fs.sight import HeldDirectory, KeptDirectory, Sight, below, require_sight
+from paddock.fs.watch_set import Place
+from paddock.inotify import Inotify
+from paddock.model.change import ChangeKind
+
+SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
+"""What the kernel says when it has no room at the moment (open(2), inotify_add_watch(2))."""
+
+NOT_TO_BE_SEEN = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
+"""What it says of a directory that is gone again, or not for this user: nothing is missing without it."""
+
+
+class Directory(Place, gc=False, eq=False):
+    """A directory of the tree, from when its name was seen."""
+
+    relative: bytes
+    """Its path below the root; empty for the root itself."""
+    is_new: bool
+    """Whether it has appeared since the watch began, and what is in it is to be told."""
+    watch: int = -1
+    """Its number, once it is watched."""
+    is_waiting: bool = False
+    """Whether it is among those that no thread has looked at yet."""
+    is_dropped: bool = False
+    children: dict[bytes, Directory] | None = None
+
+    def at(self, root: bytes) -> bytes:
+        """Give its path, if that of the root is this one."""
+        return below(root, self.relative) if self.relative else root
+
+
+class Doubt(msgspec.Struct, gc=False, eq=False):
+    """A change of something that perhaps has no name."""
+
+    directory: Directory
+    name: bytes
+    kind: ChangeKind
+
+
+class Root(NamedTuple):
+    """Where a watch is, as it was found when it began."""
+
+    real: bytes
+    identity: tuple[int, int]
+    only: bytes | None
+    """The name of the file, if it is one."""
+
+
+class Look:
+    """What was found in one directory."""
+
+    __slots__ = ("directories", "directory", "has_more", "is_cut", "names", "problem", "watch")
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self.watch: int | None = None
+        self.names: list[bytes] = []
+        self.directories: list[bytes] = []
+        """The names of those in it that are directories."""
+        self.has_more = False
+        """Whether there were more names than can be told."""
+        self.is_cut = False
+        """Whether there were more directories than may be kept."""
+        self.problem: OSError | None = None
+
+
+class Found(NamedTuple):
+    """What one look has found: in several directories, or at the path that is to be watched."""
+
+    looks: list[Look]
+    root: Root | None = None
+    problem: OSError | None = None
+    untried: Sequence[Directory] = ()
+    """Directories that were not looked at, because one before them met a shortage."""
+    named: Sequence[Doubt] = ()
+    """Of the changes that were in doubt, those of files that have their names."""
+
+
+class Room:
+    """How many names one look may keep, in all directories together."""
+
+    __slots__ = ("directories", "names")
+
+    def __init__(self, directories: int) -> None:
+        self.directories = directories
+        self.names = MAX_PATHS
+
+
+class TreeLook:
+    """Looks at a tree, for one watch. Without `sight` everything may be seen."""
+
+    def __init__(self, inotify: Inotify, sight: Sight | None, *, is_recursive: bool) -> None:
+        self._inotify = inotify
+        self._sight = sight
+        self._is_recursive = is_recursive
+
+    def enter(self, path: bytes, kept: KeptDirectory, directory: Directory, room: Room) -> Found:
+        """Find what is to be watched, and look at it.
+
+        With a sight, `path` has no links, and `kept` is given the directory to tell whether it stays there.
+        """
+        try:
+            root = self._find_followed(path) if self._sight is None else self._find_seen(path, kept)
+        except OSError as error:
+            return Found([], problem=error)
+        return Found([self._look_at(root, directory, room)], root)
+
+    def look_at_all(self, root: Root, directories: list[Directory], doubts: list[Doubt], room: Room) -> Found:
+        """Look at directories, up to one for which there is no room."""
+        looks: list[Look] = []
+        for directory in directories:
+            look = self._look_at(root, directory, room)
+            looks.append(look)
+            if look.problem is not None and look.problem.errno in SHORT:
+                break
+        named = [each for each in doubts if self._has_name(root, each)]
+        return Found(looks, untried=directories[len(looks) :], named=named)
+
+    def _find_followed(self, path: bytes) -> Root:
+        with HeldDirectory(os.open(path, os.O_PATH | os.O_CLOEXEC)) as target:
+            real, only = target.real(), None
+            if not stat.S_ISDIR(os.fstat(target.file).st_mode):
+                real, only = os.path.split(real)
+        with HeldDirectory(open_directory(real)) as held:
+            return _root(held, real, only)
+
+    def _find_seen(self, path: bytes, kept: KeptDirectory) -> Root:
+        # First of all, and by the path alone: whether something is there must not be told otherwise.
+        require_sight(self._sight, path)
+        real, only = path, None
+        try:
+            held = HeldDirectory(open_directory(real))
+        except NotADirectoryError:
+            # A single file may be in sight where its directory is not.
+            real, only = os.path.split(path)
+            held = HeldDirectory(open_directory(real))
+        try:
+            root = _root(held, real, only)
+        except BaseException:
+            held.close()
+            raise
+        kept.keep(held)
+        return root
+
+    def _look_at(self, root: Root, directory: Directory, room: Room) -> Look:
+        """Add a directory and list it. If it is moved on meanwhile, what was found in it is not told."""
+        look = Look(directory)
+        real = directory.at(root.real)
+        try:
+            with HeldDirectory(open_directory(real)) as held:
+                if not held.is_at(real) or (not directory.relative and _identity(held) != root.identity):
+                    raise _error(errno.ENOENT)
+                if root.only is None:
+                    require_sight(self._sight, real)
+                look.watch = self._inotify.add(held.path, follow=True)
+                if self._is_recursive and root.only is None:
+                    # After it was added: what is made from now on gives a notice, what is there now is found.
+                    self._list(held, real, look, room)
+                if self._sight is not None and not held.is_at(real):
+                    raise _error(errno.ENOENT)
+        except OSError as error:
+            look.problem = error
+        return look
+
+    def _list(self, held: HeldDirectory, real: bytes, look: Look, room: Room) -> None:
+        try:
+            listing = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=held.file)
+            try:
+                with os.scandir(listing) as entries:
+                    for entry in entries:
+                        self._see(entry, real, look, room)
+                        if look.is_cut:
+                            return
+            finally:
+                os.close(listing)
+        except OSError as error:
+            # Not to be read, and watched all the same; or gone again.
+            if error.errno not in NOT_TO_BE_SEEN:
+                raise
+
+    def _see(self, entry: os.DirEntry[str], real: bytes, look: Look, room: Room) -> None:
+        name = os.fsencode(entry.name)
+        if self._sight is not None and not self._sight(below(real, name)):
+            return
+        if entry.is_dir(follow_symlinks=False):
+            if room.directories <= 0:
+                look.is_cut = True
+                return
+            room.directories -= 1
+            look.directories.append(name)
+        if look.directory.is_new and room.names > 0:
+            room.names -= 1
+            look.names.append(name)
+        elif look.directory.is_new:
+            look.has_more = True
+
+    def _has_name(self, root: Root, doubt: Doubt) -> bool:
+        if doubt.kind is ChangeKind.DELETED:
+            # One that is gone had a name.
+            return True
+        real = doubt.directory.at(root.real)
+        try:
+            with HeldDirectory(open_directory(real)) as held:
+                if not held.is_at(real):
+                    return False
+                os.stat(doubt.name, dir_fd=held.file, follow_symlinks=False)
+                return held.is_at(real)
+        except OSError as error:
+            # Nobody could look: rather one too many than one too few.
+            return error.errno in SHORT
+
+
+def _root(held: HeldDirectory, real: bytes, only: bytes | None) -> Root:
+    if not held.is_at(real):
+        raise _error(errno.ENOENT)
+    if only is not None and stat.S_ISLNK(os.stat(only, dir_fd=held.file, follow_symlinks=False).st_mode):
+        # It was a file when its path was found.
+        raise _error(errno.ENOENT)
+    return Root(real, _identity(held), only)
+
+
+def _identity(held: HeldDirectory) -> tuple[int, int]:
+    status = os.fstat(held.file)
+    return status.st_dev, status.st_ino
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

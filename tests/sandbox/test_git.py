@@ -275,5 +275,22 @@ def test_bare_repository_that_is_the_project_can_not_be_changed(site: Site) -> N
     before = (site.project / "config").read_text()
     site.confined(f"{EVIL} > config; rm -rf hooks; mkdir x; echo x > commondir; {EVIL} > x/config; mv HEAD y")
     assert (site.project / "config").read_text() == before
-    assert not (site.project / "commondir").exists()
-    assert {"HEAD", "hooks", "x"} <= {path.name for path in site.project.iterdir()}
+    names = {path.name for path in site.project.iterdir()}
+    assert {"HEAD", "hooks"} <= names
+    assert names.isdisjoint(("commondir", "x", "y"))
+
+
+def test_git_works_in_a_bare_repository_meanwhile(site: Site) -> None:
+    site.shell("git init -q --bare .")
+    assert site.confined("git rev-parse --git-dir && ls").stdout.startswith(".\n")
+
+
+@pytest.mark.parametrize("setup", ["true", "git init -q .."], ids=["alone", "part of a repository"])
+def test_what_keeps_a_bare_repository_from_being_made_is_no_directory_of_the_project(
+    site: Site, setup: str
+) -> None:
+    """Tools take every directory for a package, and read every file."""
+    site.shell(f"{setup}; mkdir package; touch file")
+    done = site.confined("ls -d */ && mkdir copy && cp $(ls -p | grep -v /) copy && wc -l copy/file")
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout == "package/\n0 copy/file\n"

@@ -77,7 +77,7 @@ def test_what_a_command_writes_to_the_users_home_does_not_loosen_the_next_sandbo
     home = {"HOME": str(elsewhere)}
     limit = "cat /proc/sys/user/max_user_namespaces"
     before = _run(launcher, project, _profile(), limit, env=home)
-    deny_capabilities = 'find "$HOME" -type f -exec sed -i s/true/false/g {} +; touch "$HOME/changed"'
+    deny_capabilities = 'find "$HOME" -size +0 -type f -exec sed -i s/true/false/ {} +; touch "$HOME/changed"'
     changed = _run(launcher, project, _profile(_exact(elsewhere, "write")), deny_capabilities, env=home)
     assert (changed.status, changed.stderr) == (0, "")
     assert (elsewhere / "changed").exists()

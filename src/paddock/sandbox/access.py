@@ -68,6 +68,8 @@ class Rule:
     """Whether a path that does not exist may be made."""
     is_metadata: bool = False
     """Whether it protects the metadata of a workspace, which is a directory when it does not exist yet."""
+    stands_as_file: bool = False
+    """Whether that is an empty file instead, because tools take a directory of its name for something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ that this belongs to; and it looks into every submodule that the index names. Pu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from paddock.model.profile import Access
@@ -19,14 +20,10 @@ GIT: Final = ".git"
 ORIGIN: Final = "protected metadata"
 
 HEAD: Final = "HEAD"
-BARE: Final = (
-    *(HEAD, "commondir", "config", "config.worktree", "hooks", "info"),
-    *("modules", "objects", "packed-refs", "refs", "worktrees"),
-)
-"""What git obeys in a bare repository."""
 
-_WITHOUT_HEAD: Final = ((HEAD,), ("refs", "commondir"))
-"""Each of these makes a bare repository impossible when nobody can make it."""
+_IMPOSSIBLE_WITHOUT: Final = ((HEAD,), ("refs", "commondir"), ("objects", "commondir"))
+"""Each of these makes a bare repository impossible where they are empty files: git wants a HEAD that says
+something, and `refs` and `objects` that can be searched, there or where `commondir` says."""
 
 NESTING_LIMIT: Final = 8
 """Of submodules in submodules."""
@@ -38,12 +35,14 @@ def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
     is_in_repository = any(
         look.at(join(place, GIT)).kind is not Kind.MISSING for place in ancestors(directory)
     )
-    for names in reversed(_WITHOUT_HEAD) if is_in_repository else _WITHOUT_HEAD:
+    for names in _IMPOSSIBLE_WITHOUT[1 if is_in_repository else 0 :]:
         facts = [look.at(join(directory, name)) for name in names]
         if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
-            yield from (_read_only(join(directory, name)) for name in names)
+            for name in names:
+                yield replace(_read_only(join(directory, name)), stands_as_file=True)
             return
-    yield from (_read_only(join(directory, name)) for name in BARE)
+    # It is one, or nearly. A place for each name that git would obey there would break it for everybody.
+    yield _read_only(directory)
 
 
 def linked_repository(

@@ -264,9 +264,9 @@ class Sandbox:
             _refuse_own_program(bubblewrap, plan)
             if len(plan.placeholders) > PLACES_LIMIT:
                 raise ProfileRefused(
-                    f"the profile with {len(plan.placeholders)} missing paths",
-                    f"has more than {PLACES_LIMIT} to be kept from being made",
-                    "deny the directories they would be in, or make them",
+                    f"the profile with {len(plan.placeholders)} missing paths to be kept from being made",
+                    f"has more than {PLACES_LIMIT} of them; the first is {plan.placeholders[0].path}",
+                    "grant fewer directories, or one that they are in; deny directories, not what is in them",
                 )
             try:
                 located = locate(plan.placeholders)

@@ -167,6 +167,9 @@ def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tupl
     implied = list(Protection(table, scene.look, roots, _temporary(scene)).rules())
     implied += _own_programs(table, scene.surroundings)
     implied_rules, implied_links = _without_links(implied, scene.look)
+    # What is protected as a whole is not granted, though of two rules about one path the wider one counts.
+    protected = {rule.path for rule in implied_rules}
+    rules = [rule for rule in rules if rule.access is not Access.WRITE or rule.path not in protected]
     # First, because of two equal rules about one path the first is kept, and these know more.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
 

@@ -176,7 +176,10 @@ class View:
             )
         self._pin_ancestors(place)
         reason = f"nothing can be made here: {rule.origin}"
-        if rule.is_metadata:
+        if rule.stands_as_file and place == rule.path:
+            self.placeholders.append(Placeholder(place, PlaceholderKind.FILE))
+            self.mounts.append(Bind(place, is_writable=False, reason=reason))
+        elif rule.is_metadata:
             self.placeholders.append(Placeholder(place, PlaceholderKind.DIRECTORY))
             self._cover(place, BLOCKED_MODE, reason)
         else:

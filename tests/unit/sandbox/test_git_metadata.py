@@ -47,8 +47,7 @@ def test_another_name_is_held_where_the_first_is_taken() -> None:
 
 
 def test_bare_repository_is_protected_as_a_whole() -> None:
-    protected = _protected({"/w/HEAD": "", "/w/refs/": "", "/w/objects/": "", "/w/config": ""})
-    assert {"/w/HEAD", "/w/refs", "/w/objects", "/w/config", "/w/hooks", "/w/commondir"} <= protected
+    assert "/w" in _protected({"/w/HEAD": "", "/w/refs/": "", "/w/objects/": "", "/w/config": ""})
 
 
 def test_git_of_another_directory_that_the_profile_names_can_not_be_made() -> None:

@@ -77,11 +77,13 @@ class Site:
         )
         return done.stdout
 
-    def confined(self, script: str, *writable: Path, cwd: Path | None = None) -> Outcome:
-        """Run something confined to the project and these directories."""
+    def confined(
+        self, script: str, *writable: Path, cwd: Path | None = None, access: str = "write"
+    ) -> Outcome:
+        """Run something confined to the project, to which it has this access, and these directories."""
         entries = [
             {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
-            {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"},
+            {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": access},
             *({"path": {"type": "path", "path": str(path)}, "access": "write"} for path in writable),
         ]
         profile = {"type": "managed", "file_system": {"type": "restricted", "entries": entries}}
@@ -114,6 +116,8 @@ class Trap:
     where: str = "project"
     """The directory below the top in which the attack and the judge run."""
     writable: tuple[str, ...] = ()
+    access: str = "write"
+    """To the project."""
 
 
 IN_GIT = f"mkdir -p .git && cd .git && {REPOSITORY} {EVIL} > config"
@@ -210,6 +214,32 @@ TRAPS = [
         f"rm libs/sub/.git; mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
         setup=SUBMODULE + "; rm .gitmodules",
     ),
+    Trap(
+        "submodule that is left out by a sparse checkout",
+        f"mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE + "; mkdir keep; touch keep/k; git add keep; git commit -qm k;"
+        "git submodule -q deinit -f libs/sub; git sparse-checkout set keep; rm -rf libs",
+    ),
+    Trap(
+        "submodule of a repository of which the project is a part",
+        f"cd sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+        setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; cd ..; git init -q .;"
+        'git submodule -q add "$PWD/lib" project/sub; git commit -qm x',
+    ),
+    Trap(
+        "submodule in the only part of the project that can be written",
+        f"cd libs/sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+        setup=SUBMODULE,
+        writable=("project/libs",),
+        access="read",
+    ),
+    Trap(
+        "configuration of the repository of a linked worktree of which the project is a part",
+        f"{EVIL} > ../m/main/.git/config",
+        setup="mkdir ../m; git init -q ../m/main; git -C ../m/main commit -q --allow-empty -m x;"
+        "git -C ../m/main worktree add -q ../../w; mv ../w/.git ../.git; rmdir ../w",
+        writable=("m",),
+    ),
 ]
 
 
@@ -227,8 +257,8 @@ def test_git_obeys_nothing_that_a_command_left(site: Site, trap: Trap) -> None:
 
     # The second command finds what the first has left.
     def run(script: str) -> None:
-        site.confined(script, *writable)
-        site.confined(script, *writable)
+        site.confined(script, *writable, access=trap.access)
+        site.confined(script, *writable, access=trap.access)
 
     assert not _spring(site, trap, run)
 

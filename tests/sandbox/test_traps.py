@@ -278,3 +278,28 @@ def test_rules_follow_links_that_no_command_can_have_made(
     outcome = _run(launcher, project, profile, script, env={"TMPDIR": str(workspace / "tmp")})
     assert (outcome.status, outcome.stderr) == (0, "")
     assert os.listdir(target) == os.listdir(temporary) == ["new"]
+
+
+TEMPORARY_TRAPS = {
+    "pointer with a NUL byte": "printf 'gitdir: a\\0b\\n' > .git",
+    "pointer to the project": 'printf "gitdir: $PROJECT/src\\n" > .git',
+    "pointer through a link": 'mkdir d; ln -s . l; printf "gitdir: $TMPDIR/l/d\\n" > .git',
+    "pointer through a circle": 'ln -s b a; ln -s a b; printf "gitdir: $TMPDIR/a/d\\n" > .git',
+    "pointer of many names": 'printf "gitdir: $(printf "/a%.0s" $(seq 3000))\\n" > .git',
+    "links to themselves": "for name in .git .hg .jj .aws .codex; do ln -s $name $name; done",
+    "pipe": "mkfifo .git .hg",
+    "index that is none": "git init -q . || mkdir .git; printf 'DIRC\\0\\0\\0\\2\\0\\0\\xe0\\0' > .git/index",
+}
+
+
+@pytest.mark.parametrize("trap", TEMPORARY_TRAPS.values(), ids=TEMPORARY_TRAPS)
+def test_what_is_left_in_a_temporary_directory_hinders_no_later_command(
+    launcher: Launcher, project: Path, shared: Path, trap: str
+) -> None:
+    _owned(project / "src", launcher)
+    command = ["sandbox", "--profile", ":workspace", "--policy-cwd", str(project), "--", "/bin/bash", "-c"]
+    env = {"TMPDIR": str(shared), "PROJECT": str(project), "PATH": os.environ["PATH"]}
+    left = launcher.run([*command, f"cd {shared}; {trap}; ls -A"], cwd=project, env=env)
+    assert left.stdout != ""
+    later = launcher.run([*command, "echo x > src/new && cat src/new"], cwd=project, env=env)
+    assert (later.status, later.stdout, later.stderr) == (0, "x\n", "")

@@ -10,12 +10,12 @@ import errno
 import os
 import stat
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import BinaryIO, Final
 
 from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.access import SLASH_TMP, Surroundings
-from paddock.sandbox.git_index import Index, read_index
+from paddock.sandbox.git_index import Index, UnreadableIndex, can_name_submodules, read_index
 from paddock.sandbox.look import Kind, Link, PathFact
 from paddock.sandbox.mount import (
     PLACEHOLDER_MODES,
@@ -48,11 +48,14 @@ LINK_LIMIT: Final = 40
 GITDIR_LIMIT_BYTES: Final = 8192
 """Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""
 
-INDEX_LIMIT_BYTES: Final = 512 * 1024 * 1024
-"""Of an index of git, which has about 100 bytes for each file: five million files."""
+INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
+"""Of an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
+
+INDEX_PART_BYTES: Final = 1024 * 1024
+"""Of an index is searched at a time."""
 
 INDEX_COUNT: Final = 64
-"""Indexes that are remembered: those of some workspaces and their submodules."""
+"""Indexes that are remembered: those of some workspaces and their submodules, at most 256 KiB of each."""
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -84,15 +87,15 @@ class FileFacts:
         first = _first_line(path)
         if not first.startswith(b"gitdir:"):
             return None
-        return clean(os.path.join(parent(path), os.fsdecode(first.removeprefix(b"gitdir:").strip())))
+        return _joined(parent(path), first.removeprefix(b"gitdir:").strip())
 
     def commondir(self, directory: str) -> str | None:
         """The repository that a linked worktree belongs to, absolute but with its links."""
         line = _first_line(join(directory, "commondir")).rstrip()
-        return clean(os.path.join(directory, os.fsdecode(line))) if line else None
+        return _joined(directory, line)
 
     def gitlinks(self, directory: str) -> tuple[str, ...]:
-        """Where the index of a repository has submodules. Raises ProfileRefused if it is far too large."""
+        """Where the index of a repository has submodules. Raises ProfileRefused if it can't be read."""
         index = _index(join(directory, "index"))
         names = index.gitlinks
         if index.shared is not None:
@@ -108,6 +111,13 @@ class FileFacts:
         except OSError as error:
             raise_if_short(error)
             return False
+
+    def is_open(self, directory: str) -> bool:
+        """Whether any user may make something there, also if it is sticky; or it can't be known."""
+        try:
+            return bool(os.stat(directory).st_mode & (stat.S_ISVTX | stat.S_IWOTH))
+        except OSError:
+            return True
 
     def can_grow(self, directory: str) -> bool:
         """Whether this user could ever make something there. Only what certainly can't be is False."""
@@ -151,7 +161,8 @@ class FileFacts:
             is_hidden = error.errno == errno.EACCES
             return PathFact(Kind.MISSING, path, (), path, is_hidden=is_hidden)
         if target is not None:
-            return Link(path, target, _is_exposed(path))
+            is_exposed = is_within(path, os.path.realpath(SLASH_TMP)) or self.is_open(directory.real)
+            return Link(path, target, is_exposed)
         if is_placeholder(path, status):
             # Of another command, and it goes with that: this one has to hold the place, too.
             is_own = os.geteuid() in (0, status.st_uid)
@@ -160,14 +171,11 @@ class FileFacts:
         return PathFact(Kind.DIRECTORY if stat.S_ISDIR(status.st_mode) else Kind.FILE, path)
 
 
-def _is_exposed(link: str) -> bool:
-    """Return whether a command of any project may have made a link, at a path without others."""
-    if is_within(link, os.path.realpath(SLASH_TMP)):
-        return True
-    try:
-        return bool(os.stat(parent(link)).st_mode & (stat.S_ISVTX | stat.S_IWOTH))
-    except OSError:
-        return True
+def _joined(directory: str, written: bytes) -> str | None:
+    """Return the path that is written in a file; None if it can be no path."""
+    if not written or b"\0" in written:
+        return None
+    return clean(os.path.join(directory, os.fsdecode(written)))
 
 
 def _first_line(path: str) -> bytes:
@@ -196,16 +204,34 @@ def _index(path: str) -> Index:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             return Index()
-        if status.st_size > INDEX_LIMIT_BYTES:
-            raise ProfileRefused(path, "is too large to look for submodules in", "make it smaller")
         key = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
         known = _indexes.get(key)
         if known is None:
-            known = read_index(content.read())
+            try:
+                known = _found_in(content)
+            except UnreadableIndex as error:
+                remedy = "mend it with git, or run the command elsewhere"
+                raise ProfileRefused(path, str(error), remedy) from error
             while len(_indexes) >= INDEX_COUNT:
                 _indexes.pop(next(iter(_indexes), key), None)
             _indexes[key] = known
         return known
+
+
+def _found_in(content: BinaryIO) -> Index:
+    """Return what an index tells of submodules. Raises UnreadableIndex."""
+    before = b""
+    while part := content.read(INDEX_PART_BYTES):
+        if can_name_submodules(before + part):
+            break
+        before = part[-3:]
+    else:
+        return Index()
+    content.seek(0)
+    data = content.read(INDEX_LIMIT_BYTES + 1)
+    if len(data) > INDEX_LIMIT_BYTES:
+        raise UnreadableIndex("is too large to look for submodules in")
+    return read_index(data)
 
 
 def _can_grow(directory: str) -> bool:

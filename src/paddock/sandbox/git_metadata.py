@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.access import AccessTable, Rule
 from paddock.sandbox.look import Kind, Look
-from paddock.sandbox.path import ancestors, join
+from paddock.sandbox.path import ancestors, is_within, join
 
 GIT: Final = ".git"
 ORIGIN: Final = "protected metadata"
@@ -45,13 +46,22 @@ def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
     yield _read_only(directory)
 
 
+def repositories_around(directory: str, look: Look) -> Iterator[str]:
+    """Return the directories above one, from which git would find a repository by their `.git`."""
+    for place in ancestors(directory):
+        pointer = look.at(join(place, GIT))
+        if pointer.kind is Kind.FILE or look.at(join(join(place, GIT), HEAD)).kind is not Kind.MISSING:
+            yield place
+
+
 def linked_repository(
     pointer: str, table: AccessTable, look: Look, *, is_trusted: bool = True
 ) -> Iterator[Rule]:
     """Rules for what a `.git` file points to, as in a linked worktree or a submodule.
 
-    If it is not `is_trusted`, an earlier command may have written the file. So this may only take away:
-    where the profile denies, or grants no more than reading, there is nothing to protect.
+    If it is not `is_trusted`, an earlier command may have written the file. So this may only take away, and
+    nothing but a repository: where the profile denies, or grants no more than reading, there is nothing to
+    protect, and what lies behind links is left alone.
     """
     directory = look.gitdir(pointer)
     if directory is None:
@@ -60,15 +70,20 @@ def linked_repository(
         if place is None:
             continue
         fact = look.at(place)
-        is_protected = fact.kind is Kind.DIRECTORY or (is_trusted and fact.kind is Kind.MISSING)
+        if is_trusted:
+            is_protected = fact.kind is not Kind.FILE
+        else:
+            has_head = look.at(join(place, HEAD)).kind is Kind.FILE
+            is_protected = fact.kind is Kind.DIRECTORY and not fact.links and has_head
         if is_protected and table.access_of(fact.real) is Access.WRITE:
             yield Rule(place, Access.READ, f"{ORIGIN}, through {pointer}", is_metadata=True)
 
 
 def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0) -> Iterator[Rule]:
-    """Rules for the `.git` of every submodule that the repository of a directory names.
+    """Rules for the `.git` of every submodule that the repository of a directory names, if it can be written.
 
-    An empty directory, where a submodule is not checked out, is protected as a whole.
+    An empty directory, where a submodule is not checked out, is protected as a whole. Raises ProfileRefused
+    for one behind a link that the command could replace.
     """
     repository = join(directory, GIT)
     if look.at(repository).kind is Kind.FILE:
@@ -77,17 +92,35 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
         place = join(directory, name)
         pointer = join(place, GIT)
         fact = look.at(pointer)
-        if fact.links or table.access_of(pointer) is not Access.WRITE or pointer in table:
+        for link in fact.links:
+            if table.access_of(link.path) is Access.WRITE:
+                raise ProfileRefused(
+                    pointer,
+                    f"is a submodule's but behind the symlink {link.path}, which the command could replace",
+                    "replace the link by a directory",
+                )
+        if fact.links:
             continue
-        if fact.kind is not Kind.MISSING:
-            yield _read_only(pointer)
-            if fact.kind is Kind.FILE:
-                yield from linked_repository(pointer, table, look)
+        if table.access_of(pointer) is Access.WRITE and pointer not in table:
+            yield from _submodule(place, pointer, fact.kind, table, look)
+        if fact.kind is not Kind.MISSING and _is_anything_writable(place, table):
             yield from submodules(place, table, look, nesting + 1)
-        elif look.at(place).kind is Kind.DIRECTORY and place not in table and look.is_empty(place):
-            yield _read_only(place)
-        else:
-            yield _read_only(pointer)
+
+
+def _submodule(place: str, pointer: str, kind: Kind, table: AccessTable, look: Look) -> Iterator[Rule]:
+    is_missing = kind is Kind.MISSING
+    if is_missing and look.at(place).kind is Kind.DIRECTORY and place not in table and look.is_empty(place):
+        yield _read_only(place)
+        return
+    yield _read_only(pointer)
+    if kind is Kind.FILE:
+        yield from linked_repository(pointer, table, look)
+
+
+def _is_anything_writable(place: str, table: AccessTable) -> bool:
+    return table.access_of(place) is Access.WRITE or any(
+        rule.access is Access.WRITE and is_within(rule.path, place) for rule in table.rules
+    )
 
 
 def _read_only(path: str) -> Rule:

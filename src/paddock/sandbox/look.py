@@ -81,6 +81,10 @@ class Look(Protocol):
         """Whether a directory certainly holds nothing."""
         ...
 
+    def is_open(self, directory: str) -> bool:
+        """Whether any user may make something in a directory, also if it is sticky."""
+        ...
+
     def can_grow(self, directory: str) -> bool:
         """Whether this user could ever make something in a directory, also after changing its mode."""
         ...

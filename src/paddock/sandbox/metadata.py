@@ -12,7 +12,15 @@ from typing import Final
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.access import AccessTable, Rule
-from paddock.sandbox.git_metadata import GIT, HEAD, ORIGIN, bare_repository, linked_repository, submodules
+from paddock.sandbox.git_metadata import (
+    GIT,
+    HEAD,
+    ORIGIN,
+    bare_repository,
+    linked_repository,
+    repositories_around,
+    submodules,
+)
 from paddock.sandbox.look import Kind, Look, PathFact
 from paddock.sandbox.path import ROOT, is_within, join, parent
 from paddock.sandbox.view import DEV, KERNEL_OBJECTS, PROC
@@ -44,9 +52,24 @@ class Protection:
 
     def rules(self) -> Iterator[Rule]:
         """All of them."""
+        looked_at: set[str] = set()
+        around: set[str] = set()
         for rule in self._table.rules:
             if rule.access is Access.WRITE and self._look.at(rule.path).kind is Kind.DIRECTORY:
                 yield from self._below(rule)
+                around.update(repositories_around(rule.path, self._look))
+                if self._is_workspace(rule):
+                    looked_at.add(rule.path)
+        for place in sorted(around - looked_at):
+            if self._is_owners(place):
+                yield from self._around(place)
+
+    def _around(self, place: str) -> Iterator[Rule]:
+        """What can be written of a repository in which a writable directory lies."""
+        pointer = join(place, GIT)
+        if self._look.at(pointer).kind is Kind.FILE:
+            yield from linked_repository(pointer, self._table, self._look)
+        yield from submodules(place, self._table, self._look)
 
     def _below(self, rule: Rule) -> Iterator[Rule]:
         is_workspace = self._is_workspace(rule)
@@ -73,7 +96,9 @@ class Protection:
 
     def _git(self, path: str, fact: PathFact, is_workspace: bool) -> Iterator[Rule]:
         if not fact.links and fact.kind is Kind.FILE:
-            yield from linked_repository(path, self._table, self._look, is_trusted=is_workspace)
+            is_trusted = is_workspace and self._is_owners(parent(path))
+            if is_trusted or parent(path) not in self._temporary:
+                yield from linked_repository(path, self._table, self._look, is_trusted=is_trusted)
         if not is_workspace:
             return
         # Git looks past a `.git` that is an empty directory, not past a file.
@@ -86,6 +111,13 @@ class Protection:
     def _is_open(self, path: str) -> bool:
         """Return whether the profile itself lets it be written."""
         return path in self._table and self._table.access_of(path) is Access.WRITE
+
+    def _is_owners(self, place: str) -> bool:
+        """Return whether no earlier command and no other user can have made a repository there."""
+        if place in self._roots:
+            return True
+        writable = (*self._roots, *self._temporary)
+        return not any(is_within(place, other) for other in writable) and not self._look.is_open(place)
 
     def _is_workspace(self, rule: Rule) -> bool:
         """Return whether the owner may run git there: in a project root, or the top of another grant."""

@@ -60,5 +60,8 @@ class ImaginedFiles:
     def is_empty(self, directory: str) -> bool:
         return not any(path.startswith(f"{directory}/") for path in self._files)
 
+    def is_open(self, directory: str) -> bool:
+        return directory == "/open"
+
     def can_grow(self, directory: str) -> bool:
         return directory in self._files

@@ -111,3 +111,63 @@ def test_submodule_that_the_profile_opens_is_left_open() -> None:
 
 def test_other_repositories_are_protected_where_they_are() -> None:
     assert _protected({**REPOSITORY, "/w/.hg/hgrc": ""}) == {"/w/.git", "/w/.hg"}
+
+
+SUBMODULE = {
+    "/r/.git/HEAD": "",
+    "/r/.git/index": "w/lib other/lib w/gone",
+    "/r/w/lib/.git": "gitdir: /r/.git/modules/lib",
+    "/r/.git/modules/lib/index": "deep",
+    "/r/w/lib/deep/.git/": "",
+}
+
+
+def test_submodules_of_the_repository_around_a_writable_directory_are_protected() -> None:
+    protected = _protected(SUBMODULE, roots=("/r/w",))
+    assert {"/r/w/lib/.git", "/r/w/lib/deep/.git", "/r/w/gone/.git"} <= protected
+    assert not any(path.startswith("/r/other") for path in protected)
+
+
+def test_submodules_are_protected_where_only_a_part_of_the_project_can_be_written() -> None:
+    look = ImaginedFiles(SUBMODULE)
+    for writable in ("/r/w", "/r/w/lib/deep"):
+        table = AccessTable([Rule("/r", Access.READ, "root"), Rule(writable, Access.WRITE, "part")])
+        paths = {rule.path for rule in Protection(table, look, ("/r",)).rules()}
+        assert "/r/w/lib/deep/.git" in paths
+        assert ("/r/w/lib/.git" in paths) is (writable == "/r/w")
+
+
+def test_repository_that_the_one_around_belongs_to_is_protected() -> None:
+    files = {"/r/.git": "gitdir: /main/.git/worktrees/r", "/r/w/": "", "/main/.git/worktrees/r/HEAD": ""}
+    main = Rule("/main", Access.WRITE, "/main")
+    assert "/main/.git/worktrees/r" in _protected(files, main, roots=("/r/w",))
+
+
+@pytest.mark.parametrize("place", ["/open", "/t", "/w/below"])
+def test_repository_that_a_command_or_another_user_can_have_made_around_is_left_alone(place: str) -> None:
+    project = f"{place}/project"
+    files = {f"{place}/.git/HEAD": "", f"{place}/.git/index": "project/src", f"{project}/src/": ""}
+    roots = ("/w",) if place == "/w/below" else (project,)
+    files |= REPOSITORY
+    writable = Rule(project, Access.WRITE, "said")
+    assert f"{project}/src" not in _protected(files, writable, roots=roots, temporary=("/t",))
+
+
+def test_submodule_behind_a_link_that_can_be_replaced_is_refused() -> None:
+    for files in ({"/w/libs": "-> /e", "/e/sub/.git/": ""}, {"/w/libs/sub/.git": "-> /e", "/e/": ""}):
+        with pytest.raises(ProfileRefused, match="behind the symlink"):
+            _protected({**REPOSITORY, "/w/.git/index": "libs/sub", **files})
+
+
+def test_git_file_in_a_temporary_directory_takes_nothing_away() -> None:
+    files = {**REPOSITORY, "/t/.git": "gitdir: /w/src", "/w/src/HEAD": ""}
+    assert "/w/src" not in _protected(files, Rule("/t", Access.WRITE, "tmp"), temporary=("/t",))
+
+
+def test_git_file_that_a_command_may_have_made_protects_repositories_alone() -> None:
+    part = Rule("/w/part", Access.WRITE, "part")
+    pointer = {**REPOSITORY, "/w/part/.git": "gitdir: /w/src"}
+    assert "/w/src" in _protected({**pointer, "/w/src/HEAD": "ref"}, part)
+    assert "/w/src" not in _protected({**pointer, "/w/src/": ""}, part)
+    behind = {**REPOSITORY, "/w/part/.git": "gitdir: /w/l/src", "/w/l": "-> /w", "/w/src/HEAD": ""}
+    assert not {"/w/src", "/w/l/src"} & _protected(behind, part)

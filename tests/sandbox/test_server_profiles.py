@@ -216,6 +216,78 @@ async def test_a_link_leads_no_further_than_the_cap(workspace: Path) -> None:
             await client.start("p", "/bin/true", sandbox=through)
 
 
+@pytest.fixture
+def denied(workspace: Path) -> Path:
+    """A directory beside the workspace with a name of each kind."""
+    directory = workspace.parent / f"{workspace.name}-denied"
+    (directory / "directory").mkdir(parents=True)
+    (directory / "file").write_text("hunter2")
+    (directory / "out").symlink_to("/usr/lib")
+    (directory / "in").symlink_to(workspace)
+    return directory
+
+
+HIDDEN_NAMES = ("directory", "missing", "file", "out", "in", "missing/../../..", "directory/../in")
+
+
+def denying(workspace: Path, denied: Path) -> Json:
+    files = {":root": "read", str(workspace): "write", str(denied): "deny"}
+    return {"dev": {"filesystem": files, "workspace_roots": {str(workspace): True}}}
+
+
+async def test_a_start_tells_nothing_of_a_denied_directory(workspace: Path, denied: Path) -> None:
+    within = (entry(ROOT, "read"), entry(denied, "deny"))
+    async with session(permissions=denying(workspace, denied), max_profile="dev") as client:
+        answers: dict[str, set[str]] = {kind: set() for kind in ("cwd", "both", "root", "entry")}
+        for name in HIDDEN_NAMES:
+            path = f"{denied}/{name}"
+            asked = {
+                "cwd": {"cwd": path, "sandbox": {"profile": "dev", "workspaceRoots": [workspace.as_uri()]}},
+                "both": {"cwd": path, "sandbox": {"profile": "dev"}},
+                "root": {"cwd": "/", "sandbox": {"profile": "dev", "workspaceRoots": [f"file://{path}"]}},
+                "entry": {"cwd": "/", "sandbox": sandbox(*within, entry(Path(path), "read"))},
+            }
+            if ".." in name:
+                # These are taken as written.
+                del asked["entry"], asked["root"]
+            for kind, params in asked.items():
+                with pytest.raises(WireError) as refused:
+                    await client.start("p", "/bin/true", **params)
+                answers[kind].add(refused.value.message.replace(path, "PATH"))
+        assert {len(said) for said in answers.values()} == {1}, answers
+        assert "the working directory PATH can't be read under the profile" in answers["cwd"].pop()
+        for kind in ("both", "root", "entry"):
+            assert "access to PATH, where the most is none" in answers[kind].pop()
+        assert await status(client, "pwd", {"profile": "dev"}, workspace) == 0
+
+
+async def test_a_denial_in_a_denied_directory_does_not_show_where_a_link_leads(
+    workspace: Path, denied: Path
+) -> None:
+    within = (entry(ROOT, "read"), entry(denied, "deny"))
+    wanted = sandbox(*within, entry(denied / "out", "deny"), entry(denied / "missing" / "x", "deny"))
+    async with session(permissions=denying(workspace, denied), max_profile="dev") as client:
+        assert await status(client, f"ls /usr/lib && ! ls {denied}", wanted, workspace) == 0
+
+
+async def test_a_missing_working_directory_in_sight_is_told(workspace: Path) -> None:
+    async with session(permissions=denying(workspace, workspace / "secret"), max_profile="dev") as client:
+        for name, problem in (("missing", "No such file"), ("file", "Not a directory")):
+            with pytest.raises(WireError, match=problem):
+                await client.start("p", "/bin/true", cwd=f"{workspace}/{name}", sandbox={"profile": "dev"})
+
+
+async def test_a_linked_directory_in_sight_can_be_worked_in(workspace: Path) -> None:
+    (workspace / "place").mkdir()
+    link = workspace.parent / f"{workspace.name}-link"
+    link.symlink_to(workspace)
+    minimal = {"filesystem": {":minimal": "read", ":workspace_roots": "write"}}
+    async with session(permissions={"dev": minimal}) as client:
+        wanted = {"profile": "dev", "workspaceRoots": [link.as_uri()]}
+        assert await status(client, "echo x > new", wanted, link / "place") == 0
+    assert (workspace / "place" / "new").exists()
+
+
 async def test_files_that_the_cap_denies_by_pattern_must_be_denied_by_everybody(workspace: Path) -> None:
     (workspace / "local.env").write_text("KEY=1")
     filesystem = {":root": "read", str(workspace): {"**/*.env": "deny"}}

@@ -16,7 +16,7 @@ from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.git_index import Index, UnreadableIndex, can_name_submodules, read_index
-from paddock.sandbox.look import Kind, Link, PathFact
+from paddock.sandbox.look import LINK_LIMIT, Kind, Link, PathFact
 from paddock.sandbox.mount import (
     PLACEHOLDER_MODES,
     PLACEHOLDER_NOTE,
@@ -41,9 +41,6 @@ MINIMAL: Final = (
     "/run/current-system/sw",
 )
 """What programs need to start, on the distributions that we know."""
-
-LINK_LIMIT: Final = 40
-"""Links on the way to one file, as in the kernel (path_resolution(7))."""
 
 GITDIR_LIMIT_BYTES: Final = 8192
 """Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""

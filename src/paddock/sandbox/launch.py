@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from paddock import installation, own_program
-from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
+from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
     Access,
@@ -32,10 +32,10 @@ from paddock.model.profile import (
 from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
 from paddock.sandbox.access import AccessTable
 from paddock.sandbox.assembly import Script, assemble, assemble_init, write_script
+from paddock.sandbox.cap import Cap, Ceiling, EnforcedProfile
 from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined
 from paddock.sandbox.device_node import owned_nodes
-from paddock.sandbox.extent import Extent, exceeds
 from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
@@ -43,14 +43,12 @@ from paddock.sandbox.kernel_file import closed_files
 from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
 from paddock.sandbox.mounted_file import FileMoved, is_at, mounted_files, verify_directories
 from paddock.sandbox.path import ROOT, is_within
-from paddock.sandbox.plan import OWN, PRIVATE, Plan, Scene, confine, extent_of, grants_of
+from paddock.sandbox.plan import OWN, PRIVATE, Plan, Scene, confine, grants_of, reach_of
 from paddock.sandbox.syscall_table import MACHINES
 from paddock.sandbox.unreadable import unreadable_file
 
 if TYPE_CHECKING:
     from paddock.sandbox.tracer import Tracer
-
-EnforcedProfile = ManagedProfile | ExternalProfile
 
 TREES_FILE: Final = "trees"
 """In the private directory: what searches for deny patterns have found."""
@@ -65,15 +63,6 @@ PLACES_LIMIT: Final = 100
 """Places for one command. Each is a descriptor that its first process inherits; the spawner passes on 128."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """The most that any command may be granted, and what the special paths in it refer to."""
-
-    name: str
-    profile: EnforcedProfile
-    project_roots: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +135,29 @@ class Sandbox:
     def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
         """What would confine the command now. Raises ProfileRefused when nothing would, as written, and
         ProfileExceeded when that is more than may be granted."""
+        ceiling = self._ceiling()
+        profile = _admitted(profile, command, ceiling)
         scene = self._scene(profile, command.project_roots)
         _refuse_another_root(scene, command)
         plan = confine(
             profile,
             replace(
-                scene, cwd=os.path.realpath(command.cwd), has_proc=has_proc and self._host.can_mount_proc
+                scene,
+                cwd=os.path.realpath(command.cwd),
+                cwd_name=command.cwd,
+                has_proc=has_proc and self._host.can_mount_proc,
             ),
         )
-        self._admit(plan.extent)
+        if ceiling is not None:
+            ceiling.admit(plan.extent)
         return plan
+
+    def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
+        """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
+        _admitted(profile, command, self._ceiling())
+        # Of the roots it may be the one that is missing.
+        roots = tuple(filter(os.path.isdir, command.project_roots))
+        self.plan(profile, replace(command, project_roots=roots, root_id=None))
 
     def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
         surroundings = surroundings_of(
@@ -172,19 +174,17 @@ class Sandbox:
             owned_nodes=owned_nodes(),
         )
 
-    def _admit(self, wanted: Extent) -> None:
-        """Refuse what exceeds the cap, which is resolved at the same moment: links may change in between."""
+    def _ceiling(self) -> Ceiling | None:
+        """The cap, resolved at the same moment as what is held against it: links may change in between."""
         cap = self._cap
         if cap is None:
-            return
+            return None
         try:
-            most = extent_of(cap.profile, self._scene(cap.profile, cap.project_roots))
+            return Ceiling(cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots)))
         except ProfileRefused as error:
             raise ProfileRefused(
                 f"{error.place} of the profile {cap.name}", error.problem, error.remedy
             ) from error
-        if excess := exceeds(wanted, most):
-            raise ProfileExceeded(excess, cap.name)
 
     def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
         """What enforces a plan in place of its mounts; None with bubblewrap.
@@ -327,7 +327,10 @@ class Sandbox:
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Without namespaces, where only the network is to be refused."""
-        self._admit(extent_of(profile, self._scene(profile, command.project_roots)))
+        ceiling = self._ceiling()
+        profile = _admitted(profile, command, ceiling)
+        if ceiling is not None:
+            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots))[0])
         return self._with_init_alone(_limits_of(profile), profile.network, command, None)
 
     def _with_init_alone(
@@ -344,6 +347,14 @@ class Sandbox:
             )
         said = init.words(limits=limits, ruleset=ruleset)
         return assemble_init(said, seccomp.program(network, self._host.arch), command)
+
+
+def _admitted(profile: EnforcedProfile, command: Command, ceiling: Ceiling | None) -> EnforcedProfile:
+    """What of a profile may be looked at, before anything is. Raises ProfileExceeded."""
+    if ceiling is None:
+        return profile
+    ceiling.admit_names(command.project_roots)
+    return ceiling.visible_part(profile)
 
 
 def _refuse_another_root(scene: Scene, command: Command) -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from paddock.sandbox.mount import PlaceholderKind
+
+LINK_LIMIT: Final = 40
+"""Links on the way to one file, as in the kernel (path_resolution(7))."""
 
 
 class Kind(StrEnum):

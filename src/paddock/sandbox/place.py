@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from paddock.sandbox.attempt import Content
 from paddock.sandbox.cover import Cover
-from paddock.sandbox.facts import LINK_LIMIT, is_placeholder
+from paddock.sandbox.facts import is_placeholder
+from paddock.sandbox.look import LINK_LIMIT
 from paddock.sandbox.path import ROOT, clean, join, parent
 from paddock.sandbox.view import DEV, PROC
 

@@ -27,6 +27,7 @@ from paddock.sandbox.metadata import Protection
 from paddock.sandbox.mount import Mask, MaskKind, Mount, Placeholder
 from paddock.sandbox.path import ROOT, ancestors, is_within, parent
 from paddock.sandbox.view import View
+from paddock.sandbox.visibility import Visibility
 
 PATTERN: Final = "deny pattern"
 """The origin of the rules that patterns of the profile come down to."""
@@ -46,6 +47,8 @@ class Scene:
     look: Look
     cwd: str
     """Absolute and resolved."""
+    cwd_name: str | None = None
+    """The same as it was asked for, if by another name."""
     denied_matches: tuple[str, ...] = ()
     """What the deny patterns of the profile match, resolved."""
     has_proc: bool = True
@@ -94,7 +97,7 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     """The order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
     grants = grants_of(profile, scene.surroundings)
     table, links = _access_table(grants, scene)
-    _refuse_hidden_directory(scene.cwd, table)
+    _refuse_hidden_directory(scene, table, links)
     view = View(table, scene.look)
     view.show_root(links)
     view.add_devices()
@@ -117,10 +120,11 @@ def confine(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Plan:
     )
 
 
-def extent_of(profile: ManagedProfile | ExternalProfile, scene: Scene) -> Extent:
-    """What the profile grants there, without a thought about how. Raises as `confine`."""
-    table, _ = _access_table(grants_of(profile, scene.surroundings), scene)
-    return Extent(tuple(table.rules), profile.network, _limits_of(profile))
+def reach_of(profile: ManagedProfile | ExternalProfile, scene: Scene) -> tuple[Extent, Visibility]:
+    """What the profile grants there, no matter how, and what can be seen. Raises as `confine`."""
+    table, links = _access_table(grants_of(profile, scene.surroundings), scene)
+    extent = Extent(tuple(table.rules), profile.network, _limits_of(profile))
+    return extent, _visibility(scene, table, links)
 
 
 def grants_of(profile: ManagedProfile | ExternalProfile, surroundings: Surroundings) -> Grants:
@@ -268,11 +272,15 @@ def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
         _refuse_replaceable_links([(rule, link) for link in scene.look.at(name).links], table)
 
 
-def _refuse_hidden_directory(cwd: str, table: AccessTable) -> None:
-    is_seen = table.access_of(cwd) is not Access.DENY or any(
-        rule.access is not Access.DENY and is_within(rule.path, cwd) for rule in table.rules
-    )
-    if not is_seen:
+def _refuse_hidden_directory(scene: Scene, table: AccessTable, links: list[Link]) -> None:
+    """Refuse a working directory by its name, without a word about what is there or where it leads."""
+    name = scene.cwd_name or scene.cwd
+    sight = _visibility(scene, table, links)
+    if not (sight.has_way_to(name) and sight.has_way_to(scene.cwd)):
         raise ProfileRefused(
-            f"the working directory {cwd}", "can't be read under the profile", "run the command elsewhere"
+            f"the working directory {name}", "can't be read under the profile", "run the command elsewhere"
         )
+
+
+def _visibility(scene: Scene, table: AccessTable, links: list[Link]) -> Visibility:
+    return Visibility(table, scene.look, links, [name for name, _ in scene.surroundings.linked_roots])

@@ -14,7 +14,7 @@ from paddock.errors import ConfigError, InvalidParams, InvalidProfile, ProfileEx
 from paddock.model.profile import NetworkMode
 
 if TYPE_CHECKING:
-    from paddock.sandbox.launch import Cap
+    from paddock.sandbox.cap import Cap
     from paddock.sandbox.profile_table import WrittenProfile
 
 PERMISSIONS = "permissions"
@@ -52,7 +52,8 @@ class Profiles:
             raise ProfileExceeded(subject, self.cap.name)
 
     def _read_cap(self, name: str) -> Cap | None:
-        from paddock.sandbox.launch import Cap, is_enforced
+        from paddock.sandbox.cap import Cap
+        from paddock.sandbox.launch import is_enforced
 
         written = self._check(name, "max_profile")
         if not is_enforced(written.profile):

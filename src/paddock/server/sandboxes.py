@@ -46,9 +46,10 @@ from paddock.sandbox.init import Report, ReportKind
 from paddock.sandbox.keyword import is_denial
 
 if TYPE_CHECKING:
+    from paddock.sandbox.cap import Cap
     from paddock.sandbox.command import Command
     from paddock.sandbox.confined import Confined
-    from paddock.sandbox.launch import Cap, Sandbox
+    from paddock.sandbox.launch import Sandbox
     from paddock.sandbox.plan import Plan
 
 T = TypeVar("T")
@@ -376,20 +377,25 @@ def _local_command(command: Command) -> Command:
 
 def _prepared(sandbox: Sandbox, wanted: Confinement, command: Command) -> Confined:
     if command.argv:
-        _require_directory(command)
+        _require_directory(sandbox, wanted.profile, command)
     return sandbox.prepare(wanted.profile, command, is_traced=wanted.is_traced)
 
 
-def _require_directory(command: Command) -> None:
+def _require_directory(sandbox: Sandbox, profile: Profile, command: Command) -> None:
     """Refuse a command whose working directory it could not enter. Raises SpawnError.
 
-    It is entered inside the sandbox alone; where it is hidden there, the sandbox is not made.
+    It is entered inside the sandbox alone; where it is hidden there, the sandbox is not made, and nothing
+    is told of it.
     """
+    from paddock.sandbox.launch import is_enforced
+
     try:
         # The dot, because to search a directory is what entering it takes.
         os.close(os.open(os.path.join(command.cwd, "."), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError as error:
         number = error.errno or errno.ENOENT
+        if is_enforced(profile):
+            sandbox.refuse_hidden_directory(profile, command)
         raise SpawnError(SpawnStage.CWD, number, command.argv[0], command.cwd) from error
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.identity import PYTHON, drop_to
+from tests.sandbox.identity import ORDINARY, PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome, Stream
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_APPEND
@@ -179,6 +180,44 @@ def test_file_that_may_be_written_is_what_the_command_has(launcher: Launcher, wo
     own = _file(workspace / "own", launcher)
     script = "import os; os.lseek(0, 3, 0); print(os.read(0, 3))"
     assert _run(launcher, workspace, {0: (str(own), READ)}, PYTHON, "-c", script).stdout == "b'the'\n"
+
+
+OPENED_BY_ANOTHER = """
+import os, sys
+from types import SimpleNamespace
+from paddock.cli.confined_streams import ConfinedStreams
+from paddock.model.host import Enforcement
+from paddock.model.profile import Access
+from paddock.sandbox.access import Rule
+
+path, user, flags, mode = sys.argv[1], *map(int, sys.argv[2:])
+file = os.open(path, flags)
+os.fchmod(file, mode)
+os.dup2(file, 0 if flags == os.O_RDONLY else 1)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+plan = SimpleNamespace(rules=(Rule("/", Access.WRITE, "everything"),))
+streams = ConfinedStreams(SimpleNamespace(enforcement=Enforcement.FULL, plan=plan))
+print(streams.numbers[0 if flags == os.O_RDONLY else 1], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "is_passed_on"),
+    [(APPEND, 0o444, False), (APPEND, 0o222, True), (READ, 0o222, False), (READ, 0o444, True)],
+)
+def test_file_that_its_user_could_not_open_is_not_what_a_command_has(
+    new_directory: Path, flags: int, mode: int, is_passed_on: bool
+) -> None:
+    """As when root's shell opens a log for a command of somebody else's."""
+    new_directory.chmod(0o755)
+    file = new_directory / "file"
+    file.write_text(CONTENT)
+    script = [sys.executable, "-c", OPENED_BY_ANOTHER, str(file), str(ORDINARY), str(flags), str(mode)]
+    done = subprocess.run(script, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True, check=True)
+    assert (int(done.stderr) in (0, 1)) == is_passed_on
 
 
 def test_metadata_that_is_protected_stays_so_as_a_stream(launcher: Launcher, workspace: Path) -> None:

@@ -1,8 +1,8 @@
 """Which descriptors a confined command has as its standard streams.
 
 A terminal and /dev/null it has as they are, and a file that its profile lets it write under its own
-name. In place of everything else it has a pipe (`stream_copy`). A directory is refused: the
-whole host could be reached from it.
+name, if the user may open it so. In place of everything else it has a pipe (`stream_copy`). A directory is
+refused: the whole host could be reached from it.
 """
 
 from __future__ import annotations
@@ -149,4 +149,12 @@ def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:
         and os.path.samestat(status, found)
         and not any(is_within(path, place) for place in _HOST_ONLY)
         and AccessTable(plan.rules).access_of(path) is Access.WRITE
+        # Whoever opened it may have been allowed more than the user who runs the command.
+        and os.access(f"/proc/self/fd/{fd}", _rights_of(fd), effective_ids=True)
     )
+
+
+def _rights_of(fd: int) -> int:
+    """Return what somebody needs to open a file as a descriptor has it."""
+    mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+    return {os.O_RDONLY: os.R_OK, os.O_WRONLY: os.W_OK}.get(mode, os.R_OK | os.W_OK)

@@ -24,6 +24,8 @@ from paddock.own_program import Program
 PROGRAM: Final = "bwrap"
 BUNDLED: Final = Path(__file__).parent.parent / "native" / PROGRAM
 DIGEST_SUFFIX: Final = ".sha256"
+DISTRIBUTION: Final = "paddock-exec"
+"""What the package is installed as. What the index has as `paddock` is another project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def _is_editable() -> bool:
     from importlib import metadata
 
     try:
-        origin = metadata.distribution("paddock").read_text("direct_url.json")
+        origin = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
         record = msgspec.json.decode(origin or "{}", type=dict[str, object])
     except (metadata.PackageNotFoundError, msgspec.DecodeError):
         return False

@@ -99,3 +99,15 @@ def test_what_is_executed_is_the_file_that_was_verified_whatever_has_its_name_no
         assert done.returncode == 0
     finally:
         os.close(found.fd)
+
+
+@pytest.mark.parametrize(("name", "is_forgiven"), [("paddock_exec", True), ("paddock", False)])
+def test_a_missing_digest_is_forgiven_to_a_source_tree_of_ours_alone(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_forgiven: bool
+) -> None:
+    record = tmp_path / "site" / f"{name}-1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+    (record / "direct_url.json").write_text('{"url": "file:///src", "dir_info": {"editable": true}}')
+    monkeypatch.setattr("sys.path", [str(record.parent)])
+    assert (_probe(program).host("/nowhere", "/work").bwrap is not None) == is_forgiven

@@ -19,6 +19,9 @@ from bench.client import Client, request, start_request
 FRAMES = 4000
 """Requests that are sent at once: several of the server's reads."""
 
+VALUES = 4_000_000
+"""Values of one message: 12 MB."""
+
 STREAMS = 8
 """Processes that write without end."""
 
@@ -40,6 +43,17 @@ def frames(client: Client, _: Path) -> None:
     block = b"".join(request(number, "environment/status") for number in range(FRAMES))
     reading = threading.Thread(target=_read_for_ever, args=(client,), daemon=True)
     reading.start()
+    client.send(block)
+    _begun()
+    while True:
+        client.send(block)
+
+
+def values(client: Client, _: Path) -> None:
+    """Send messages that hold far more values than a message may."""
+    reading = threading.Thread(target=_read_for_ever, args=(client,), daemon=True)
+    reading.start()
+    block = request(0, "fs/getMetadata", {"path": "/", "unknown": [[]] * VALUES})
     client.send(block)
     _begun()
     while True:
@@ -126,7 +140,7 @@ def _begun() -> None:
     print("flooding", flush=True)
 
 
-SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch, beside_watches)}
+SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch, beside_watches, values)}
 
 if __name__ == "__main__":
     with Client(sys.argv[2]) as connected:

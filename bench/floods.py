@@ -90,6 +90,13 @@ class FloodOfFrames(Flood):
     figures = _figure("frames")
 
 
+class FloodOfValues(Flood):
+    name = "flood-values"
+    source = "values"
+    is_for_peer = False
+    figures = _figure("messages of millions of values")
+
+
 class FloodOfOutput(Flood):
     name = "flood-output"
     source = "output"

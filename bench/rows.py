@@ -20,6 +20,7 @@ from bench.floods import (
     FloodOfOutput,
     FloodOfRenames,
     FloodOfUnwatching,
+    FloodOfValues,
 )
 from bench.footprint import IdleMemory, ProcessMemory, Startup
 from bench.row import Row
@@ -48,6 +49,7 @@ ROWS: tuple[type[Row], ...] = (
     SingleMetadata,
     Walk,
     FloodOfFrames,
+    FloodOfValues,
     FloodOfOutput,
     FloodOfExits,
     FloodOfRenames,

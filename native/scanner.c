@@ -1,5 +1,7 @@
 /* paddock.protocol._scanner: finds the parts of a message without making objects of them.
  *
+ * And counts them, so that a message with too many is refused before objects are made.
+ *
  * An extension module, loaded into the server and the client. It reads what the other side sends, so it trusts nothing:
  * it goes from the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request,
  * a notification or a result in plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice.
@@ -17,6 +19,7 @@
 #include <string.h>
 
 #include "scan.h"
+#include "value_count.h"
 
 static PyObject *
 text_of(struct span span)
@@ -110,7 +113,31 @@ scan(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     return result;
 }
 
+PyDoc_STRVAR(count_doc, "count_strings(message, max_values, /)\n--\n\n"
+                        "Give the number of strings in a JSON document, keys included; None if it has more values than\n"
+                        "so many.");
+
+static PyObject *
+count(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "count_strings takes two arguments");
+        return NULL;
+    }
+    long max_values = PyLong_AsLong(arguments[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_buffer message;
+    if (PyObject_GetBuffer(arguments[0], &message, PyBUF_SIMPLE) < 0)
+        return NULL;
+    long strings = count_strings(message.buf, (size_t)message.len, max_values);
+    PyBuffer_Release(&message);
+    return strings < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(strings);
+}
+
 static PyMethodDef functions[] = {
+    {"count_strings", (PyCFunction)(void (*)(void))count, METH_FASTCALL, count_doc},
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -62,6 +62,8 @@ def try_modules(directory: Path, count: int) -> None:
         message = bytes(changed(chance.choice(messages)[2:], chance))
         scanned = scanner.scan(message, 1000, chance.randrange(20))
         assert scanned is None or len(scanned) == 4
+        strings = scanner.count_strings(message, 1000)
+        assert strings is None or strings <= len(message)
         try:
             status.describe_at_once(b"/" + bytes(view[:200]).replace(b"\0", b"/"))
         except OSError:

@@ -21,7 +21,7 @@ import pytest
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "native"
 
-DRIVERS: tuple[str, ...] = ("frames", "scan", "spawner", "init", "janitor", "text")
+DRIVERS: tuple[str, ...] = ("frames", "scan", "values", "spawner", "init", "janitor", "text")
 """Of each there is a `NAME_driver.c`."""
 if platform.machine() == "x86_64":
     # Other machines have the C library.

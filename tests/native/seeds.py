@@ -197,6 +197,7 @@ def _strings() -> list[bytes]:
 _MAKERS = {
     "frames": _frames,
     "scan": _messages,
+    "values": _messages,
     "spawner": _spawns,
     "init": _words,
     "janitor": _packets,

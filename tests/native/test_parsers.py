@@ -17,6 +17,7 @@ from tests.native.seeds import seeds_of
 COUNTS = {
     "frames": 60_000,
     "scan": 100_000,
+    "values": 50_000,
     "spawner": 12_000,
     "init": 12_000,
     "janitor": 1_500,
@@ -47,6 +48,8 @@ FAULTS = [
     Fault("frames", "frame.h", "at + sizeof blocks <= bytes", "at < bytes"),
     Fault("scan", "scan.h", "if (scan->at == scan->end || *scan->at != sign)", "if (*scan->at != sign)"),
     Fault("scan", "scan.h", "if (count == MAX_KEYS || !take_string", "if (!take_string"),
+    Fault("values", "value_count.h", "return at == end || (*at", "return (*at"),
+    Fault("values", "value_count.h", "memchr(at, '\"', (size_t)(end - at));", "strchr(at, '\"');"),
     Fault("spawner", "spawner.c", "head->argc < 1 || head->argc > length ||", "head->argc < 1 ||"),
     Fault("spawner", "spawner.c", "if (request->n_fds < FDS_MAX) {", "if (request->n_fds <= FDS_MAX) {"),
     Fault("init", "init.c", "/ (ssize_t)sizeof *arrived;", "/ 64;"),

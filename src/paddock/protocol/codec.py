@@ -22,6 +22,7 @@ from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.strict_base64 import decode_base64
 from paddock.protocol.structure import NoParams, Params
+from paddock.protocol.value_count import count_strings
 
 P = TypeVar("P", bound=Params)
 
@@ -42,55 +43,53 @@ _decoder = msgspec.json.Decoder()
 
 def read_json(message: bytes, limits: CodecLimits) -> Any:
     """Give the JSON value of a message. Raises MalformedMessage, also for a key twice and exceeded limits."""
+    strings = _strings_in(message, limits)
     try:
         value = _decoder.decode(message)
+        found = _strings_of(value, limits.max_depth)
     except RecursionError:
         raise MalformedMessage(f"the message is nested deeper than {limits.max_depth} levels") from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise MalformedMessage(str(error)) from error
-    tally = _Tally(limits.max_depth)
-    strings = tally.count(value, 1)
-    if len(message) >= limits.max_values * MIN_BYTES_PER_VALUE and tally.values > limits.max_values:
-        raise MalformedMessage(f"the message exceeds the limit of {limits.max_values} JSON values")
-    # Every string of a document without escapes stands between two quotes, so a
-    # key that the decoder dropped as a duplicate leaves a pair of quotes over.
-    if b"\\" in message or message.count(b'"') != 2 * strings:
+    # A key that the decoder dropped as a duplicate leaves a string over.
+    if found != strings:
         _refuse_duplicate_keys(message)
     return value
 
 
-class _Tally:
-    """Counts the strings (keys included) and values of a decoded document, and checks its depth."""
+def _strings_in(message: bytes, limits: CodecLimits) -> int:
+    """Count the strings, keys included, before objects are made. Raises MalformedMessage for too many."""
+    if len(message) < limits.max_values * MIN_BYTES_PER_VALUE and b"\\" not in message:
+        # Every string of a document without escapes stands between two quotes.
+        return message.count(b'"') // 2
+    strings = count_strings(message, limits.max_values)
+    if strings is None:
+        raise MalformedMessage(f"the message exceeds the limit of {limits.max_values} JSON values")
+    return strings
 
-    __slots__ = ("_max_depth", "values")
 
-    def __init__(self, max_depth: int) -> None:
-        self._max_depth = max_depth
-        self.values = 1
-
-    def count(self, value: Any, depth: int) -> int:
-        """The number of strings in `value`. Raises MalformedMessage when it is too deep."""
-        kind = type(value)
+def _strings_of(value: Any, depth_left: int) -> int:
+    """Count the strings of a decoded document, keys included. Raises RecursionError when it is too deep."""
+    kind = type(value)
+    if kind is str:
+        return 1
+    if kind is dict:
+        strings = len(value)
+        children = value.values()
+    elif kind is list:
+        strings = 0
+        children = value
+    else:
+        return 0
+    if depth_left <= 0:
+        raise RecursionError
+    for child in children:
+        kind = type(child)
         if kind is str:
-            return 1
-        if kind is dict:
-            strings = len(value)
-            children = value.values()
-        elif kind is list:
-            strings = 0
-            children = value
-        else:
-            return 0
-        if depth > self._max_depth:
-            raise MalformedMessage(f"the message is nested deeper than {self._max_depth} levels")
-        self.values += len(value)
-        for child in children:
-            kind = type(child)
-            if kind is str:
-                strings += 1
-            elif kind is dict or kind is list:
-                strings += self.count(child, depth + 1)
-        return strings
+            strings += 1
+        elif kind is dict or kind is list:
+            strings += _strings_of(child, depth_left - 1)
+    return strings
 
 
 def _refuse_duplicate_keys(message: bytes) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from paddock.fs.local import Lanes
 from paddock.fs.operations import Operations
+from paddock.fs.watch_set import WatchSet
 from tests.unit.fs.places import NOBODY, ordinary_user, threads, worker
 
 
@@ -39,3 +41,19 @@ def open_place() -> Iterator[Path]:
         if os.geteuid() == 0:
             os.chown(name, NOBODY, NOBODY)
         yield Path(name)
+
+
+@pytest.fixture
+async def lanes() -> AsyncIterator[Lanes]:
+    """Threads for watches."""
+    lanes = Lanes()
+    yield lanes
+    await lanes.aclose()
+
+
+@pytest.fixture
+async def watches(lanes: Lanes) -> AsyncIterator[WatchSet]:
+    """The watches of one client."""
+    watches = WatchSet(lanes)
+    yield watches
+    await watches.aclose()

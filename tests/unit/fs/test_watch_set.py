@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import OperationFailed, RequestError
-from paddock.fs.local import Lanes
 from paddock.fs.watch_set import Place, WatchSet
 from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify, Notice, RawNotice
-
-
-@pytest.fixture
-async def lanes() -> AsyncIterator[Lanes]:
-    lanes = Lanes()
-    yield lanes
-    await lanes.aclose()
-
-
-@pytest.fixture
-async def watches(lanes: Lanes) -> AsyncIterator[WatchSet]:
-    watches = WatchSet(lanes)
-    yield watches
-    await watches.aclose()
 
 
 class Listener:

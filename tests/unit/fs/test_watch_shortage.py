@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,10 @@ from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify, Notice, RawNotice
 
 
-@pytest.fixture
-async def lanes() -> AsyncIterator[Lanes]:
-    lanes = Lanes()
-    yield lanes
-    await lanes.aclose()
-
-
-@pytest.fixture
-async def watches(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WatchSet]:
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what waits for room tried again soon."""
     monkeypatch.setattr(watch_tree, "RETRY_S", 0.01)
-    watches = WatchSet(lanes)
-    yield watches
-    await watches.aclose()
 
 
 class Shortage:

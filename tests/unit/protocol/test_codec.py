@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import InvalidParams, MalformedMessage
+from paddock.protocol import codec
 from paddock.protocol.codec import CodecLimits, convert_params, read_json, write_json
 from paddock.protocol.process import ReadParams, SignalParams, StartParams, WriteParams
 from paddock.protocol.structure import NoParams
+from paddock.protocol.value_count import CountStrings, count_slowly, count_strings
 
 LIMITS = CodecLimits()
 
@@ -67,7 +69,7 @@ def test_the_same_key_written_in_two_ways_is_a_duplicate() -> None:
 
 @pytest.mark.parametrize("depth", [128, 10_000, 1_000_000])
 def test_deep_nesting_is_refused(depth: int) -> None:
-    with pytest.raises(MalformedMessage, match="nested"):
+    with pytest.raises(MalformedMessage, match=r"nested|JSON values"):
         read_json(b"[" * depth + b"]" * depth, LIMITS)
 
 
@@ -81,6 +83,51 @@ def test_too_many_values_are_refused() -> None:
 
     with pytest.raises(MalformedMessage, match="100 JSON values"):
         read_json(b"[" + b"1," * 99 + b"1]", limits)
+
+
+@pytest.mark.parametrize("item", [b"[]", b'{"a":1}', b"1", b'"\\n"', b"[[[]]]"])
+def test_too_many_values_are_refused_before_objects_are_made_of_them(
+    monkeypatch: pytest.MonkeyPatch, item: bytes
+) -> None:
+    message = b'{"params":{"text":"[,{","x":[' + b",".join([item] * LIMITS.max_values) + b"]}}"
+    monkeypatch.setattr(codec, "_decoder", None)
+    with pytest.raises(MalformedMessage, match="262144 JSON values"):
+        read_json(message, LIMITS)
+
+
+def test_a_message_with_as_many_escapes_as_it_likes_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "_refuse_duplicate_keys", None)
+    text = '\n,[{"\\' * LIMITS.max_values
+    assert read_json(write_json({"a": [text, "\\"], "b\\": text}), LIMITS) == {"a": [text, "\\"], "b\\": text}
+
+
+def strings_of(document: Any) -> tuple[int, int]:
+    """The values of a document, and its strings."""
+    if isinstance(document, dict):
+        found = [strings_of(each) for each in document.values()]
+        return 1 + sum(each[0] for each in found), len(document) + sum(each[1] for each in found)
+    if isinstance(document, list):
+        found = [strings_of(each) for each in document]
+        return 1 + sum(each[0] for each in found), sum(each[1] for each in found)
+    return 1, int(isinstance(document, str))
+
+
+@pytest.mark.parametrize("count", [count_slowly, count_strings], ids=["slowly", "quickly"])
+@given(document=DOCUMENTS, is_spaced=st.booleans())
+def test_values_and_strings_are_counted_as_they_are(
+    count: CountStrings, document: Any, is_spaced: bool
+) -> None:
+    message = json.dumps(document, indent=2).encode() if is_spaced else write_json(document)
+    values, strings = strings_of(document)
+    assert count(message, values) == strings
+    assert count(message, values - 1) is None
+
+
+@given(st.lists(st.sampled_from([b'"', b"\\", b"[", b"]", b"{", b"}", b",", b" ", b"x"])).map(b"".join))
+def test_what_is_no_json_is_counted_alike(message: bytes) -> None:
+    for max_values in (3, 100):
+        slowly, quickly = count_slowly(message, max_values), count_strings(message, max_values)
+        assert slowly == quickly or (slowly is None and quickly is not None and quickly > 2 * max_values)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a":NaN}', b'"\\ud800"', b"1 2", b"\xef\xbb\xbf{}"])

@@ -95,6 +95,23 @@ call("clone", {number("clone")}, 0x10000000 | 17, 0, 0, 0, 0)
 
 
 @each_mode
+def test_terminal_is_not_taken_from_others_for_good(mode: NetworkMode) -> None:
+    code = f"""
+_, terminal = pty.openpty()
+discipline = ctypes.create_string_buffer((27).to_bytes(4, "little"))
+call("current", {number("ioctl")}, terminal, 0x5424, ctypes.addressof(ctypes.create_string_buffer(4)))
+call("TIOCEXCL", {number("ioctl")}, terminal, 0x540C, 0)
+call("TIOCSETD", {number("ioctl")}, terminal, 0x5423, ctypes.addressof(discipline))
+"""
+    inside = tried(os.geteuid(), mode, code)
+    assert inside == {"current": "ok", "TIOCEXCL": "1", "TIOCSETD": "1"}
+    outside = tried(os.geteuid(), None, code)
+    assert (outside["current"], outside["TIOCEXCL"]) == ("ok", "ok")
+    # A kernel may lack this line discipline.
+    assert outside["TIOCSETD"] != "1"
+
+
+@each_mode
 def test_nothing_is_typed_into_a_terminal(mode: NetworkMode) -> None:
     code = f"""
 _, terminal = pty.openpty()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -281,6 +283,41 @@ def test_terminal_is_as_closed_to_others_afterwards_as_it_was(launcher: Launcher
         assert status.st_gid == group or launcher.user != 0
         subprocess.run([PYTHON, "-c", OPEN_TERMINAL], stdin=follower, check=True, **drop_to(launcher.user))
         assert stat.S_IMODE(os.fstat(follower).st_mode) == 0o666
+    finally:
+        os.close(leader)
+        os.close(follower)
+
+
+TAKE_TERMINAL = """
+import fcntl, termios
+for request, argument in ((termios.TIOCEXCL, 0), (termios.TIOCSETD, (27).to_bytes(4, "little"))):
+    try:
+        fcntl.ioctl(0, request, argument)
+    except OSError:
+        pass
+print("tried")
+"""
+TIOCGEXCL = 0x80045440
+
+
+def test_terminal_can_be_opened_and_typed_at_afterwards(launcher: Launcher, workspace: Path) -> None:
+    leader, follower = os.openpty()
+
+    def state() -> tuple[bytes, bytes]:
+        exclusive, discipline = (
+            fcntl.ioctl(follower, request, bytes(4)) for request in (TIOCGEXCL, termios.TIOCGETD)
+        )
+        return exclusive, discipline
+
+    try:
+        os.fchown(follower, launcher.user, -1)
+        before = state()
+        streams: dict[int, Stream] = {0: (os.ttyname(follower), os.O_RDWR | os.O_NOCTTY)}
+        outcome = _run(launcher, workspace, streams, PYTHON, "-c", TAKE_TERMINAL)
+        assert outcome.stdout == "tried\n", outcome.stderr
+        assert state() == before
+        subprocess.run([PYTHON, "-c", TAKE_TERMINAL], stdin=follower, check=True, **drop_to(launcher.user))
+        assert state() != before
     finally:
         os.close(leader)
         os.close(follower)

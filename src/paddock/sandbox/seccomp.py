@@ -48,6 +48,8 @@ IOPRIO_WHO_PROCESS: Final = 1
 """Of one process; the other values mean all of a group or of a user, to which the init belongs."""
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
+TIOCEXCL: Final = 0x540C
+TIOCSETD: Final = 0x5423
 F_SETLEASE: Final = 1024
 F_SETDELEG: Final = 1040
 """The second, since Linux 6.19, does the same to directories (linux/fcntl.h)."""
@@ -184,6 +186,11 @@ _ALWAYS: Final = (
         "ioctl",
         "it types into the terminal, in the name of whoever reads there next",
         (_among(_SECOND, TIOCSTI, TIOCLINUX),),
+    ),
+    Rule(
+        "ioctl",
+        "nobody could open the terminal any more, or type there, when the command has ended",
+        (_among(_SECOND, TIOCEXCL, TIOCSETD),),
     ),
     # Only for the owner of a file, but on a mount that is read-only as well. The kernel lets others go on
     # after fs.lease-break-time, and then it can be done again.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import facts, hard_link, mounted_file, tree_search
+from paddock.sandbox import facts, hard_link, kernel_file, mounted_file, tree_search
 from paddock.sandbox.facts import FileFacts
 from paddock.sandbox.hard_link import files_with_several_names
 from paddock.sandbox.tree_search import Bounds, TreeSearch
@@ -53,7 +53,7 @@ def open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_more: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    for module in (facts, hard_link, mounted_file, tree_search):
+    for module in (facts, hard_link, kernel_file, mounted_file, tree_search):
         for name in ("open", "scandir", "listdir"):
             monkeypatch.setattr(module.os, name, refuse)
 
@@ -72,3 +72,10 @@ def test_a_pointer_to_a_repository_that_can_not_be_opened_is_not_taken_for_none(
 ) -> None:
     with pytest.raises(OSError, match="Too many open files"):
         FileFacts().gitdir(str(tmp_path / ".git"))
+
+
+def test_files_of_the_kernel_that_can_not_be_listed_are_not_taken_for_none(without_descriptors: None) -> None:
+    with pytest.raises(OSError, match="Too many open files"):
+        kernel_file._Entries().closed()
+    with pytest.raises(OSError, match="Too many open files"):
+        kernel_file._Mounts().in_kernel_objects()

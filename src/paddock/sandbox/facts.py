@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
+from paddock.sandbox.absence import NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.access import SLASH_TMP, Surroundings
 from paddock.sandbox.git_index import Index, UnreadableIndex, can_name_submodules, read_index
 from paddock.sandbox.look import LINK_LIMIT, Kind, Link, PathFact
@@ -154,8 +155,9 @@ class FileFacts:
             status = os.lstat(path)
             target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         except OSError as error:
-            raise_if_short(error)
             is_hidden = error.errno == errno.EACCES
+            if not is_hidden:
+                refuse_unless(NO_FILE, error, path)
             return PathFact(Kind.MISSING, path, (), path, is_hidden=is_hidden)
         if target is not None:
             is_exposed = is_within(path, os.path.realpath(SLASH_TMP)) or self.is_open(directory.real)
@@ -177,30 +179,34 @@ def _joined(directory: str, written: bytes) -> str | None:
 
 def _first_line(path: str) -> bytes:
     """Return the first line of a file, without its end; nothing of what is none."""
-    try:
-        # A command may have made a pipe of this name, which nobody must wait for.
-        file = os.open(path, _OPEN_FLAGS)
-    except OSError as error:
-        raise_if_short(error)
+    file = _open_file(path)
+    if file is None:
         return b""
     try:
         return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
-    except OSError:
-        return b""
     finally:
         os.close(file)
 
 
-def _index(path: str) -> Index:
+def _open_file(path: str) -> int | None:
+    """Open a regular file; None if there is none. Never waits for a pipe or a lease."""
     try:
         file = os.open(path, _OPEN_FLAGS)
     except OSError as error:
-        raise_if_short(error)
+        refuse_unless(NO_FILE, error, path)
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None
+
+
+def _index(path: str) -> Index:
+    file = _open_file(path)
+    if file is None:
         return Index()
     with os.fdopen(file, "rb") as content:
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            return Index()
         key = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
         known = _indexes.get(key)
         if known is None:
@@ -257,7 +263,7 @@ def _holds_nothing(directory: str) -> bool:
     try:
         return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
     except OSError as error:
-        raise_if_short(error)
+        refuse_unless(OUT_OF_REACH, error, directory)
         # Of another user: whoever wants to hold it, too, is told so.
         return True
 

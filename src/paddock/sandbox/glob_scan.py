@@ -19,6 +19,7 @@ machine with nothing idle, where ripgrep has to share, it took as long.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -32,6 +33,7 @@ from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox import ripgrep
+from paddock.sandbox.absence import NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.access import Grants
 from paddock.sandbox.glob import Matcher, deepest_match
 from paddock.sandbox.hard_link import FileId, file_id, files_with_several_names
@@ -99,7 +101,7 @@ class Scanner:
             partial(self._list_files, rests, bounds, workspaces),
         )
         places = {_target(path, bounds.top) for path in self._hits(key, search, bounds.top)}
-        return {place for place in places if os.path.lexists(place)}.union(_unseen(search, bounds.top))
+        return {place for place in places if _may_exist(place, bounds.top)}.union(_unseen(search, bounds.top))
 
     def _names_of(self, files: frozenset[FileId], bounds: Bounds) -> set[str]:
         inodes = {inode for _, inode in files}
@@ -147,6 +149,17 @@ def _depth(rests: Iterable[str], max_depth: int | None) -> int | None:
 
 def _unseen(search: TreeSearch, top: str) -> Iterator[str]:
     return (join(top, relative) if relative else top for relative in search.unseen)
+
+
+def _may_exist(place: str, top: str) -> bool:
+    try:
+        os.lstat(place)
+    except OSError as error:
+        refuse_unless(NO_FILE | OUT_OF_REACH, error, place)
+        # What can't be reached below the top is denied with its directory; elsewhere the plan judges whether
+        # the command could change that.
+        return error.errno == errno.EACCES and not is_within(place, top)
+    return True
 
 
 def _target(path: str, top: str) -> str:

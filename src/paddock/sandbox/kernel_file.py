@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Final
 
+from paddock.sandbox.absence import ABSENT, refuse_unless
 from paddock.sandbox.look import KernelFile
 from paddock.sandbox.view import KERNEL_OBJECTS, PROC
 
@@ -49,11 +50,16 @@ LOOK_INTERVAL_S: Final = 10.0
 """How often /proc is listed, at most. The kernel takes half a millisecond where there are many processes, and
 what is in it changes when a module is loaded, which no command can do."""
 
+MOUNT_TABLE: Final = f"{PROC}/self/mountinfo"
+
 _PIECE_BYTES: Final = 1 << 16
 
 
 def closed_files() -> tuple[KernelFile, ...]:
-    """What must be closed in a sandbox of this user, now."""
+    """What must be closed in a sandbox of this user, now.
+
+    Raises OSError or ProfileRefused if that can't be told.
+    """
     return (*_ENTRIES.closed(), *_MOUNTS.in_kernel_objects())
 
 
@@ -86,8 +92,9 @@ def _closed_entries() -> list[KernelFile]:
                 if entry.name in VISIBLE or entry.name in CLOSED_BY_KERNEL or not _can_read(entry.path):
                     continue
                 found.append(KernelFile(entry.path, is_directory=entry.is_dir(follow_symlinks=False)))
-    except OSError:
+    except OSError as error:
         # Where none is mounted, none can be in a sandbox.
+        refuse_unless(ABSENT, error, PROC)
         return []
     return sorted(found, key=lambda file: file.path)
 
@@ -111,8 +118,9 @@ class _Mounts:
         with self._lock:
             try:
                 self._refresh()
-            except OSError:
+            except OSError as error:
                 self._owner = None
+                refuse_unless(ABSENT, error, MOUNT_TABLE)
                 return []
             places = self._places
         return [KernelFile(place, is_directory=True) for place in places if _can_read(place)]
@@ -120,7 +128,7 @@ class _Mounts:
     def _refresh(self) -> None:
         # A fork has a table of its own, and would take the news from its parent.
         if self._owner != os.getpid():
-            self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(MOUNT_TABLE, os.O_RDONLY | os.O_CLOEXEC)
             self._news = select.poll()
             self._news.register(self._file, select.POLLPRI)
             self._owner = os.getpid()

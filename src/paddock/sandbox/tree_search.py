@@ -16,9 +16,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from paddock.sandbox.absence import ABSENT, refuse_unless
 from paddock.sandbox.path import join
 from paddock.sandbox.ripgrep import FileListing
-from paddock.sandbox.shortage import raise_if_short
 from paddock.sandbox.tree_memory import Directory, Tree
 
 LARGE_TREE: Final = 500
@@ -66,7 +66,10 @@ class TreeSearch:
         """After `run`: directories that could not be searched, though a command may get into them."""
 
     def run(self) -> Tree:
-        """What is there now, without directories that can't be searched."""
+        """What is there now, without directories that can't be searched.
+
+        Raises ProfileRefused if something else but the access to a directory keeps it from being read.
+        """
         try:
             self._walk()
             if self._listing is None:
@@ -110,7 +113,7 @@ class TreeSearch:
                 self._ask_for_help()
             return self._read(path, relative, now)
         except OSError as error:
-            raise_if_short(error)
+            refuse_unless(ABSENT, error, path)
             return None
 
     def _ask_for_help(self) -> None:

@@ -57,7 +57,7 @@ def _remove(place: Place, is_directory: bool, *, recursive: bool) -> None:
         os.unlink(place.name, dir_fd=place.directory)
         return
     if recursive:
-        empty(os.open(place.name, _ENTER, dir_fd=place.directory))
+        _empty(os.open(place.name, _ENTER, dir_fd=place.directory))
     os.rmdir(place.name, dir_fd=place.directory)
 
 
@@ -78,7 +78,7 @@ class _Level:
                 _unlink(name, descriptor)
 
 
-def empty(top: int) -> None:
+def _empty(top: int) -> None:
     """Remove everything below an open directory, and close it.
 
     Raises OSError; part of it may be gone then.

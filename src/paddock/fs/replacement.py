@@ -49,11 +49,15 @@ class Replacement:
     def publish(self) -> None:
         """Put the file in its place; when it fails the old one is untouched. The descriptor is closed.
 
-        Raises OSError, and OperationFailed when the owner of the old file can't be kept.
+        Raises OSError, and OperationFailed when the owner of the old file can't be kept. One error leaves
+        the new file in its place, and says so: OperationFailed when a crash may undo that.
         """
+        listing = None
         try:
             if self._old is not None:
                 self._take_after(self._old)
+            # Before the file is in its place: what fails from then on is no reason to say that it is not.
+            listing = self._open_to_sync()
             os.fsync(self.descriptor)
             if self._temporary is None:
                 self._temporary = _temporary_name()
@@ -62,13 +66,18 @@ class Replacement:
                 )
             os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
             self._temporary = None
-            self._sync_directory()
+            if listing is not None:
+                self._sync(listing)
         finally:
+            if listing is not None:
+                os.close(listing)
             self.discard()
 
     def discard(self) -> None:
         """Leave everything as it was. The descriptor is closed."""
-        os.close(self.descriptor)
+        # Some file systems say here that they could not write; what was to be kept has been synced before.
+        with suppress(OSError):
+            os.close(self.descriptor)
         if self._temporary is not None:
             with suppress(FileNotFoundError):
                 os.unlink(self._temporary, dir_fd=self._directory)
@@ -125,14 +134,22 @@ class Replacement:
             finally:
                 os.close(old)
 
-    def _sync_directory(self) -> None:
-        # A directory that may be written and not read can't be synced; the rename has happened all the same.
+    def _open_to_sync(self) -> int | None:
+        # A directory that may be written and not read can't be synced.
         with suppress(PermissionError):
-            directory = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
+        return None
+
+    def _sync(self, directory: int) -> None:
+        try:
+            os.fsync(directory)
+        except OSError as error:
+            # Some file systems can't sync directories (fsync(2)), and promise nothing about renames.
+            if error.errno not in (errno.EINVAL, errno.EROFS, errno.EOPNOTSUPP):
+                raise OperationFailed(
+                    f"the new {os.fsdecode(self._name)!r} is in its place, but may be lost in a crash: "
+                    f"{os.strerror(error.errno or errno.EIO)}"
+                ) from error
 
 
 class _NotSupported(OSError):

@@ -16,6 +16,7 @@ from typing import IO
 
 from paddock import own_program
 from paddock.errors import OperationFailed
+from paddock.fs.failure import no_thread
 from paddock.fs.gathering import Gathering, is_binary
 from paddock.fs.operation import Search
 from paddock.fs.pattern import translate
@@ -45,24 +46,14 @@ def find_ripgrep(root: bytes) -> Program | None:
 
 def search_with(program: Program, operation: Search, root: bytes, gathering: Gathering) -> None:
     """Search, and add what is found. Raises OperationFailed if the program does not work."""
-    with subprocess.Popen(
-        [b"rg", *_arguments(operation), b"--", root],
-        executable=program.command,
-        pass_fds=(program.fd,),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env=own_environment(),
-    ) as process:
+    with _started(program, [b"rg", *_arguments(operation), b"--", root]) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         # Its end, at whatever moment, ends the reading of its output too.
         timer = threading.Timer(gathering.left_s, process.kill)
         complaints = _Complaints(process.stderr)
-        timer.start()
-        complaints.start()
         try:
+            _start(timer, complaints)
             binary: dict[bytes, bool] = {}
             for line in process.stdout:
                 event = json.loads(line)
@@ -80,7 +71,8 @@ def search_with(program: Program, operation: Search, root: bytes, gathering: Gat
         finally:
             timer.cancel()
             process.kill()
-            complaints.join()
+            if complaints.ident is not None:
+                complaints.join()
     if gathering.is_over:
         return
     if process.returncode < 0:
@@ -92,6 +84,30 @@ def search_with(program: Program, operation: Search, root: bytes, gathering: Gat
         raise OperationFailed(f"ripgrep failed: {' '.join(complaints.lines)}")
     for complaint in complaints.lines:
         gathering.fail_text(complaint)
+
+
+def _started(program: Program, command: list[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            executable=program.command,
+            pass_fds=(program.fd,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=own_environment(),
+        )
+    except OSError as error:
+        raise OperationFailed(f"can't start ripgrep to search: {error.strerror}") from error
+
+
+def _start(*threads: threading.Thread) -> None:
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError as error:
+        raise no_thread() from error
 
 
 class _Complaints(threading.Thread):

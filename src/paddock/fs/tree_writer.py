@@ -68,7 +68,10 @@ class TreeWriter:
         self.offset += len(data)
 
     def publish(self) -> None:
-        """Put the tree in its place, if all of it has come. Otherwise nothing is left of it."""
+        """Put the tree in its place, if all of it has come. Otherwise nothing is left of it.
+
+        One error leaves it in its place, and says so: OperationFailed when modes could not be set.
+        """
         try:
             self._finish()
             if self._problem is not None or self._tail != END:
@@ -111,13 +114,28 @@ class TreeWriter:
 
     def _set_modes(self) -> None:
         """Last of all: a tree with a read-only directory could not be removed again."""
+        problem: OSError | None = None
         for path, mode, modified_at_s in reversed(self._modes):
-            directory = resolve.open_beneath(self._root, path)
             try:
-                os.utime(directory, (modified_at_s, modified_at_s))
-                os.fchmod(directory, mode)
-            finally:
-                os.close(directory)
+                self._set_mode(path, mode, modified_at_s)
+            except (FileNotFoundError, NotADirectoryError):
+                # The tree is everybody's by now, and somebody has removed this.
+                continue
+            except OSError as error:
+                problem = error
+        if problem is not None:
+            raise OperationFailed(
+                f"the new tree is in its place at {os.fsdecode(self._path)!r}, but not all of its "
+                f"directories have their modes: {problem.strerror}"
+            ) from problem
+
+    def _set_mode(self, path: bytes, mode: int, modified_at_s: int) -> None:
+        directory = resolve.open_beneath(self._root, path)
+        try:
+            os.utime(directory, (modified_at_s, modified_at_s))
+            os.fchmod(directory, mode)
+        finally:
+            os.close(directory)
 
     def _finish(self) -> None:
         os.close(self._pipe)

@@ -10,12 +10,12 @@ leads later, and what is emptied is the locked one, whatever has come to its nam
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
 from contextlib import suppress
 
-from paddock.fs.remove import empty
 from paddock.fs.replacement import is_temporary
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,12 +37,46 @@ def make_in(parent: int) -> tuple[bytes, int]:
 def remove(directory: int, name: bytes, parent: int) -> None:
     """Remove a directory that is locked, by the descriptor that holds the lock, which stays open.
 
+    Takes two more descriptors, however deep it is: what is in a directory of it is moved to the top first.
     Raises OSError; part of it may be gone then.
     """
-    empty(os.open(b".", _ENTER, dir_fd=directory))
+    while entries := _entries(directory):
+        for name_in, is_directory in entries:
+            _remove_entry(directory, name_in, is_directory=is_directory)
     # Nothing but an empty directory goes, should the name be another's by now.
     with suppress(FileNotFoundError):
         os.rmdir(name, dir_fd=parent)
+
+
+def _entries(directory: int) -> list[tuple[bytes, bool]]:
+    """Names in an open directory, and whether they are directories."""
+    with os.scandir(directory) as entries:
+        return [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
+
+
+def _remove_entry(top: int, name: bytes, *, is_directory: bool) -> None:
+    # Somebody else may be removing the same tree.
+    with suppress(FileNotFoundError):
+        if not is_directory:
+            os.unlink(name, dir_fd=top)
+            return
+        try:
+            directory = os.open(name, _ENTER, dir_fd=top)
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            # It has become something else.
+            os.unlink(name, dir_fd=top)
+            return
+        try:
+            for each, is_deeper in _entries(directory):
+                if is_deeper:
+                    os.rename(each, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
+                else:
+                    os.unlink(each, dir_fd=directory)
+        finally:
+            os.close(directory)
+        os.rmdir(name, dir_fd=top)
 
 
 def has_name(directory: int, name: bytes, parent: int) -> bool:

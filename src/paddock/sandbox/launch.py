@@ -266,7 +266,8 @@ class Sandbox:
                 raise ProfileRefused(
                     f"the profile with {len(plan.placeholders)} missing paths to be kept from being made",
                     f"has more than {PLACES_LIMIT} of them; the first is {plan.placeholders[0].path}",
-                    "grant fewer directories, or one that they are in; deny directories, not what is in them",
+                    "grant fewer directories, or one that they are in; deny directories, not what is in them;"
+                    " make empty directories for submodules that are not checked out",
                 )
             try:
                 located = locate(plan.placeholders)

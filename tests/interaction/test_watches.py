@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from paddock.fs import changes, watch_tree
 from paddock.fs.local import Lanes
+from paddock.fs.watch_missing import MissingWatch, _Expected
+from paddock.fs.watch_set import WatchSet
 from paddock.inotify import Inotify, Notice, parse
 from paddock.protocol.path import parse_path
 from paddock.protocol.structure import Result
@@ -299,6 +302,66 @@ async def test_what_is_not_as_the_client_says_is_not_watched(tmp_path: Path) -> 
         assert not (await client.call("fs/watchMissing", {"watchId": 1, "missing": ["file://host/x"]}))[
             "watching"
         ]
+
+
+async def test_many_paths_far_below_what_exists_are_looked_at_in_few_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In looks between which others have their turn."""
+    paths = [tmp_path / ("a/" * 800 + str(number)) for number in range(200)]
+    calls, looks = 0, []
+    add, stat, look = Inotify.add, os.stat, MissingWatch._look
+
+    def counted_add(*args: Any, **options: Any) -> int:
+        nonlocal calls
+        calls += 1
+        return add(*args, **options)
+
+    def counted_stat(*args: Any, **options: Any) -> os.stat_result:
+        nonlocal calls
+        calls += 1
+        return stat(*args, **options)
+
+    def counted_look(watch: MissingWatch, chosen: Sequence[_Expected]) -> Any:
+        looks.append(len(chosen))
+        return look(watch, chosen)
+
+    monkeypatch.setattr(Inotify, "add", counted_add)
+    monkeypatch.setattr(os, "stat", counted_stat)
+    monkeypatch.setattr(MissingWatch, "_look", counted_look)
+    async with session() as client:
+        assert await watch_missing(client, 1, *paths)
+        assert calls < 200 * 20
+        assert (sum(looks), max(looks)) == (200, 32)
+        # All of them are watched: the last, too.
+        (tmp_path / "a").mkdir()
+        await client.call("environment/status")
+        assert await watch_missing(client, 2, *paths[:40], tmp_path / "b")
+        (tmp_path / "b").touch()
+        assert await missing_changed(client) == 2
+
+
+async def test_a_look_for_missing_paths_ends_with_its_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = Lanes()
+    watches = WatchSet(lanes)
+    looked_at: list[bytes] = []
+
+    def end_at_second(watch: MissingWatch, directory: bytes) -> int:
+        looked_at.append(directory)
+        if len(looked_at) == 2:
+            # As the end of a connection does, which comes at any moment.
+            watch._is_over = True
+        return watches.inotify.add(bytes(tmp_path))
+
+    monkeypatch.setattr(MissingWatch, "_add_nearest", end_at_second)
+    missing = [bytes(tmp_path / str(number)) for number in range(20)]
+    watch = MissingWatch(watches, missing, None, lambda: None)
+    watch._look([_Expected(path, is_there=False) for path in missing])
+    assert len(looked_at) == 2
+    await watches.aclose()
+    await lanes.aclose()
 
 
 # --- parts ------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""A watch for paths that do not exist yet, and for one that does: it tells once when that changes."""
+"""A watch for paths that do not exist yet, and for one that does: it tells once when that changes.
+
+One round looks at each path, some in each look of a thread, so that nobody waits long for the thread. After a
+notice there is another round.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from paddock.errors import RequestError
@@ -15,8 +20,16 @@ from paddock.fs.sight import HeldDirectory, Sight, require_sight
 from paddock.fs.watch_set import Place, WatchSet
 from paddock.inotify import RawNotice
 
+PATHS_AT_ONCE = 32
+"""Paths of one look: each takes a dozen system calls, which follow 2000 names at most."""
+
 _SILENT = (b"/proc", b"/sys")
 """File systems that give no notices."""
+
+
+class _Expected(NamedTuple):
+    path: bytes
+    is_there: bool
 
 
 class _Look(NamedTuple):
@@ -48,7 +61,11 @@ class MissingWatch:
         self._place = Place(watches.join(self))
         self._is_over = False
         self._is_stale = True
-        """Whether something has happened since the last look began."""
+        """Whether something has happened since the last round began."""
+        self._left: list[_Expected] = []
+        """Paths that are still to be looked at in this round."""
+        self._found: set[int] = set()
+        """Directories that this round has added."""
 
     async def begin(self) -> bool:
         """Watch from now on; False, and nothing is watched, if there is nothing to wait for.
@@ -86,11 +103,18 @@ class MissingWatch:
         yield
 
     def next_look(self) -> Callable[[], _Look] | None:
-        """Look, if something has happened since the last time."""
-        if self._is_over or not self._is_stale:
+        """Look at some paths, if something has happened since the last time."""
+        if self._is_over:
             return None
-        self._is_stale = False
-        return self._look
+        if not self._left:
+            if not self._is_stale:
+                return None
+            self._is_stale = False
+            self._left = [_Expected(path, is_there=False) for path in self._missing]
+            if self._present is not None:
+                self._left.append(_Expected(self._present, is_there=True))
+        chosen, self._left = self._left[:PATHS_AT_ONCE], self._left[PATHS_AT_ONCE:]
+        return partial(self._look, chosen)
 
     def looked(self, look: _Look) -> Iterator[None]:
         """Listen where the paths would appear now, or tell that one has."""
@@ -104,12 +128,15 @@ class MissingWatch:
                 if not is_first:
                     self._on_changed()
             return
-        added = set(look.added)
-        for watch in added - self._directories:
+        for watch in set(look.added) - self._directories:
+            self._directories.add(watch)
             self._watches.listen(watch, self._place)
             yield
-        left, self._directories = self._directories - added, added
-        yield from self._forget(left)
+        self._found.update(look.added)
+        if self._left:
+            return
+        gone, self._directories, self._found = self._directories - self._found, self._found, set()
+        yield from self._forget(gone)
         if not self._begun.done():
             self._begun.set_result(None)
 
@@ -128,21 +155,23 @@ class MissingWatch:
 
     # --- in a thread --------------------------------------------------------
 
-    def _look(self) -> _Look:
+    def _look(self, paths: Sequence[_Expected]) -> _Look:
         """Watch the nearest directory of each path, and see whether something has changed already."""
         added: list[int] = []
         try:
-            for path in (*self._missing, *([self._present] if self._present is not None else [])):
+            for path, is_there in paths:
+                if self._is_over:
+                    break
                 watch = self._add_nearest(os.path.dirname(path))
                 if watch is None:
                     return _Look(added, has_changed=True)
                 added.append(watch)
-            # After the directories were added, so that nothing can happen unseen.
-            has_appeared = any(map(self._is_there, self._missing))
-            has_vanished = self._present is not None and not self._is_there(self._present)
+                # After the directory was added, so that nothing can happen unseen.
+                if self._is_there(path) is not is_there:
+                    return _Look(added, has_changed=True)
         except OSError:
             return _Look(added, has_changed=True)
-        return _Look(added, has_changed=has_appeared or has_vanished)
+        return _Look(added, has_changed=False)
 
     def _is_there(self, path: bytes) -> bool:
         """Whether there is something, if only a link. Raises PermissionError for what may not be seen."""
@@ -170,16 +199,44 @@ class MissingWatch:
             yield held
 
     def _add_nearest(self, directory: bytes) -> int | None:
+        if directory in _SILENT or directory.startswith(tuple(silent + b"/" for silent in _SILENT)):
+            return None
+        require_sight(self._sight, directory)
         while True:
-            if directory in _SILENT or directory.startswith(tuple(silent + b"/" for silent in _SILENT)):
-                return None
+            directory = self._nearest(directory)
             try:
                 if self._sight is None:
                     return self._watches.inotify.add(directory, follow=True)
                 with self._held(directory) as held:
                     return self._watches.inotify.add(held.path, follow=True)
             except FileNotFoundError:
+                # Gone in between.
                 directory = os.path.dirname(directory)
+
+    def _nearest(self, directory: bytes) -> bytes:
+        """Find the last directory on the way to one that is there. Takes few steps on a long way, too."""
+        if self._has_directory(directory):
+            return directory
+        names = directory.split(b"/")
+        there, missing = 1, len(names)
+        while missing - there > 1:
+            middle = (there + missing) // 2
+            if self._has_directory(b"/".join(names[:middle])):
+                there = middle
+            else:
+                missing = middle
+        return b"/".join(names[:there]) or b"/"
+
+    def _has_directory(self, path: bytes) -> bool:
+        try:
+            if self._sight is None:
+                os.stat(path)
+            elif self._sight(path):
+                os.close(open_directory(path))
+            # What is out of sight is not looked at: if the way ends there, it is refused when it is added.
+        except FileNotFoundError:
+            return False
+        return True
 
 
 def _is_in(held: HeldDirectory, name: bytes) -> bool:

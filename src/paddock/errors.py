@@ -50,6 +50,7 @@
     ├── SelectionError              what was asked for by name does not exist, or is not the only one
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
+        │   └── NoRuntimeDirectory  there is no private directory for its socket
         ├── ConnectError            no connection could be made
         │   └── HandshakeRefused    the server answered the upgrade with an HTTP error
         ├── MessageTooLarge         a message over the limit
@@ -582,6 +583,16 @@ class ListenError(TransportError):
 
     def __str__(self) -> str:
         return f"can't listen on {self.address}: {self.reason}"
+
+
+class NoRuntimeDirectory(ListenError):
+    """There is no private directory for control sockets and what sandboxes share."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("a control socket", reason)
+
+    def __str__(self) -> str:
+        return f"no private directory of Paddock's can be used: {self.reason}"
 
 
 class ConnectError(TransportError):

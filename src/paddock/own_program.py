@@ -15,6 +15,7 @@ command could write is told by `installation`; every plan keeps it read-only.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -259,9 +260,37 @@ def is_private_or_sticky(directory: str) -> bool:
         return False
     if not stat.S_ISDIR(status.st_mode):
         return False
-    if status.st_mode & _OTHERS_WRITE:
-        return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in _trusted_owners()
-    return status.st_uid == os.geteuid()
+    if status.st_mode & stat.S_ISVTX and status.st_mode & _OTHERS_WRITE:
+        return status.st_uid in _trusted_owners()
+    if status.st_mode & stat.S_IWOTH or status.st_uid != os.geteuid():
+        return False
+    return not status.st_mode & stat.S_IWGRP or (
+        is_private_group(status.st_gid, status.st_uid) and not _has_access_list(directory)
+    )
+
+
+def is_private_group(group: int, user: int) -> bool:
+    """Whether a group is the user's own and has nobody else in it, as where the umask is 002."""
+    import grp
+    import pwd
+
+    try:
+        found, owner = grp.getgrgid(group), pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return (
+        (found.gr_name, group) == (owner.pw_name, owner.pw_gid)
+        and set(found.gr_mem) <= {owner.pw_name}
+        and all(entry.pw_gid != group or entry.pw_uid == user for entry in pwd.getpwall())
+    )
+
+
+def _has_access_list(path: str) -> bool:
+    """Return whether a list grants something to others than the mode tells of (acl(5))."""
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError as error:
+        return error.errno not in (errno.ENODATA, errno.ENOTSUP)
 
 
 def _trusted_owners() -> frozenset[int]:

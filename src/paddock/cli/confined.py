@@ -38,7 +38,7 @@ def run_confined(confined: Confined) -> int:
     """
     try:
         streams = ConfinedStreams(confined)
-    except PaddockError:
+    except (PaddockError, OSError):
         confined.started()
         confined.ended(was_killed=False)
         raise
@@ -58,6 +58,9 @@ def run_confined(confined: Confined) -> int:
     except OSError as error:
         confined.started()
         confined.ended(was_killed=False)
+        if error.filename is None:
+            print(f"paddock: the command can't be started: {error.strerror}", file=sys.stderr)
+            return STATUS_NOT_STARTED
         print(f"paddock: can't run {error.filename}: {error.strerror}", file=sys.stderr)
         return STATUS_NOT_FOUND if isinstance(error, FileNotFoundError) else STATUS_NOT_EXECUTABLE
     confined.started()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paddock.cli.options import Verbs, add_verb
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from paddock.model.profile import Profile
     from paddock.sandbox.command import Command
     from paddock.sandbox.launch import Sandbox
+    from paddock.sandbox.plan import Plan
     from paddock.sandbox.profile_table import WrittenProfile
     from paddock.sandbox.trace import Trace
 
@@ -97,6 +99,12 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.usage_error(str(error))
     except PaddockError as error:
         print(f"paddock sandbox: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Too few descriptors, a full disk: all that comes before the command is started.
+        place = f"{error.filename}: " if error.filename is not None else ""
+        print(f"paddock sandbox: {place}{error.strerror or error}", file=sys.stderr)
     return STATUS_NOT_STARTED
 
 
@@ -113,6 +121,7 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
             print(_explanation(sandbox, written.profile, command, has_proc), end="")
             return 0
         confined = sandbox.prepare(written.profile, command, has_proc=has_proc, is_traced=arguments.trace)
+        _tell_of_tmpdir(sandbox, written.profile, confined.plan)
         status = run_confined(confined)
         if arguments.trace:
             _tell(confined.trace)
@@ -172,4 +181,16 @@ def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc:
     if not is_enforced(profile):
         return "nothing is enforced: the profile asks for nothing\n"
     plan = sandbox.plan(profile, command, has_proc=has_proc)
-    return explain(plan, sandbox.enforcement, sandbox.ruleset_alone(plan))
+    problem = sandbox.tmpdir_problem(profile, plan)
+    text = explain(plan, sandbox.enforcement, sandbox.ruleset_alone(plan))
+    return f"{text}\n{problem}\n" if problem else text
+
+
+def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> None:
+    """Say why temporary files can't be made, where the command itself only finds that they can't."""
+    from paddock.sandbox.launch import is_enforced
+
+    problem = sandbox.tmpdir_problem(profile, plan) if plan is not None and is_enforced(profile) else None
+    if problem is not None:
+        with suppress(OSError):
+            print(f"paddock: {problem}", file=sys.stderr, flush=True)

@@ -18,10 +18,13 @@ from paddock.model.profile import (
     AccessEntry,
     CurrentWorkingDirectory,
     ExactPath,
+    ExternalProfile,
     GlobPath,
+    ManagedProfile,
     MinimalPath,
     NamedPath,
     ProjectRoots,
+    RestrictedFileSystem,
     RootPath,
     SlashTmp,
     SpecialPath,
@@ -140,6 +143,17 @@ def resolve(entries: Sequence[AccessEntry], surroundings: Surroundings) -> Grant
         skips_missing = entry.missing_path_behavior == "skip"
         rules += [Rule(clean(path), entry.access, origin, skips_missing) for path in paths]
     return Grants(tuple(rules), tuple(dict.fromkeys(patterns)))
+
+
+def grants_tmpdir(profile: ManagedProfile | ExternalProfile) -> bool:
+    """Whether a profile lets commands write the temporary directory of the launcher."""
+    file_system = profile.file_system if isinstance(profile, ManagedProfile) else None
+    return isinstance(file_system, RestrictedFileSystem) and any(
+        entry.access is Access.WRITE
+        and isinstance(entry.path, NamedPath)
+        and isinstance(entry.path.value, TemporaryDirectory)
+        for entry in file_system.entries
+    )
 
 
 def _special_paths(special: SpecialPath, access: Access, surroundings: Surroundings) -> Sequence[str]:

@@ -291,13 +291,19 @@ def find_tmpdir(name: str | None) -> Tmpdir | None:
     return Tmpdir(name, MountedFile(fact.real, status.st_dev, status.st_ino), fact.links)
 
 
-def _is_usable(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> bool:
-    """Return whether it is still the same directory, and one: private to the user, or sticky."""
+def tmpdir_problem(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> str | None:
+    """Why it is not granted; None if it is still the same directory, and private to the user or sticky."""
     if any(is_within(link.path, root) for link in tmpdir.links for root in project_roots):
-        return False
+        return "a link in the project leads there"
     directory = tmpdir.directory
-    is_same = os.path.realpath(tmpdir.name) == directory.path and is_at(directory)
-    return is_same and is_private_or_sticky(directory.path)
+    if os.path.realpath(tmpdir.name) != directory.path or not is_at(directory):
+        return "it is another directory by now"
+    if is_private_or_sticky(directory.path):
+        return None
+    status = os.stat(directory.path)
+    if status.st_uid != os.geteuid():
+        return f"it belongs to uid {status.st_uid}"
+    return f"others can write there (mode {stat.S_IMODE(status.st_mode):04o})"
 
 
 def surroundings_of(
@@ -314,7 +320,7 @@ def surroundings_of(
     """
     named = {os.path.abspath(root): _resolved(root) for root in project_roots}
     roots = tuple(dict.fromkeys(named.values()))
-    is_usable = tmpdir is not None and _is_usable(tmpdir, roots)
+    is_usable = tmpdir is not None and tmpdir_problem(tmpdir, roots) is None
     return Surroundings(
         project_roots=roots,
         linked_roots=tuple((name, real) for name, real in named.items() if name != real),

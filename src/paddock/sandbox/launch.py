@@ -30,13 +30,13 @@ from paddock.model.profile import (
     UnrestrictedFileSystem,
 )
 from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
-from paddock.sandbox.access import AccessTable
+from paddock.sandbox.access import AccessTable, grants_tmpdir
 from paddock.sandbox.assembly import Script, assemble, assemble_init, write_script
 from paddock.sandbox.cap import Cap, Ceiling, EnforcedProfile
 from paddock.sandbox.command import Command
 from paddock.sandbox.confined import Confined
 from paddock.sandbox.device_node import owned_nodes
-from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of
+from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
 from paddock.sandbox.glob_scan import Scanner
 from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
 from paddock.sandbox.kernel_file import closed_files
@@ -151,6 +151,20 @@ class Sandbox:
         if ceiling is not None:
             ceiling.admit(plan.extent)
         return plan
+
+    def tmpdir_problem(self, profile: EnforcedProfile, plan: Plan) -> str | None:
+        """Why the launcher's temporary directory can't be written, though the profile grants such a one."""
+        name = os.environ.get("TMPDIR")
+        if not name or not grants_tmpdir(profile):
+            return None
+        if AccessTable(plan.rules).access_of(os.path.realpath(name)) is Access.WRITE:
+            return None
+        if self._tmpdir is None:
+            problem: str | None = "it is no directory, or behind a link that a command may have made"
+        else:
+            roots = tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE)
+            problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
+        return f"TMPDIR {name} is not granted: {problem}"
 
     def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
         """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""

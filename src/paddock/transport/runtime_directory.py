@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from paddock.errors import ListenError
+from paddock.errors import NoRuntimeDirectory
 
 NAME: Final = "paddock"
 VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
@@ -101,7 +101,7 @@ def _fault_of_parent(parent: Path, uid: int) -> str | None:
 
 
 def provide(places: list[Path], uid: int) -> Path:
-    """The first of the places that can be used, made if need be. Raises ListenError that says why not."""
+    """The first of the places that can be used, made if need be. Raises NoRuntimeDirectory."""
     problems = []
     for place in places:
         try:
@@ -113,13 +113,13 @@ def provide(places: list[Path], uid: int) -> Path:
         if problem is None:
             return place
         problems.append(f"{place}: {problem}")
-    raise ListenError("a control socket", "; ".join(problems))
+    raise NoRuntimeDirectory("; ".join(problems))
 
 
 def reserve(places: list[Path], uid: int) -> None:
     """Make those of the places that are missing and can be made, before a command makes one for us."""
     for place in places:
-        with contextlib.suppress(ListenError):
+        with contextlib.suppress(NoRuntimeDirectory):
             provide([place], uid)
 
 

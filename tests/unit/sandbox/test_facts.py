@@ -3,9 +3,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of
 from paddock.sandbox.look import Kind, PathFact
@@ -109,11 +111,51 @@ def test_relative_or_missing_tmpdir_names_nothing(tmp_path: Path, monkeypatch: p
     ("mode", "is_usable"),
     [(0o700, True), (0o755, True), (0o1777, True), (0o777, False), (0o770, False), (0o775, False)],
 )
-def test_tmpdir_is_private_or_sticky(tmp_path: Path, mode: int, is_usable: bool) -> None:
+def test_tmpdir_is_private_or_sticky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_usable: bool
+) -> None:
+    monkeypatch.setattr(own_program, "is_private_group", lambda *_: False)
     directory = tmp_path / "temporary"
     directory.mkdir()
     directory.chmod(mode)
     assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+@pytest.mark.parametrize(("mode", "is_usable"), [(0o775, True), (0o770, True), (0o777, False)])
+def test_tmpdir_may_be_open_to_a_group_of_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_usable: bool
+) -> None:
+    monkeypatch.setattr(own_program, "is_private_group", lambda *_: True)
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    directory.chmod(mode)
+    assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "others", "is_private"),
+    [
+        ("ann", [], [], True),
+        ("ann", ["ann"], [], True),
+        ("staff", [], [], False),
+        ("ann", ["bob"], [], False),
+        ("ann", [], [("bob", 8, 7)], False),
+    ],
+)
+def test_a_private_group_has_the_name_of_its_user_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    members: list[str],
+    others: list[tuple[str, int, int]],
+    is_private: bool,
+) -> None:
+    users = [
+        SimpleNamespace(pw_name=user, pw_uid=uid, pw_gid=gid) for user, uid, gid in [("ann", 7, 7), *others]
+    ]
+    monkeypatch.setattr("grp.getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members))
+    monkeypatch.setattr("pwd.getpwuid", lambda _: users[0])
+    monkeypatch.setattr("pwd.getpwall", lambda: users)
+    assert own_program.is_private_group(7, 7) is is_private
 
 
 def test_tmpdir_behind_a_link_counts_only_where_no_command_can_have_made_that(new_directory: Path) -> None:

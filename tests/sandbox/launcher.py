@@ -33,6 +33,7 @@ from paddock.cli.main import main
 from paddock.process import spawner
 from paddock.sandbox import init, janitor
 from paddock.transport import runtime_directory
+from tests.processes import children_of
 
 LEAKED_DESCRIPTOR = 9
 INSTALLATION = "installation"
@@ -91,6 +92,11 @@ class Launcher:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return Outcome(**json.loads(self._process.stdout.readline()))
+
+    def running(self) -> int:
+        """The process of the command line that is being run, by another thread."""
+        (pid,) = children_of(self._process.pid)
+        return pid
 
     def __enter__(self) -> Launcher:
         return self

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import stat
 import subprocess
 import sys
 import termios
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.sandbox.helper_process import wait_until
 from tests.sandbox.identity import ORDINARY, PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome, Stream
 
@@ -261,6 +264,36 @@ def test_command_whose_reader_is_gone_gets_a_broken_pipe(
     done = _shell(launcher, workspace, {1: (str(pipe), WRITE)}, "exec yes")
     reader.join()
     assert (done.status, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("number", "script", "status"),
+    [
+        (signal.SIGTERM, "exec yes", 143),
+        (signal.SIGINT, "exec yes", 130),
+        (signal.SIGTERM, "trap 'exit 0' TERM; yes & wait", 0),
+    ],
+)
+def test_signal_ends_a_command_though_nobody_reads_its_output(
+    launcher: Launcher, workspace: Path, pipe: Path, number: int, script: str, status: int
+) -> None:
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    capacity = fcntl.fcntl(held, fcntl.F_GETPIPE_SZ)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(_shell, launcher, workspace, {1: (str(pipe), WRITE)}, script)
+            wait_until(lambda: _held_bytes(held) == capacity)
+            os.kill(launcher.running(), number)
+            outcome = done.result()
+    finally:
+        os.close(held)
+    assert outcome == Outcome(
+        status or 125, "", "paddock: the command's output can't be written: nobody reads it\n"
+    )
+
+
+def _held_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 OPEN_TERMINAL = "import os; os.fchown(0, -1, os.getgid()); os.fchmod(0, 0o666)"

@@ -59,8 +59,11 @@ class ConfinedStreams:
             if copy is not None:
                 copy.start()
 
-    def finish(self) -> OSError | None:
-        """Wait until all output is where it belongs; return what kept it from there, if anything."""
+    def finish(self, patience_s: float | None = None) -> OSError | None:
+        """Wait until all output is where it belongs; return what kept it from there, if anything.
+
+        With `patience_s`, a reader that takes nothing for so long is not waited for.
+        """
         for copy in (self._input, *self._outputs.values()):
             if copy is not None:
                 copy.command_ended()
@@ -68,7 +71,7 @@ class ConfinedStreams:
             terminal.restore()
         if self._input is not None:
             self._input.finish()
-        problems = [copy.finish() for copy in self._outputs.values()]
+        problems = [copy.finish(patience_s) for copy in self._outputs.values()]
         return next((problem for problem in problems if problem is not None), None)
 
     def _number(self, fd: int, plan: Plan | None) -> int:

@@ -149,18 +149,26 @@ class OutputCopy(_Copy):
         self._reader, self.stream = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
         os.set_blocking(self._reader, False)
         self._problem: OSError | None = None
+        self._write_count = 0
 
     def start(self) -> None:
         """Begin, and leave the command's end to the command."""
         os.close(self.stream)
         super().start()
 
-    def finish(self) -> OSError | None:
+    def finish(self, patience_s: float | None = None) -> OSError | None:
         """Wait until everything is written that the command wrote; return what kept us from it, if anything.
 
-        Call it after `command_ended`. That nobody reads any more is no failure of ours.
+        Call it after `command_ended`. That nobody reads any more is no failure of ours. With `patience_s`, a
+        reader that takes nothing for so long is not waited for: that is an ETIMEDOUT.
         """
-        self._thread.join()
+        count = -1
+        while self._thread.is_alive() and count != self._write_count:
+            count = self._write_count
+            self._thread.join(patience_s)
+        if self._thread.is_alive():
+            # It is in a write that nothing can end but the reader, and goes with this process.
+            return TimeoutError(errno.ETIMEDOUT, "nobody reads it")
         os.close(self._has_ended)
         return self._problem
 
@@ -186,6 +194,7 @@ class OutputCopy(_Copy):
             if not data:
                 return
             write_all(self._target, data + self._rest_of(data))
+            self._write_count += 1
 
     def _rest_of(self, data: bytes) -> bytes:
         """Return what else belongs to a large write, of which a packet holds no more than a page."""

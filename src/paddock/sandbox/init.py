@@ -43,6 +43,11 @@ class ReportKind(IntEnum):
     PROCESS_LIMIT = 6
     BREACH = 7
 
+    @property
+    def ends_command(self) -> bool:
+        """Whether the init has killed the command because of it."""
+        return self in (ReportKind.WALL_LIMIT, ReportKind.BREACH)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
-from paddock.cli.input_source import source_of
+from paddock.cli.input_source import PAGE_BYTES, source_of
 from paddock.cli.stream_copy import InputCopy, OutputCopy
 
 LARGE = bytes(range(256)) * 4096
@@ -108,3 +110,40 @@ def test_reader_that_goes_away_is_noticed_without_a_write() -> None:
         os.write(command, b"to nobody")
     os.close(command)
     os.close(target)
+
+
+def test_reader_that_takes_nothing_is_not_waited_for_longer_than_wanted() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(PAGE_BYTES))
+    os.set_blocking(writer, True)
+    copy = OutputCopy(writer)
+    os.write(copy.stream, b"no room for this")
+    copy.start()
+    copy.command_ended()
+    problem = copy.finish(patience_s=0.1)
+    os.close(reader)
+    assert problem is not None
+    assert problem.errno == errno.ETIMEDOUT
+    # Now that nobody can read any more, it ends.
+    assert copy.finish() is None
+    os.close(writer)
+
+
+def test_reader_that_takes_its_time_gets_everything() -> None:
+    reader, writer = os.pipe()
+    copy = OutputCopy(writer)
+    stream = os.dup(copy.stream)
+    copy.start()
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(lambda: sum(len(piece) for piece in iter(lambda: os.read(reader, 1000), b"")))
+        for _ in range(100):
+            os.write(stream, bytes(PAGE_BYTES))
+        os.close(stream)
+        copy.command_ended()
+        assert copy.finish(patience_s=30) is None
+        os.close(writer)
+        assert read.result() == 100 * PAGE_BYTES
+    os.close(reader)

@@ -6,7 +6,8 @@ through `/proc/self/fd` for more than it was opened for; of its own pipe it may 
 Input is taken from where it comes from only as far as the command has read it, so that whoever reads
 there next finds the rest, as after a command that has the stream itself. That holds for files, and
 for the first 64 KiB of pipes and stream sockets; behind them, and from devices, up to 64 KiB more is
-taken. Each write of the command is one write here, up to a page. Nothing waits by looking again and again.
+taken. No write of the command is divided here, up to a page, and small ones that wait go on together. Nothing
+waits by looking again and again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import errno
 import fcntl
 import os
 import select
+import socket
+import stat
 import struct
 import termios
 import threading
@@ -24,6 +27,9 @@ from typing import Final
 
 from paddock.cli.descriptor import READ_BYTES, write_all
 from paddock.cli.input_source import PAGE_BYTES, DeviceSource, Source
+
+PACKETS: Final = 256
+"""Writes of a command that may wait to be copied; a pipe holds 16 by default."""
 
 _INT: Final = struct.Struct("i")
 
@@ -148,6 +154,11 @@ class OutputCopy(_Copy):
         # In packets, so that what several programs write to one place is mixed no more than without us.
         self._reader, self.stream = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
         os.set_blocking(self._reader, False)
+        # A packet takes a page of it, however small. Refused where the user has too many in pipes already.
+        with suppress(PermissionError):
+            fcntl.fcntl(self._reader, fcntl.F_SETPIPE_SZ, PACKETS * PAGE_BYTES)
+        self._keeps_packets = _keeps_packets(target)
+        self._ahead: bytes | None = None
         self._problem: OSError | None = None
         self._write_count = 0
 
@@ -185,7 +196,8 @@ class OutputCopy(_Copy):
         is_running = True
         while True:
             try:
-                data = os.read(self._reader, READ_BYTES)
+                data = os.read(self._reader, READ_BYTES) if self._ahead is None else self._ahead
+                self._ahead = None
             except BlockingIOError:
                 if not is_running or self._is_broken():
                     return
@@ -193,7 +205,7 @@ class OutputCopy(_Copy):
                 continue
             if not data:
                 return
-            write_all(self._target, data + self._rest_of(data))
+            write_all(self._target, data + (self._rest_of(data) or self._followers_of(data)))
             self._write_count += 1
 
     def _rest_of(self, data: bytes) -> bytes:
@@ -205,8 +217,32 @@ class OutputCopy(_Copy):
                 pieces.append(data)
         return b"".join(pieces)
 
+    def _followers_of(self, data: bytes) -> bytes:
+        """Return what was written behind a small write, as far as both are one write to a pipe (PIPE_BUF)."""
+        if self._keeps_packets:
+            return b""
+        pieces: list[bytes] = []
+        count = len(data)
+        with suppress(BlockingIOError):
+            while self._ahead is None and count < PAGE_BYTES:
+                piece = os.read(self._reader, READ_BYTES)
+                count += len(piece)
+                if piece and count <= PAGE_BYTES:
+                    pieces.append(piece)
+                else:
+                    self._ahead = piece
+        return b"".join(pieces)
+
     def _is_broken(self) -> bool:
         """Return whether nobody reads there any more, which is told unasked (poll(2))."""
         poll = select.poll()
         poll.register(self._target, 0)
         return bool(poll.poll(0))
+
+
+def _keeps_packets(target: int) -> bool:
+    """Return whether a reader there tells one write from the next."""
+    if stat.S_ISSOCK(os.fstat(target).st_mode):
+        with socket.socket(fileno=os.dup(target)) as end:
+            return end.type != socket.SOCK_STREAM
+    return bool(fcntl.fcntl(target, fcntl.F_GETFL) & os.O_DIRECT)

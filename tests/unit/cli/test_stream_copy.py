@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from paddock.cli import stream_copy
 from paddock.cli.input_source import PAGE_BYTES, source_of
 from paddock.cli.stream_copy import InputCopy, OutputCopy
 
@@ -83,6 +84,24 @@ def test_each_write_of_the_command_is_one_write() -> None:
     os.close(command)
     receiver.close()
     target.close()
+
+
+def test_small_writes_go_on_together_and_none_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, target = os.pipe()
+    written: list[bytes] = []
+    monkeypatch.setattr(stream_copy, "write_all", lambda _, data: written.append(data))
+    copy = OutputCopy(target)
+    lines = [b"%03d\n" % number * 100 for number in range(12)]
+    for line in lines:
+        os.write(copy.stream, line)
+    copy.start()
+    copy.command_ended()
+    assert copy.finish() is None
+    assert b"".join(written) == b"".join(lines)
+    assert len(written) < len(lines)
+    assert all(len(data) <= PAGE_BYTES and len(data) % len(lines[0]) == 0 for data in written)
+    for fd in (reader, target):
+        os.close(fd)
 
 
 def test_output_is_drained_though_somebody_keeps_the_pipe_open() -> None:

@@ -361,3 +361,18 @@ async def test_a_thousand_requests_of_every_kind_at_once_are_all_answered(tmp_pa
 
     # What is written before its directory was made is not found; nothing else can go wrong.
     assert set(codes) <= {NOT_FOUND}
+
+
+async def test_the_close_of_an_earlier_file_is_not_taken_for_that_of_a_later_one(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    opening = {"handleId": "h", "path": str(file), "mode": "replace", "atomic": True}
+    async with session() as client:
+        await client.call("fs/open", opening)
+        await client.call("fs/close", {"handleId": "h", "confirm": True})
+        assert await client.call("fs/close", {"handleId": "h", "confirm": True}) == {}
+        file.unlink()
+        await client.call("fs/open", opening)
+        await client.call("fs/close", {"handleId": "h", "discard": True})
+        with pytest.raises(WireError, match="unknown file handle"):
+            await client.call("fs/close", {"handleId": "h", "confirm": True})
+    assert not file.exists()

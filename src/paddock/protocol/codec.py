@@ -87,7 +87,8 @@ def _strings_of(value: Any, depth_left: int) -> int:
         kind = type(child)
         if kind is str:
             strings += 1
-        elif kind is dict or kind is list:
+        elif (kind is dict or kind is list) and (child or depth_left == 1):
+            # An empty one matters only where it is too deep; there may be very many.
             strings += _strings_of(child, depth_left - 1)
     return strings
 

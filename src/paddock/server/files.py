@@ -114,6 +114,10 @@ class ConfirmedCloses:
             )
         return close
 
+    def forget(self, handle_id: str) -> None:
+        """Forget how an earlier file of this id was closed: another one has it now."""
+        self._closes.pop(handle_id, None)
+
     def add(self, handle_id: str, close: asyncio.Task[None]) -> None:
         """Remember a close. It must go on if its connection is lost."""
         self._closes[handle_id] = close

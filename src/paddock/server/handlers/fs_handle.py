@@ -40,6 +40,8 @@ def open_file(connection: ClientConnection, call: Call[OpenParams]) -> Coroutine
         mode = OpenMode.PUBLISH
     operation = Open(path=local_path(params.path), mode=mode)
     file = connection.files.reserve(params.handle_id, operations_for(connection, params.sandbox))
+    # Whoever asks how its close ended must not be told of another file's, should this one be lost.
+    connection.session.closes.forget(params.handle_id)
     return _open(connection, file, operation)
 
 

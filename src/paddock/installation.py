@@ -65,25 +65,37 @@ def links() -> tuple[str, ...]:
 def startup_modules() -> tuple[str, ...]:
     """Return what must not be made because the next interpreter would run it before it runs Paddock.
 
-    These are names in directories that a `.pth` file of the installation or PYTHONPATH leads to, such as the
-    sources of a project that is installed beside Paddock in editable mode, and in the user's own directory
-    of packages. What is below `places` is kept anyway.
+    These are names in directories that a `.pth` file of the installation leads to, such as the sources of a
+    project that is installed beside Paddock in editable mode. What is below `places` is kept anyway. An empty
+    file of these names does no harm, and the one that ends in `.py` ends the search.
     """
-    from importlib.machinery import all_suffixes
+    from importlib.machinery import EXTENSION_SUFFIXES
 
     kept = places()
-    named = [
-        *(line for entry in import_path() for line in _linked_directories(entry)),
-        *filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
-    ]
-    directories = dict.fromkeys(map(os.path.realpath, named))
+    directories = dict.fromkeys(
+        os.path.realpath(line) for entry in import_path() for line in _linked_directories(entry)
+    )
+    # A helper can't know whether the interpreter of a user has the second one.
+    has_user_site = site.ENABLE_USER_SITE or sys.flags.no_site
     return tuple(
         os.path.join(directory, f"{module}{suffix}")
         for directory in directories
         if not any(_is_within(directory, place) for place in kept)
-        for module in _STARTUP_MODULES
-        for suffix in ("", *all_suffixes())
+        for module in _STARTUP_MODULES[: 2 if has_user_site else 1]
+        for suffix in ("", *EXTENSION_SUFFIXES, ".py")
     )
+
+
+def search_directories() -> tuple[str, ...]:
+    """Return the directories that PYTHONPATH puts before all others, if this process is the command line.
+
+    Its next interpreter would import whatever a command has put there, before it runs Paddock. A helper does
+    not look there, and what another program imports is not Paddock's.
+    """
+    if sys.flags.ignore_environment or os.path.basename(sys.argv[0]) not in (_SCRIPT, "__main__.py"):
+        return ()
+    named = os.environ.get("PYTHONPATH", "")
+    return tuple(os.path.realpath(entry) for entry in named.split(os.pathsep)) if named else ()
 
 
 def import_path() -> list[str]:
@@ -136,8 +148,8 @@ def _names() -> tuple[str, ...]:
         _PACKAGE,
         sys.executable,
     ]
-    if os.path.basename(sys.argv[0]) == _SCRIPT and os.path.isabs(sys.argv[0]):
-        found.append(sys.argv[0])
+    if os.path.basename(sys.argv[0]) == _SCRIPT:
+        found.append(os.path.abspath(sys.argv[0]))
     if sys.pycache_prefix is not None:
         found.append(os.path.abspath(sys.pycache_prefix))
     if site.ENABLE_USER_SITE:

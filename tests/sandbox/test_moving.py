@@ -18,7 +18,7 @@ os.link("a/linked", "b/linked")
 os.rename("a/tree", "b/tree")
 os.rename("b/file", "top")
 """
-OUT = "import os; open('file', 'w').close(); os.rename('file', '../file')"
+OUT = "import os, sys; open('file', 'w').close(); os.rename('file', f'../{sys.argv[1]}')"
 
 
 @pytest.mark.parametrize("profile", [":workspace", ":danger-full-access", "loopback"])
@@ -35,6 +35,7 @@ def test_a_command_moves_and_links_files_from_one_directory_to_another(
 
 
 def test_a_command_moves_nothing_out_of_what_it_may_write(launcher: Launcher, workspace: Path) -> None:
-    done = launcher.run(["sandbox", "--", PYTHON, "-c", OUT], cwd=workspace)
+    name = f"{workspace.name}-moved"
+    done = launcher.run(["sandbox", "--", PYTHON, "-c", OUT, name], cwd=workspace)
     assert done.status != 0
-    assert not (workspace.parent / "file").exists()
+    assert not (workspace.parent / name).exists()

@@ -18,6 +18,7 @@ import pytest
 import paddock
 from paddock.own_program import own_environment
 from paddock.sandbox import landlock, probe
+from paddock.sandbox.facts import is_placeholder
 from tests.processes import children_of, command_of, descendants_of, parent_of
 from tests.sandbox.launcher import Launcher
 from tests.sandbox.profiles import READ_ONLY
@@ -127,7 +128,8 @@ def assert_own(pid: int) -> None:
 
 def _is_of_init(lead: str) -> bool:
     """Whether it is a place that is held for the sandbox, or a directory that the init watches."""
-    return os.path.isdir(lead) or lead.startswith("/proc/")
+    is_place = os.path.isfile(lead) and is_placeholder(lead, os.stat(lead))
+    return is_place or os.path.isdir(lead) or lead.startswith("/proc/")
 
 
 @each_variable

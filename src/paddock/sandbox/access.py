@@ -57,6 +57,8 @@ class Surroundings:
     """Written under no profile: what Paddock runs, imports or obeys outside of any sandbox."""
     own_links: tuple[str, ...] = ()
     """Links by which these are reached."""
+    own_search_directories: tuple[str, ...] = ()
+    """Where Paddock would look for modules before it looks at its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,6 +312,7 @@ def surroundings_of(
     private: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
     own_links: tuple[str, ...] = (),
+    own_search_directories: tuple[str, ...] = (),
 ) -> Surroundings:
     """What special paths refer to here. Project roots are resolved; one that is missing is refused.
 
@@ -330,6 +331,7 @@ def surroundings_of(
         private=tuple(os.path.realpath(path) for path in private),
         own=own,
         own_links=own_links,
+        own_search_directories=own_search_directories,
     )
 
 

@@ -36,7 +36,8 @@ def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
     is_in_repository = any(
         look.at(join(place, GIT)).kind is not Kind.MISSING for place in ancestors(directory)
     )
-    for names in _IMPOSSIBLE_WITHOUT[1 if is_in_repository else 0 :]:
+    first, *others = _IMPOSSIBLE_WITHOUT
+    for names in (*others, first) if is_in_repository else _IMPOSSIBLE_WITHOUT:
         facts = [look.at(join(directory, name)) for name in names]
         if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
             for name in names:

@@ -111,6 +111,8 @@ class Sandbox:
         self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
         ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
         self._own = (*installation.places(), *installation.startup_modules(), *ripgrep, *bubblewrap)
+        self._own_links = installation.links()
+        self._own_search_directories = installation.search_directories()
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
         self._janitor = Janitor(directory)
@@ -175,7 +177,12 @@ class Sandbox:
 
     def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
         surroundings = surroundings_of(
-            project_roots, self._tmpdir, self._private, self._own, installation.links()
+            project_roots,
+            self._tmpdir,
+            self._private,
+            self._own,
+            self._own_links,
+            self._own_search_directories,
         )
         grants = grants_of(profile, surroundings)
         return Scene(

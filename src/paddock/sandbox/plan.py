@@ -191,6 +191,14 @@ def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Ru
     mounted on it. Where everything is granted, the links of the system are as well.
     """
     if table.access_of(ROOT) is not Access.WRITE:
+        for directory in surroundings.own_search_directories:
+            is_kept = any(is_within(directory, path) for path in surroundings.own)
+            if table.access_of(directory) is Access.WRITE and not is_kept:
+                raise ProfileRefused(
+                    f"write access to {directory}",
+                    "would let the command provide modules for Paddock itself, because PYTHONPATH names it",
+                    "unset PYTHONPATH for paddock, and set it for the command",
+                )
         for link in surroundings.own_links:
             is_kept = any(is_within(link, path) for path in surroundings.own)
             if table.access_of(link) is Access.WRITE and not is_kept:
@@ -208,7 +216,7 @@ def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Ru
                     "install Paddock elsewhere, or grant another directory",
                 )
         if table.access_of(path) is Access.WRITE:
-            yield Rule(path, Access.READ, OWN, is_metadata=True)
+            yield Rule(path, Access.READ, OWN, is_metadata=True, stands_as_file=True)
 
 
 def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:

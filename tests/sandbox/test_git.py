@@ -315,12 +315,27 @@ def test_git_works_in_a_bare_repository_meanwhile(site: Site) -> None:
     assert site.confined("git rev-parse --git-dir && ls").stdout.startswith(".\n")
 
 
-@pytest.mark.parametrize("setup", ["true", "git init -q .."], ids=["alone", "part of a repository"])
-def test_what_keeps_a_bare_repository_from_being_made_is_no_directory_of_the_project(
-    site: Site, setup: str
-) -> None:
+def test_what_keeps_a_bare_repository_from_being_made_is_no_directory_of_the_project(site: Site) -> None:
     """Tools take every directory for a package, and read every file."""
-    site.shell(f"{setup}; mkdir package; touch file")
+    site.shell("mkdir package; touch file")
     done = site.confined("ls -d */ && mkdir copy && cp $(ls -p | grep -v /) copy && wc -l copy/file")
     assert (done.status, done.stderr) == (0, "")
     assert done.stdout == "package/\n0 copy/file\n"
+
+
+def test_git_does_not_see_what_keeps_a_bare_repository_from_being_made(site: Site) -> None:
+    site.shell("git init -q ..; touch file")
+    done = site.confined("git status --porcelain --untracked-files=all .; ls -d refs commondir")
+    assert done.stdout == "?? project/file\ncommondir\nrefs\n"
+
+
+@pytest.mark.parametrize("place", ["lib", "libs/sub"])
+def test_a_file_in_place_of_a_submodule_is_protected(site: Site, place: str) -> None:
+    top = place.partition("/")[0]
+    site.shell(
+        "git init -q .; git commit -q --allow-empty -m x;"
+        f"git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{place}; echo x > {top}"
+    )
+    done = site.confined(f"touch other; rm {top}; echo y > {top}")
+    assert (site.project / "other").exists(), done.stderr
+    assert (site.project / top).read_text() == "x\n"

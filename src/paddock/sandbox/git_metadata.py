@@ -41,7 +41,8 @@ def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
         facts = [look.at(join(directory, name)) for name in names]
         if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
             for name in names:
-                yield replace(_read_only(join(directory, name)), stands_as_file=True)
+                # Tools take a directory for a package, and git adds a file to the repository around it.
+                yield replace(_read_only(join(directory, name)), stands_as_file=not is_in_repository)
             return
     # It is one, or nearly. A place for each name that git would obey there would break it for everybody.
     yield _read_only(directory)
@@ -110,6 +111,11 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
 
 def _submodule(place: str, pointer: str, kind: Kind, table: AccessTable, look: Look) -> Iterator[Rule]:
     is_missing = kind is Kind.MISSING
+    file = next((each for each in (place, *ancestors(place)) if look.at(each).kind is Kind.FILE), None)
+    if file is not None:
+        # In place of the submodule, or of a directory above it.
+        yield _read_only(file)
+        return
     if is_missing and look.at(place).kind is Kind.DIRECTORY and place not in table and look.is_empty(place):
         yield _read_only(place)
         return

@@ -32,7 +32,7 @@ STARTS = 40
 """Sandboxes that are started during each race."""
 ASKED = 30
 """File operations during each race."""
-NAIVE_TRIES = 3000
+NAIVE_TRIES = 20_000
 """Of a program that goes by paths, until it is led astray."""
 
 

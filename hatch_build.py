@@ -1,7 +1,7 @@
 """Build hook: compiles native/ into the package.
 
-Most results are plain executables which the package runs as separate processes. The
-hook promises that each is there and newer than its sources, or that the build fails
+Most results are executables which the package runs as separate processes, and a library that one of
+them loads. The hook promises that each is there and newer than its sources, or that the build fails
 with one sentence saying why. Extension modules only make the package faster: where
 they cannot be made, a warning says why, and none of older sources stays behind. They are
 of the stable ABI, so that a wheel with them serves every later version of Python. The
@@ -17,6 +17,7 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -37,7 +38,6 @@ class Program:
 
 
 _BARE_FLAGS = (
-    "-static",
     "-nostdlib",
     "-ffreestanding",
     # A variable of a thread, as which it is usually kept, is one that the C library sets up.
@@ -46,15 +46,26 @@ _BARE_FLAGS = (
     "-U_FORTIFY_SOURCE",
 )
 # Where native/bare.h takes its place, for the library takes longer to start than the program to run.
-_INIT_FLAGS = _BARE_FLAGS if sysconfig.get_platform() == "linux-x86_64" else ("-static",)
+_FLAGS_OF_MACHINE = _BARE_FLAGS if sysconfig.get_platform() == "linux-x86_64" else ()
+_LIBRARY_FLAGS = ("-fPIC", "-shared", "-fvisibility=hidden", *_FLAGS_OF_MACHINE)
 
 PROGRAMS = (
     # Static, so that a wheel serves hosts with an older C library than that of its build.
     Program(Path("native/spawner.c"), Path("src/paddock/native/paddock-spawner"), ("-static",)),
     # Static, because it runs where the C library of the host may not be in sight.
-    Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), _INIT_FLAGS),
-    # Static, because it starts faster.
+    Program(Path("native/init.c"), Path("src/paddock/native/paddock-init"), ("-static", *_FLAGS_OF_MACHINE)),
+    # Static, for the same reason.
+    Program(Path("native/stub.c"), Path("src/paddock/native/paddock-stub"), ("-static", *_FLAGS_OF_MACHINE)),
+    Program(
+        Path("native/execve_wrapper.c"),
+        Path("src/paddock/native/paddock-execve-wrapper"),
+        ("-static", *_FLAGS_OF_MACHINE),
+    ),
+    # Static, because they start faster.
+    Program(Path("native/leader.c"), Path("src/paddock/native/paddock-leader"), ("-static",)),
     Program(Path("native/janitor.c"), Path("src/paddock/native/paddock-janitor"), ("-static",)),
+    # A library, because it is for a process that is there already.
+    Program(Path("native/worker.c"), Path("src/paddock/native/paddock-worker.so"), _LIBRARY_FLAGS),
 )
 
 _HEADERS = Path(sysconfig.get_path("include"))
@@ -93,36 +104,38 @@ class NativeBuildError(Exception):
     """Something could not be made; an older one, if any, is still in place."""
 
 
-def compile_native(root: Path) -> bool:
-    """Make everything under `root` that is not there or older than its sources and these flags.
+def compile_native(root: Path, into: Path | None = None) -> bool:
+    """Make everything from the sources in `root` that is not there or older than these and the flags.
 
+    The results go to their places in the same tree, or in another that is named by `into`.
     Tells whether the modules are there. Raises NativeBuildError for a program.
     """
+    into = into or root
     for program in PROGRAMS:
-        _compile(root, program)
+        _compile(root, program, into)
     try:
-        _compile_modules(root)
+        _compile_modules(root, into)
     except NativeBuildError as problem:
         sys.stderr.write(f"warning: {problem}. The server will take longer for each request\n")
         for module in MODULES:
             # One of older sources need not fit the Python that calls it.
-            (root / module.binary).unlink(missing_ok=True)
+            (into / module.binary).unlink(missing_ok=True)
         return False
     return True
 
 
-def _compile_modules(root: Path) -> None:
+def _compile_modules(root: Path, into: Path) -> None:
     if not (_HEADERS / "Python.h").is_file():
         raise NativeBuildError(
             f"Python's headers are not in {_HEADERS}; "
             "install python3-dev (Debian) or python3-devel (Fedora), of the version that is used"
         )
     for module in MODULES:
-        _compile(root, module)
+        _compile(root, module, into)
 
 
-def _compile(root: Path, program: Program) -> None:
-    source, binary = root / program.source, root / program.binary
+def _compile(root: Path, program: Program, into: Path) -> None:
+    source, binary = root / program.source, into / program.binary
     if not source.is_file():
         raise NativeBuildError(f"{program.source} is missing, so {binary.name} cannot be compiled")
     inputs = [Path(__file__), *source.parent.glob("*.[ch]")]
@@ -153,20 +166,59 @@ def _compile(root: Path, program: Program) -> None:
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
-    """Compiles before a wheel or an editable install is made; a source distribution needs no compiler."""
+    """Compiles before a wheel or an editable install is made; a source distribution needs no compiler.
+
+    A wheel can be made from a tree that its user can't write: the results are somewhere else then.
+    """
+
+    _elsewhere: TemporaryDirectory[str] | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and tag the wheel with the platform and the ABI of its modules, if it has some."""
         if self.target_name != "wheel":
             return
         try:
-            has_modules = compile_native(Path(self.root))
+            if version == "editable" or _is_writable(Path(self.root)):
+                has_modules = compile_native(Path(self.root))
+            else:
+                has_modules = self._compile_elsewhere(build_data)
         except NativeBuildError as error:
             # The frontend prints the traceback of any other exception.
             raise SystemExit(f"error: {error}") from None
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"{MODULES_FROM}-abi3-{platform}" if has_modules else f"py3-none-{platform}"
+
+    def _compile_elsewhere(self, build_data: dict[str, Any]) -> bool:
+        root = Path(self.root)
+        results = [root / program.binary for program in (*PROGRAMS, *MODULES)]
+        if any(result.exists() for result in results):
+            newest_ns = max(path.stat().st_mtime_ns for path in (root / "native").glob("*.[ch]"))
+            if all(result.exists() and result.stat().st_mtime_ns > newest_ns for result in results):
+                return True
+            # They would go into the wheel beside the new ones.
+            raise NativeBuildError(
+                f"{root} has programs that are older than their sources, and can't be written; "
+                "ask its owner to run `make native`, or install from a copy"
+            )
+        self._elsewhere = TemporaryDirectory(prefix="paddock-build-")
+        into = Path(self._elsewhere.name)
+        has_modules = compile_native(root, into)
+        for program in (*PROGRAMS, *MODULES):
+            if (into / program.binary).exists():
+                inside = program.binary.relative_to("src")
+                build_data["force_include"][str(into / program.binary)] = str(inside)
+        return has_modules
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was made outside of the tree."""
+        if self._elsewhere is not None:
+            self._elsewhere.cleanup()
+
+
+def _is_writable(root: Path) -> bool:
+    places = (root / program.binary.parent for program in (*PROGRAMS, *MODULES))
+    return all(os.access(place if place.exists() else place.parent, os.W_OK) for place in places)
 
 
 if __name__ == "__main__":

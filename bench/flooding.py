@@ -8,9 +8,9 @@ Says one line when the flood is on.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -21,6 +21,9 @@ FRAMES = 4000
 
 VALUES = 4_000_000
 """Values of one message: 12 MB."""
+
+TEXT_CHARS = 4 * 1024 * 1024 - 100
+"""Line ends of one message: as much text as a server takes, in the form that takes longest to read."""
 
 STREAMS = 8
 """Processes that write without end."""
@@ -60,6 +63,17 @@ def values(client: Client, _: Path) -> None:
         client.send(block)
 
 
+def text(client: Client, _: Path) -> None:
+    """Send messages that are as long as they may be."""
+    reading = threading.Thread(target=_read_for_ever, args=(client,), daemon=True)
+    reading.start()
+    block = request(0, "fs/getMetadata", {"path": "/", "unknown": "\n" * TEXT_CHARS})
+    client.send(block)
+    _begun()
+    while True:
+        client.send(block)
+
+
 def output(client: Client, _: Path) -> None:
     """Read what several processes write without end."""
     for number in range(STREAMS):
@@ -83,6 +97,8 @@ def exits(client: Client, _: Path) -> None:
 def renames(client: Client, directory: Path) -> None:
     """Watch a tree in which directories are renamed all the time."""
     for column in range(WIDTH):
+        # An earlier flood may have ended between its two renames.
+        shutil.rmtree(directory / f"e{column}", ignore_errors=True)
         for level in range(DEPTH - 1):
             (directory / f"d{column}" / f"{level}").mkdir(parents=True, exist_ok=True)
     _watch(client, 1, directory)
@@ -91,9 +107,7 @@ def renames(client: Client, directory: Path) -> None:
     _begun()
     while True:
         for column in range(WIDTH):
-            # One from an earlier flood may have ended between the two.
-            with suppress(FileNotFoundError):
-                os.rename(directory / f"d{column}", directory / f"e{column}")
+            os.rename(directory / f"d{column}", directory / f"e{column}")
             os.rename(directory / f"e{column}", directory / f"d{column}")
 
 
@@ -140,7 +154,9 @@ def _begun() -> None:
     print("flooding", flush=True)
 
 
-SOURCES = {each.__name__: each for each in (frames, output, exits, renames, unwatch, beside_watches, values)}
+SOURCES = {
+    each.__name__: each for each in (frames, output, exits, renames, unwatch, beside_watches, values, text)
+}
 
 if __name__ == "__main__":
     with Client(sys.argv[2]) as connected:

@@ -97,6 +97,13 @@ class FloodOfValues(Flood):
     figures = _figure("messages of millions of values")
 
 
+class FloodOfText(Flood):
+    name = "flood-text"
+    source = "text"
+    is_for_peer = False
+    figures = _figure("messages of 8 MiB")
+
+
 class FloodOfOutput(Flood):
     name = "flood-output"
     source = "output"

@@ -12,9 +12,7 @@ from bench.client import start_request
 from bench.row import Figure, Row, Unit
 from bench.servers import Contender, memory_of
 
-BARE_LIBRARIES = (
-    "import aiofastnet, asyncio, sys, msgspec, uvloop; print('ready', flush=True); sys.stdin.read()"
-)
+BARE_LIBRARIES = "import asyncio, sys, msgspec, uvloop; print('ready', flush=True); sys.stdin.read()"
 
 
 class IdleMemory(Row):

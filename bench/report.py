@@ -94,6 +94,8 @@ def _amount(rounds: Sequence[float], unit: Unit) -> str:
     match unit:
         case Unit.SECONDS:
             return f"{value * 1e3:.2f} ms"
+        case Unit.TIMES:
+            return _times(value)
         case Unit.PER_SECOND:
             return f"{value:,.0f} /s"
         case Unit.BYTES_PER_SECOND:

@@ -15,9 +15,10 @@ from bench.servers import Contender
 
 
 class Unit(StrEnum):
-    """What a figure counts. Times and sizes are better when small, rates when large."""
+    """What a figure counts. Times, multiples and sizes are better when small, rates when large."""
 
     SECONDS = "s"
+    TIMES = "x"
     BYTES = "B"
     PER_SECOND = "/s"
     BYTES_PER_SECOND = "B/s"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bench.agents import AgentCommand
 from bench.calls import BatchedCalls, SingleCalls, WindowedCalls
+from bench.confined_starts import ColdStarts, ConfinedStartRate, WarmStarts
 from bench.decisions import Decisions
 from bench.files import (
     BatchedMetadata,
@@ -19,10 +21,14 @@ from bench.floods import (
     FloodOfFrames,
     FloodOfOutput,
     FloodOfRenames,
+    FloodOfText,
     FloodOfUnwatching,
     FloodOfValues,
 )
 from bench.footprint import IdleMemory, ProcessMemory, Startup
+from bench.interceptions import Interceptions, WrapperInterceptions
+from bench.mcp_servers import ShellCalls, ShellServerStart
+from bench.proxies import Proxies
 from bench.row import Row
 from bench.sandboxes import ConfinedTrue
 from bench.starts import ConfinedLatency, OrdinaryLatency, QuickAckLatency, StartRate
@@ -34,6 +40,15 @@ ROWS: tuple[type[Row], ...] = (
     StartRate,
     ConfinedTrue,
     ConfinedLatency,
+    WarmStarts,
+    ColdStarts,
+    ConfinedStartRate,
+    Interceptions,
+    WrapperInterceptions,
+    Proxies,
+    AgentCommand,
+    ShellCalls,
+    ShellServerStart,
     BatchedCalls,
     WindowedCalls,
     SingleCalls,
@@ -49,6 +64,7 @@ ROWS: tuple[type[Row], ...] = (
     SingleMetadata,
     Walk,
     FloodOfFrames,
+    FloodOfText,
     FloodOfValues,
     FloodOfOutput,
     FloodOfExits,

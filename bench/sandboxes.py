@@ -8,17 +8,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.errors import BenchError
 from bench.row import Figure, Row, Unit
 from bench.servers import Contender
-from paddock.sandbox import bwrap, init, probe
-from paddock.sandbox.command import Command
+from paddock.sandbox.enforce import bwrap, init
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.enforce.unreadable import unreadable_file
+from paddock.sandbox.host import probe
 from paddock.sandbox.launch import Sandbox
-from paddock.sandbox.profile import encode_profile
-from paddock.sandbox.profile_table import built_in
-from paddock.sandbox.unreadable import unreadable_file
+from paddock.sandbox.plan.mount import Devices
+from paddock.sandbox.profile.codec import encode_profile
+from paddock.sandbox.profile.table import built_in
 
 PROGRAM = "/bin/true"
 STARTS = 10
@@ -61,7 +64,10 @@ class ConfinedTrue(Row):
         assert confined.plan is not None
         assert self._host.bwrap is not None
         files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._private))
-        options = bwrap.options(confined.plan, self._host.bwrap.capabilities, files)
+        # Nobody makes them for it here.
+        mounts = [Devices() if isinstance(mount, Devices) else mount for mount in confined.plan.mounts]
+        plan = replace(confined.plan, mounts=tuple(mounts))
+        options = bwrap.options(plan, self._host.bwrap.capabilities, files)
         argv = [self._host.bwrap.path, *options, "--", PROGRAM]
         try:
             return (_median(lambda: _run(argv)),)

@@ -42,7 +42,7 @@ class OrdinaryLatency(Row):
     def measure(self, contender: Contender) -> Sequence[float]:
         with contender.server.connect(has_quick_ack=self.has_quick_ack) as client:
             # The kernel acknowledges the first segments of a connection at once whatever happens.
-            samples = [_start_once(client, number, self.sandbox) for number in range(2 * self.starts)]
+            samples = [start_once(client, number, self.sandbox) for number in range(2 * self.starts)]
         return p50_and_p90(samples[self.starts :])
 
     def limit(self) -> Sequence[float | None]:
@@ -101,7 +101,8 @@ class StartRate(Row):
         return (self.starts / (time.perf_counter() - begun),)
 
 
-def _start_once(client: Client, number: int, sandbox: dict[str, Any] | None) -> float:
+def start_once(client: Client, number: int, sandbox: dict[str, Any] | None) -> float:
+    """Start a program that does nothing, and return the time until its exit was seen."""
     process_id = f"p{number}"
     message = start_request(number + 1, process_id, [PROGRAM], sandbox=sandbox)
     wanted = {"process/exited", "process/closed"}

@@ -1,5 +1,5 @@
 /*
- * The part of the C library that paddock-init needs, where it is built without one.
+ * The part of the C library that paddock-init and paddock-worker.so need, where they are built without one.
  *
  * Before `main` the C library asks the processor what it can do, by dozens of CPUID instructions. In a virtual
  * machine each of them is answered by the hypervisor, which takes microseconds: together more than all that
@@ -49,8 +49,6 @@
 
 /* ---- Start and end ---- */
 
-int main(int argc, char **argv);
-
 /* What the compiler puts behind arrays on the stack, and looks at before it returns. */
 uintptr_t __stack_chk_guard;
 
@@ -58,6 +56,10 @@ uintptr_t __stack_chk_guard;
 _Noreturn void __stack_chk_fail(void) {
     __builtin_trap();
 }
+
+/* A library (worker.c) has no start of its own, and a guard of zeros. */
+#ifndef BARE_WITHOUT_START
+int main(int argc, char **argv);
 
 /* The stack as the kernel leaves it: argc, argv, NULL, variables, NULL, pairs of the auxiliary vector. */
 __attribute__((used)) static _Noreturn void begin(uintptr_t *stack) {
@@ -77,6 +79,7 @@ __asm__(".globl _start\n"
         "mov %rsp, %rdi\n"
         "and $-16, %rsp\n"
         "call begin\n");
+#endif
 
 /* ---- System calls ---- */
 
@@ -131,6 +134,7 @@ CALL(int, faccessat, (int directory, const char *path, int mode, int flags),
 CALL(int, poll, (struct pollfd *events, nfds_t count, int timeout_ms), SYS_poll, events, count, timeout_ms)
 CALL(ssize_t, getrandom, (void *to, size_t size, unsigned flags), SYS_getrandom, to, size, flags)
 CALL(ssize_t, recv, (int fd, void *to, size_t size, int flags), SYS_recvfrom, fd, to, size, flags, NULL, NULL)
+CALL(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), SYS_recvmsg, fd, message, flags)
 CALL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), SYS_sendmsg, fd, message, flags)
 CALL(int, timerfd_create, (clockid_t clock, int flags), SYS_timerfd_create, clock, flags)
 CALL(int, timerfd_settime, (int fd, int flags, const struct itimerspec *value, struct itimerspec *old),

@@ -21,7 +21,7 @@
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 /* Where a list of variables says that programs are. */
-static const char *search_path(char *const *environment) {
+static inline const char *search_path(char *const *environment) {
     const char *path = DEFAULT_PATH;
     for (; *environment; environment++)
         if (strncmp(*environment, "PATH=", strlen("PATH=")) == 0)
@@ -34,7 +34,7 @@ static const char *search_path(char *const *environment) {
  * failure, with the errno to report. There is no fall-back to a shell for a
  * file without "#!": what runs is what was asked for.
  */
-static int exec_program(const char *program, const char *path, char **argv, char **envp) {
+static inline int exec_program(const char *program, const char *path, char **argv, char **envp) {
     size_t length = strlen(program);
     if (length == 0 || strchr(program, '/')) {
         execve(program, argv, envp);
@@ -74,14 +74,14 @@ static void default_signals(void) {
         syscall(SYS_rt_sigaction, signo, defaults, NULL, (size_t)8);
 }
 
-static void standard_signals(sigset_t *set) {
+static inline void standard_signals(sigset_t *set) {
     sigemptyset(set);
     for (int signo = 1; signo <= LAST_STANDARD_SIGNAL; signo++)
         sigaddset(set, signo);
 }
 
 /* A process that blocks them keeps every one that is sent, at the cost of its user. */
-static void ignore_realtime_signals(void) {
+static inline void ignore_realtime_signals(void) {
     const unsigned long ignored[8] = {(unsigned long)SIG_IGN};
     for (int signo = LAST_STANDARD_SIGNAL + 1; signo <= LAST_SIGNAL; signo++)
         syscall(SYS_rt_sigaction, signo, ignored, NULL, (size_t)8);
@@ -90,7 +90,7 @@ static void ignore_realtime_signals(void) {
 /* Of ended processes, before anything else has its turn: some tenths of a millisecond. */
 enum { REAPED_IN_A_TURN = 64 };
 
-static uint64_t microseconds(struct timeval value) {
+static inline uint64_t microseconds(struct timeval value) {
     return (uint64_t)value.tv_sec * 1000000 + (uint64_t)value.tv_usec;
 }
 

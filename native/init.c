@@ -3,7 +3,7 @@
  *
  *     paddock-init [WORD...] -- [PROGRAM [ARGUMENT...]]
  *     paddock-init [WORD...] more=FD
- *     paddock-init read-only=PATH... -- BUBBLEWRAP [ARGUMENT...]
+ *     paddock-init [own-mounts=1] [early-mounts=FD:FD:FD] [devices=1] [read-only=PATH...] -- BUBBLEWRAP [ARGUMENT...]
  *
  * It is linked statically, so that it runs in any view of the file system, and
  * it need not be part of that view: the launcher opens it and bubblewrap
@@ -12,28 +12,39 @@
  *     as=BYTES cpu=SECONDS fsize=BYTES nofile=COUNT nproc=COUNT
  *                            limits of each process; nproc is for all together
  *     cgroup=FD              a control group to enter, by its cgroup.procs, that limits the processes instead
+ *     memory=FD              another, that limits the memory of all together; not given if it is the same one
  *     wall=SECONDS           after which everything is killed
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
  *     allow=RIGHTS:PATH      of these, what stays granted below a path
  *     seccomp=FD             a filter to load, where bubblewrap has not done it
  *     trace=FD               a socket: a second filter to load comes in, for the command alone,
  *                            and its listener goes out (seccomp_unotify(2))
+ *     keep=FD:NUMBER         a descriptor that the command has, under that number
+ *     listen=FD:PORT         a port of the loopback to listen on for a proxy, and the socket by which the listener
+ *                            goes out (proxy_listener.h); may be repeated
  *     report=FD              a pipe for what became of the command (report.h); when nobody
  *                            can read it any more, everything is killed
  *     argv0=NAME             the name the program is told, if not PROGRAM
  *     env=NAME=VALUE         a variable of the command, whose environment is these and nothing else
  *     cwd=PATH               where the command starts, if not where this process is
  *     mounted=DEV:INODE:PATH what must be mounted at a path
+ *     isolated=1             nothing that is mounted elsewhere may appear here (isolation.h)
  *     mask=PATH              a mount that the command must not get around (mask.h); those of one
  *                            directory stand together
  *     guard=PATH             the same, where the command could make what others obey: that is put aside
  *     private=PATH           the same as a mask, where nobody would move what it is on
+ *     placeholder=PATH       what a janitor keeps there, to be locked (janitor.c)
  *     hold=1                 before `--`, in place of a program: keep the sandbox
  *                            for others to enter, until SIGTERM
+ *     wait=FD                with `hold`: a socket by which the command comes later (waiting.h)
  *     more=FD                the last: what follows is in a file, each ended by NUL
  *
- * The third form is for the launcher, outside of the sandbox: bubblewrap is executed where these paths are read-only
- * (read_only.h).
+ * The last is for the launcher, outside of the sandbox: bubblewrap is executed among mounts that nothing arrives in
+ * (own_mounts.h), where there are devices for it to show (devices.h), where these paths are read-only (read_only.h),
+ * and where mounts were made early (early_mount.h). The first descriptor of `early-mounts` is a file of paths,
+ * each with an `r` or a `w` before it and ended by NUL, to be mounted on themselves, read-only or not; the second has
+ * bubblewrap's options, and the third, which takes its place where nothing can be mounted here, all that it would need
+ * then. With `early-mounts` alone, bubblewrap is then executed among the mounts of the host.
  *
  * Promises
  *   - What was asked for is enforced before the program starts, or it does not
@@ -43,7 +54,7 @@
  *   - Exit status: that of the program, or 128 and the signal that ended it; 127
  *     if there is no such program, 126 if it can't be executed, 124 if the
  *     time was over.
- *   - The command has descriptors 0, 1 and 2 only, an empty signal mask and
+ *   - The command has descriptors 0, 1, 2 and the one to keep only, an empty signal mask and
  *     default dispositions. When it has ended, nothing that it started lives on.
  *   - A /dev/null of the host that belongs to the command's user is none of these: the command has that of
  *     the sandbox instead.
@@ -74,19 +85,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "early_mount.h"
 #include "bare.h"
 #include "child.h"
 #include "confinement.h"
 #include "descendants.h"
+#include "devices.h"
+#include "inherited.h"
 #include "limit.h"
 #include "listener.h"
 #include "mask.h"
 #include "message.h"
 #include "number.h"
+#include "own_mounts.h"
 #include "read_only.h"
 #include "report.h"
 #include "signals.h"
 #include "task.h"
+#include "waiting.h"
 
 /* ---- The command ---- */
 
@@ -100,6 +116,9 @@ static _Noreturn void run(bool leads_group, bool has_terminal) {
     stay_below();
     /* Before the limits, of which the one on descriptors might leave no room for the listener. */
     trace_self();
+    /* The same holds here. All others are closed when the program starts. */
+    if (task.kept >= 0 && syscall(SYS_dup3, task.kept, task.kept_number, 0) < 0)
+        refuse("keep", "");
     give_back_room();
     if (task.cwd && chdir(task.cwd) < 0)
         refuse("working directory ", task.cwd);
@@ -259,14 +278,45 @@ static int start_clock(void) {
     return clock;
 }
 
+/* Executes the program after `--`, with the variables of this process. */
+static _Noreturn void start_bubblewrap(int argc, char **argv) {
+    int i = 1;
+    size_t size = 0;
+    bool has_own = value_of(argv[i], "own-mounts");
+    i += has_own;
+    char *value = i < argc ? value_of(argv[i], "early-mounts") : NULL;
+    char *paths = value ? take_early(value, argv[i++], &size) : NULL;
+    if (has_own || paths || (i < argc && strcmp(argv[i], "--") != 0))
+        own_mounts();
+    bind_all(paths, size);
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        char *path = value_of(argv[i], "read-only");
+        if (path)
+            make_read_only(path);
+        else
+            make_devices();
+    }
+    errno = EINVAL;
+    if (i + 1 < argc)
+        execve(argv[i + 1], argv + i + 1, argv + argc + 1);
+    refuse("bubblewrap", "");
+}
+
+/* Whether the words are those of a start of bubblewrap, of which this is the first. */
+static bool is_for_bubblewrap(char *word) {
+    return value_of(word, "own-mounts") || value_of(word, "early-mounts") || value_of(word, "devices") ||
+           value_of(word, "read-only");
+}
+
 int main(int argc, char **argv) {
-    if (argc > 1 && value_of(argv[1], "read-only"))
-        start_with_read_only(argc, argv);
+    if (argc > 1 && is_for_bubblewrap(argv[1]))
+        start_bubblewrap(argc, argv);
     parse(argc, argv);
     prctl(PR_SET_NAME, "paddock-init");
     /* Not earlier, as an option of bubblewrap: killed while its child waits for it, it would leave that behind. */
     if (getpid() == 1 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         refuse("parent", "");
+    settle_inherited();
     confine();
     /* Where there is no pid namespace, orphans come here all the same. */
     if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -274,7 +324,10 @@ int main(int argc, char **argv) {
     int signals = take_signals();
     if (signals < 0)
         refuse("signalfd", "");
+    hold_placeholders();
     watch_masks();
+    if (task.waiting >= 0)
+        await_command(signals);
     int clock = start_clock();
     /* The launcher, or bubblewrap and then the launcher has closed its end, may have died before all this. */
     struct pollfd launcher = {.fd = task.report};

@@ -1,14 +1,14 @@
 /*
- * Items name places, and the directories that they are in, in packets and journals.
+ * Items name placeholders, and the directories that they are in, in packets and journals.
  *
  *     'd' or 'f', DEVICE ':' INODE ':' PATH      numbers in lower-case hexadecimal digits
  *
  * DEVICE and INODE are those of the directory that the launcher made its plan with. A path leads elsewhere
  * whenever somebody exchanges one of its directories, so a path alone is never acted on: the directory
- * is opened without following links, must be that very one, and is kept open for as long as the janitor has a place in
- * it. All else is done with names in that descriptor. Somebody may move the directory meanwhile, and the
- * janitor then acts in it where it is now: it is still the one that was planned, and nobody can move a directory into a
- * place, or out of one, that he may not write himself.
+ * is opened without following links, must be that very one, and is kept open for as long as the janitor has a placeholder
+ * in it. All else is done with names in that descriptor. Somebody may move the directory meanwhile, and the
+ * janitor then acts in it where it is now: it is still the one that was planned, and nobody can move a directory to a
+ * place, or from one, that he may not write himself.
  *
  * Privilege: that of the caller.
  */
@@ -29,6 +29,7 @@
 
 struct item {
     bool is_directory;
+    bool is_socket;
     uint64_t device, inode; /* of the directory that it is in */
     char *path, *name;      /* in the text */
 };
@@ -36,7 +37,8 @@ struct item {
 /* False if the text is none. */
 static bool read_item(char *text, struct item *item) {
     item->is_directory = *text == 'd';
-    if (*text != 'd' && *text != 'f')
+    item->is_socket = *text == 's';
+    if (*text != 'd' && *text != 'f' && *text != 's')
         return false;
     text++;
     if (!read_number(&text, 16, &item->device) || *text++ != ':' || !read_number(&text, 16, &item->inode) ||
@@ -47,8 +49,8 @@ static bool read_item(char *text, struct item *item) {
     return *item->name && strcmp(item->name, ".") != 0 && strcmp(item->name, "..") != 0;
 }
 
-/* Whether two texts name the same place, whatever kind it is of. */
-static bool is_same_place(const char *text, const char *other) {
+/* Whether two texts name the same placeholder, whatever kind it is of. */
+static bool is_same_placeholder(const char *text, const char *other) {
     return *text && *other && strcmp(text + 1, other + 1) == 0;
 }
 
@@ -75,14 +77,14 @@ static int open_directory_of(const struct item *item) {
 struct directory {
     struct directory *next;
     int fd;
-    unsigned places;
+    unsigned placeholders;
     uint64_t device, inode;
     size_t length;
     char path[];
 };
 static struct directory *directories;
 
-/* The directory of an item, for one place more; `leave_directory` has to follow. NULL with errno. */
+/* The directory of an item, for one placeholder more; `leave_directory` has to follow. NULL with errno. */
 static struct directory *enter_directory(const struct item *item) {
     size_t length = (size_t)(item->name - item->path);
     struct directory *directory = directories;
@@ -90,7 +92,7 @@ static struct directory *enter_directory(const struct item *item) {
                           directory->length == length && memcmp(directory->path, item->path, length) == 0))
         directory = directory->next;
     if (directory) {
-        directory->places++;
+        directory->placeholders++;
         return directory;
     }
     int fd = open_directory_of(item);
@@ -102,7 +104,7 @@ static struct directory *enter_directory(const struct item *item) {
         errno = ENOMEM;
         return NULL;
     }
-    *directory = (struct directory){.next = directories, .fd = fd, .places = 1, .device = item->device,
+    *directory = (struct directory){.next = directories, .fd = fd, .placeholders = 1, .device = item->device,
                                     .inode = item->inode, .length = length};
     memcpy(directory->path, item->path, length);
     directories = directory;
@@ -112,7 +114,7 @@ static struct directory *enter_directory(const struct item *item) {
 /* Keeps errno. */
 static void leave_directory(struct directory *directory) {
     int error = errno;
-    if (--directory->places == 0) {
+    if (--directory->placeholders == 0) {
         struct directory **link = &directories;
         while (*link != directory)
             link = &(*link)->next;

@@ -1,10 +1,10 @@
 /*
- * The places that a janitor may have made, in a file that outlives it.
+ * The placeholders that a janitor may have made, in a file that outlives it.
  *
  * Every janitor has a journal of its own, and the lock on it. One that another janitor can
- * lock is of a janitor that was killed, and whatever it names may be left behind. A place
+ * lock is of a janitor that was killed, and whatever it names may be left behind. A placeholder
  * is named before it is made, so none is left that no journal names; to name what
- * is not there does no harm. Where no journal can be written, places are made all the
+ * is not there does no harm. Where no journal can be written, placeholders are made all the
  * same: then the next command that needs one takes it over, and nobody else.
  *
  * A journal is a sequence of items (item.h), each ended by NUL. A path in it is of an earlier time and may
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "item.h"
-#include "place.h"
+#include "placeholder.h"
 
 /* More than ten thousand usual paths; a command holds some hundred at most. */
 enum { JOURNAL_BYTES = 1 << 20 };
@@ -102,7 +102,7 @@ static void write_journal(const char *items, size_t length) {
         journal.size = (size_t)lseek(journal.fd, 0, SEEK_END);
 }
 
-/* Whether the place of an item is still there, or a directory above it is closed, so that nobody can tell. */
+/* Whether the placeholder of an item is still there, or a directory above it is closed, so that nobody can tell. */
 static bool may_be_there(char *text) {
     struct item item;
     struct stat found;
@@ -135,7 +135,7 @@ static void shorten_journal(void) {
         journal.size = length;
 }
 
-/* Whether another journal names a place: its janitor may need it, or have been killed. */
+/* Whether another journal names a placeholder: its janitor may need it, or have been killed. */
 static bool is_named_elsewhere(const char *text) {
     static char items[JOURNAL_BYTES + 1];
     bool is_named = false;
@@ -145,7 +145,7 @@ static bool is_named_elsewhere(const char *text) {
         if (fd >= 0 && !(journal.fd >= 0 && strcmp(entry->d_name, journal.name) == 0)) {
             size_t length = read_journal(fd, items);
             for (char *item = items; !is_named && item < items + length; item += strlen(item) + 1)
-                is_named = is_same_place(item, text);
+                is_named = is_same_placeholder(item, text);
         }
         if (fd >= 0)
             close(fd);
@@ -155,7 +155,7 @@ static bool is_named_elsewhere(const char *text) {
     return is_named;
 }
 
-/* To be called before the places are made. */
+/* To be called before the placeholders are made. */
 static void note_in_journal(const char *items, size_t length) {
     open_journal();
     if (journal.fd < 0 || length == 0)

@@ -11,30 +11,12 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "passing.h"
 #include "task.h"
-
-/* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
- * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
-static bool send_listener(int listener) {
-    char nothing = 0, room[CMSG_SPACE(sizeof listener)] __attribute__((aligned(8))) = {0};
-    struct iovec part = {.iov_base = &nothing, .iov_len = sizeof nothing};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof listener);
-    memcpy(CMSG_DATA(header), &listener, sizeof listener);
-    bool is_sent = sendmsg(task.trace, &message, MSG_NOSIGNAL) >= 0;
-    close(listener);
-    return is_sent;
-}
 
 /* Only for the command, in its last moment before the program: this process asks nobody. */
 static void trace_self(void) {
@@ -51,7 +33,9 @@ static void trace_self(void) {
     int listener = n > 0 ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) : -1;
     if (listener < 0 && errno == EINVAL)
         listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
-    if (listener < 0 || !send_listener(listener))
+    /* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
+     * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
+    if (listener < 0 || !pass_descriptor(task.trace, listener))
         refuse("trace", "");
 }
 

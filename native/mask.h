@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -65,6 +66,7 @@ static struct {
     int count;
     int mounts; /* tells that one is gone (POLLPRI); -1 without /proc */
     bool has_unwatched;
+    bool has_room; /* for a descriptor of each directory and placeholder */
     struct rlimit descriptors; /* as the command is to have it */
 } masks = {.mounts = -1};
 
@@ -76,22 +78,22 @@ static const char *name_of(const struct mask *mask) {
 static int open_directory(const struct mask *mask) {
     char *name = strrchr(mask->path, '/');
     *name = '\0';
-    int place = open_without_links(mask->path);
+    int found = open_without_links(mask->path);
     *name = '/';
-    if (place < 0)
-        return place;
+    if (found < 0)
+        return found;
     /* What comes from elsewhere and replaces a mask is told as DN_CREATE, as is whatever is made there. That is often,
      * and the loss of the mount is told as well. */
     long events = DN_RENAME | DN_DELETE | DN_MULTISHOT | (masks.mounts < 0 ? DN_CREATE : 0);
     /* Those of all sandboxes may be in one directory, /tmp, and each would be woken by whatever is removed there. */
     if (mask->is_private && masks.mounts >= 0)
         events = DN_RENAME | DN_MULTISHOT;
-    int directory = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int directory = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0 || fcntl(directory, F_NOTIFY, events) != 0)
         masks.has_unwatched = true;
     if (directory < 0)
-        return place;
-    close(place);
+        return found;
+    close(found);
     return directory;
 }
 
@@ -222,6 +224,9 @@ static bool is_beside(const struct mask *mask, const struct mask *other) {
 /* One descriptor for each directory: with many patterns that is more than the limit for programs that use select(2). */
 static void make_room(void) {
     struct rlimit most;
+    if (masks.has_room)
+        return;
+    masks.has_room = true;
     if (getrlimit(RLIMIT_NOFILE, &masks.descriptors) < 0)
         refuse("descriptors", "");
     most = (struct rlimit){masks.descriptors.rlim_max, masks.descriptors.rlim_max};
@@ -230,8 +235,27 @@ static void make_room(void) {
 
 /* For the command, which is to have the limit that its launcher had. */
 static void give_back_room(void) {
-    if (masks.count > 0)
+    if (masks.has_room)
         setrlimit(RLIMIT_NOFILE, &masks.descriptors);
+}
+
+/* Locks the placeholders that are in sight: no janitor removes one meanwhile (janitor.c), though ours is killed. One of
+ * another user can't be locked. Whatever becomes of a placeholder before this, the masks tell. */
+static void hold_placeholders(void) {
+    for (int i = 0; i < task.n_words; i++) {
+        char *path = value_of(task.words[i], "placeholder");
+        if (!path)
+            continue;
+        make_room();
+        char *name = strrchr(absolute(path, task.words[i]), '/');
+        *name = '\0';
+        int directory = open_without_links(path);
+        *name = '/';
+        int placeholder = openat(directory, name + 1, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (placeholder < 0 ? errno != EACCES : syscall(SYS_flock, placeholder, LOCK_SH | LOCK_NB) != 0)
+            refuse("it was taken away meanwhile: ", path);
+        close(directory);
+    }
 }
 
 static void list_masks(void) {
@@ -245,6 +269,18 @@ static void list_masks(void) {
             masks.all[masks.count++] = (struct mask){.path = absolute(path, task.words[i]), .directory = -1,
                                                      .is_private = private, .is_guard = guard};
     }
+}
+
+/* Lets go of all that `watch_masks` has, so that it can be called again for other words. */
+static void forget_masks(void) {
+    for (int i = 0; i < masks.count; i++)
+        if (masks.all[i].directory >= 0 && (i == 0 || masks.all[i].directory != masks.all[i - 1].directory))
+            close(masks.all[i].directory);
+    if (masks.mounts >= 0)
+        close(masks.mounts);
+    masks.mounts = -1;
+    masks.count = 0;
+    masks.has_unwatched = false;
 }
 
 /* To be called with MASK_SIGNAL blocked. From then on no mask is lost that `lost_mask` would not tell of. */

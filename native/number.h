@@ -13,7 +13,7 @@
 enum { NUMBER_BYTES = 21 };
 
 /* Reads digits, in lower case, and moves `text` behind them. False if there are none, or if it is too large. */
-static bool read_number(char **text, unsigned base, uint64_t *value) {
+static inline bool read_number(char **text, unsigned base, uint64_t *value) {
     char *begin = *text;
     for (*value = 0;; ++*text) {
         char c = **text;
@@ -26,7 +26,7 @@ static bool read_number(char **text, unsigned base, uint64_t *value) {
 }
 
 /* Writes a number into `room`, with leading zeros up to so many `digits`. Returns where it begins. */
-static char *number_text(char room[NUMBER_BYTES], uint64_t value, unsigned base, int digits) {
+static inline char *number_text(char room[NUMBER_BYTES], uint64_t value, unsigned base, int digits) {
     char *begin = room + NUMBER_BYTES - 1;
     *begin = '\0';
     for (; value || digits > 0; value /= base, digits--)

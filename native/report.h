@@ -1,9 +1,9 @@
 /*
  * What paddock-init reports to whoever gave it the descriptor `report=FD`.
  *
- * Packed and little-endian; the other side is src/paddock/sandbox/init.py. A
+ * Packed and little-endian; the other side is src/paddock/sandbox/enforce/init.py. A
  * report is one write below PIPE_BUF, so a pipe carries it whole. The first is
- * NOT_CONFINED, or CONFINED, before anything of the command runs; EXITED, after
+ * NOT_CONFINED, or CONFINED, before anything of the command runs, after WAITING if the command came later; EXITED, after
  * NOT_EXECUTED or PROCESS_LIMIT if need be, WALL_LIMIT or BREACH is the last. If that is
  * missing, there was no command, or the init was killed with everything below it.
  */
@@ -24,6 +24,7 @@ enum report_kind {
     REPORT_CONFINED = 5,     /* value: 0; everything that was asked for is in force */
     REPORT_PROCESS_LIMIT = 6, /* value: 0; the command failed, and at its end no further process was allowed */
     REPORT_BREACH = 7,       /* value: 0; a mask was taken away from outside, and everything was killed */
+    REPORT_WAITING = 8,      /* value: 0; the sandbox is there, and its command may come (waiting.h) */
 };
 
 struct __attribute__((packed)) report {

@@ -1,5 +1,5 @@
 /*
- * What paddock-init was told to do: its words (init.c says what each means), read into one value.
+ * What paddock-init, or a file worker, was told to do: its words (init.c says what each means), read into one value.
  *
  * What makes no sense ends the process before anything is started, as does every step of the
  * confinement that fails. Nothing is done here but reading.
@@ -46,15 +46,17 @@ static struct {
     uint64_t limits[LIMITS]; /* 0 for none */
     uint64_t wall_s;
     bool has_landlock;
+    bool is_isolated;
     struct landlock_ruleset landlock;
     char **words;
     int n_words, n_variables;
-    int filter, trace, report, cgroup; /* descriptors, or -1 */
+    int filter, trace, report, cgroup, memory, waiting, kept; /* descriptors, or -1 */
+    int kept_number;                                          /* that the last one has for the command */
     char *program;
     char **argv;
     char **environment; /* of the command, which gets nothing of ours */
     char *cwd;          /* of the command, or NULL where bubblewrap was told */
-} task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1};
+} task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1, .memory = -1, .waiting = -1, .kept = -1};
 
 /* ---- Telling what happened ---- */
 
@@ -64,11 +66,15 @@ static void report(const struct report *report) {
     }
 }
 
+#ifndef NOT_CONFINED
+#define NOT_CONFINED "the command was not started, because it can't be confined: "
+#endif
+
 /* errno says why. */
 static _Noreturn void refuse(const char *step, const char *value) {
     int error = errno;
     report(&(struct report){.kind = REPORT_NOT_CONFINED, .value = error});
-    SAY("the command was not started, because it can't be confined: ", step, value, ": ", strerror(error));
+    SAY(NOT_CONFINED, step, value, ": ", strerror(error));
     _exit(EXIT_NOT_CONFINED);
 }
 
@@ -92,13 +98,17 @@ static uint64_t number(char **text, unsigned base, char stop, const char *word) 
 }
 
 /* One that stands for none, like -1, would take away what the word asks for. */
-static int descriptor(char *text, const char *word) {
-    uint64_t value = number(&text, 10, '\0', word);
+static int descriptor_before(char **text, char stop, const char *word) {
+    uint64_t value = number(text, 10, stop, word);
     if (value > INT_MAX) {
         errno = EBADF;
         refuse("word ", word);
     }
     return (int)value;
+}
+
+static int descriptor(char *text, const char *word) {
+    return descriptor_before(&text, '\0', word);
 }
 
 /* What a relative path leads to depends on where this process is. */
@@ -129,6 +139,8 @@ static void parse_word(char *word) {
         task.wall_s = number(&value, 10, '\0', word);
     } else if ((value = value_of(word, "landlock"))) {
         parse_landlock(value, word);
+    } else if (value_of(word, "isolated")) {
+        task.is_isolated = true;
     } else if ((value = value_of(word, "seccomp"))) {
         task.filter = descriptor(value, word);
     } else if ((value = value_of(word, "trace"))) {
@@ -137,14 +149,22 @@ static void parse_word(char *word) {
         task.report = descriptor(value, word);
     } else if ((value = value_of(word, "cgroup"))) {
         task.cgroup = descriptor(value, word);
+    } else if ((value = value_of(word, "wait"))) {
+        task.waiting = descriptor(value, word);
+    } else if ((value = value_of(word, "memory"))) {
+        task.memory = descriptor(value, word);
+    } else if ((value = value_of(word, "keep"))) {
+        task.kept = descriptor_before(&value, ':', word);
+        task.kept_number = descriptor(value, word);
     } else if ((value = value_of(word, "argv0"))) {
         task.argv[0] = value;
     } else if ((value = value_of(word, "env"))) {
         task.environment[task.n_variables++] = value;
     } else if ((value = value_of(word, "cwd"))) {
         task.cwd = value;
-    } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "mask") &&
-               !value_of(word, "guard") && !value_of(word, "private") && !value_of(word, "hold")) {
+    } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "listen") && !value_of(word, "mask") &&
+               !value_of(word, "guard") && !value_of(word, "placeholder") && !value_of(word, "private") &&
+               !value_of(word, "hold")) {
         /* The time of these comes later, or was before. */
         errno = EINVAL;
         refuse("word ", word);
@@ -154,10 +174,6 @@ static void parse_word(char *word) {
 /* The words of `argv` and those of `text`, each ended by NUL, as one list ended by NULL. Both stay where they are. */
 static char **with_words(int *argc, char **argv, char *text, size_t size) {
     size_t count = 0;
-    if (size == 0 || text[size - 1] != '\0') {
-        errno = EINVAL;
-        refuse("more", "");
-    }
     for (size_t i = 0; i < size; i++)
         count += text[i] == '\0';
     char **all = calloc((size_t)*argc + count + 1, sizeof *all);
@@ -169,19 +185,29 @@ static char **with_words(int *argc, char **argv, char *text, size_t size) {
     return all;
 }
 
-/* A file, because bubblewrap takes some thousand arguments at most. What is in it stays in memory for good. */
-static char **with_more(int *argc, char **argv) {
-    char *value = *argc > 0 ? value_of(argv[*argc - 1], "more") : NULL;
+/* Reads a file of strings, each ended by NUL. They stay in memory for good. */
+static char *map_strings(int fd, size_t *size) {
     struct stat file;
-    if (!value)
-        return argv;
-    int fd = descriptor(value, argv[--*argc]);
     if (fstat(fd, &file) < 0)
         refuse("more", "");
-    size_t size = (size_t)file.st_size;
-    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    *size = (size_t)file.st_size;
+    char *text = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (text == MAP_FAILED)
         refuse("more", "");
+    if (*size == 0 || text[*size - 1] != '\0') {
+        errno = EINVAL;
+        refuse("more", "");
+    }
+    return text;
+}
+
+/* A file, because bubblewrap takes some thousand arguments at most. */
+static char **with_more(int *argc, char **argv) {
+    char *value = *argc > 0 ? value_of(argv[*argc - 1], "more") : NULL;
+    size_t size;
+    if (!value)
+        return argv;
+    char *text = map_strings(descriptor(value, argv[--*argc]), &size);
     return with_words(argc, argv, text, size);
 }
 

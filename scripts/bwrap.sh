@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/packages.sh
 source scripts/packages.sh
+# shellcheck source=scripts/source_package.sh
+source scripts/source_package.sh
 
 readonly sources=${1:+$(realpath "$1")}
 readonly target=$PWD/src/paddock/native/bwrap
@@ -33,37 +35,6 @@ run() {
     fi
 }
 
-# need PACKAGE: a build tool; installed if that is possible.
-need() {
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]] && return
-    can_install_packages || die "$1 is missing; run: apt-get install $1"
-    run "installing $1" install_package "$1"
-}
-
-# Lists of source packages of our own, so that the host's stay as they are.
-source_lists() {
-    mkdir -p "$work/lists/partial" "$work/parts"
-    local file
-    for file in /etc/apt/sources.list.d/*.sources; do
-        [[ -e $file ]] && sed 's/^Types:.*/Types: deb-src/' "$file" >"$work/parts/${file##*/}"
-    done
-    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-        [[ -e $file ]] && sed -n 's/^deb /deb-src /p' "$file" >"$work/parts/${file##*/}.list"
-    done
-    return 0
-}
-
-source_apt() {
-    apt-get -q -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/parts" \
-        -o "Dir::State::Lists=$work/lists" -o APT::Sandbox::User=root "$@"
-}
-
-fetch() {
-    source_lists
-    source_apt update
-    (cd "$work" && source_apt source bubblewrap)
-}
-
 build() {
     local options=(-Dselinux=disabled -Dman=disabled -Dtests=false -Dbash_completion=disabled -Dzsh_completion=disabled)
     LDFLAGS=-static meson setup "$work/build" "$work"/bubblewrap-*/ --buildtype=release --prefer-static "${options[@]}"
@@ -74,7 +45,7 @@ command -v apt-get >/dev/null || die "only distributions with apt are supported;
 for package in dpkg-dev gcc libc6-dev libcap-dev meson ninja-build pkg-config; do
     need "$package"
 done
-run "fetching the source package" fetch
+run "fetching the source package" fetch_source bubblewrap
 run "compiling" build
 [[ -z $sources ]] || find "$work" -maxdepth 1 -name 'bubblewrap_*' -type f -exec cp -t "$sources" {} +
 mkdir -p "${target%/*}"

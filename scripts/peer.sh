@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the peer, Codex's exec-server, into .peer for interop tests and benchmarks.
+# Installs the peer into .peer for interop tests and benchmarks: Codex, whose exec-server and client they use, and the shell server
+# that the escalation protocol is from, with its wrapper and its Bash.
 #
 # Nothing of Paddock needs it to run. It comes from the npm registry; where npm is
 # missing it is installed if that needs no password. Whatever is in the way is a
@@ -8,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly version=0.166.0
+readonly shell_version=0.97.0
+readonly versions="$version $shell_version"
 readonly folder=.peer
 readonly program=$folder/node_modules/.bin/codex
 
@@ -17,7 +20,7 @@ give_up() {
     exit 0
 }
 
-[[ -x $program && -f $folder/version && $(<"$folder/version") == "$version" ]] && exit 0
+[[ -x $program && -f $folder/version && $(<"$folder/version") == "$versions" ]] && exit 0
 
 if ! command -v npm >/dev/null; then
     as_root=()
@@ -30,9 +33,10 @@ if ! command -v npm >/dev/null; then
         >/dev/null 2>&1 || give_up "npm could not be installed"
 fi
 
-say "installing @openai/codex@$version into $folder"
+readonly packages=("@openai/codex@$version" "@openai/codex-shell-tool-mcp@$shell_version")
+say "installing ${packages[*]} into $folder"
 rm -rf "$folder"
 mkdir "$folder"
-npm install --prefix "$folder" --no-save --no-audit --no-fund --prefer-offline "@openai/codex@$version" >"$folder/install.log" 2>&1 ||
+npm install --prefix "$folder" --no-save --no-audit --no-fund --prefer-offline "${packages[@]}" >"$folder/install.log" 2>&1 ||
     give_up "it could not be installed, see $folder/install.log"
-printf '%s\n' "$version" >"$folder/version"
+printf '%s\n' "$versions" >"$folder/version"

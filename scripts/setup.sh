@@ -2,7 +2,7 @@
 # Makes .venv ready to run, test and check Paddock; does nothing when it already is.
 #
 # It needs Python 3.11 or newer and a C compiler. Missing Debian packages
-# (python3-venv, bubblewrap, ripgrep, libseccomp2) are installed only when the caller is root or has
+# (python3-venv, bubblewrap, ripgrep, libseccomp2, zsh, fish) are installed only when the caller is root or has
 # sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
 #
@@ -16,7 +16,7 @@ source scripts/packages.sh
 readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
-readonly programs=(src/paddock/native/paddock-{spawner,init,janitor})
+readonly programs=(src/paddock/native/paddock-{spawner,init,stub,execve-wrapper,leader,janitor,worker.so})
 readonly modules=(src/paddock/{fs/_status,protocol/_scanner,transport/_frames}.abi3.so)
 readonly log=$venv/setup.log
 
@@ -45,7 +45,7 @@ is_compiled() {
     local result
     for result in "${programs[@]}" "${modules[@]}"; do
         if [[ ! -x $result ]]; then
-            [[ $result == *.so ]] && ! has_python_headers || return
+            [[ $result == *.abi3.so ]] && ! has_python_headers || return
         elif [[ -n $(find hatch_build.py native/*.[ch] -newer "$result" -print -quit) ]]; then
             return 1
         fi
@@ -199,6 +199,8 @@ main() {
     run "compiling src/" "$venv/bin/python" -m compileall -q -j 0 src/paddock
     command -v bwrap >/dev/null || install_optional bubblewrap "sandboxes will not be available"
     command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
+    command -v zsh >/dev/null || install_optional zsh "tests of its completion will be skipped"
+    command -v fish >/dev/null || install_optional fish "tests of its completion will be skipped"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"
     mv "$stamp.new" "$stamp"
     say "done"

@@ -22,11 +22,11 @@ from paddock.client.operator import operate
 from paddock.transport.runtime_directory import VARIABLE, socket_paths
 from tests.serving import ServerProcess, serving
 
-PADDOCK = (sys.executable, "-m", "paddock")
+PADDOCK = (sys.executable, "-P", "-m", "paddock")
 PATIENCE_S = 50.0
 
 
-class Desk:
+class Operator:
     """One operator. What is started here sees its runtime directory and no other."""
 
     def __init__(self, runtime: Path) -> None:
@@ -88,16 +88,18 @@ async def _status(runtime: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def desk() -> Iterator[Desk]:
+def new_operator() -> Iterator[Operator]:
     # Short: a socket's path has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp") as directory:
-        yield Desk(Path(directory))
+        yield Operator(Path(directory))
 
 
 class Terminal:
     """The keyboard and the screen of a terminal that a command has as its own."""
 
-    def __init__(self, command: Sequence[str], rows: int, cols: int, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], rows: int, cols: int, env: Mapping[str, str], cwd: Path | None = None
+    ) -> None:
         self._screen, self._line = pty.openpty()
         self.resize(rows, cols)
         self.attributes_before = self.attributes
@@ -107,7 +109,10 @@ class Terminal:
             stdin=self._line,
             stdout=self._line,
             stderr=self._line,
-            env={**os.environ, "TERM": "vt220", **env},
+            # A variable would be believed before the terminal, and the runner of the tests sets it.
+            env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+            | {"TERM": "vt220", **env},
+            cwd=cwd,
             start_new_session=True,
             # The terminal must be the controlling one, or no signal comes when it is resized.
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -134,18 +139,28 @@ class Terminal:
         """The exit status of the command, once it has ended."""
         return self.child.wait(PATIENCE_S)
 
+    def hang_up(self) -> None:
+        """Take the terminal away, as when its window is closed."""
+        os.close(self._screen)
+        self._screen = -1
+
     def close(self) -> None:
         self.child.kill()
         self.child.wait()
-        os.close(self._screen)
+        if self._screen >= 0:
+            os.close(self._screen)
         os.close(self._line)
 
 
 @contextmanager
 def terminal(
-    command: Sequence[str], rows: int = 33, cols: int = 101, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    rows: int = 33,
+    cols: int = 101,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Iterator[Terminal]:
-    screen = Terminal(command, rows, cols, env or {})
+    screen = Terminal(command, rows, cols, env or {}, cwd)
     try:
         yield screen
     finally:

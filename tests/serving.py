@@ -36,11 +36,13 @@ class ServerProcess:
 def serving(*flags: str, env: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
     """A server for the time of the block, with `env` added to its environment."""
     with subprocess.Popen(
-        [sys.executable, "-m", "paddock", "serve", *flags],
+        [sys.executable, "-P", "-m", "paddock", "serve", *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(env or {})},
+        # An init that another test starts continues its whole group at its end: a stopped server stays so.
+        process_group=0,
     ) as process:
         try:
             yield ServerProcess(process)
@@ -51,7 +53,7 @@ def serving(*flags: str, env: Mapping[str, str] | None = None) -> Iterator[Serve
 def refused(*flags: str) -> tuple[int, str]:
     """The status and the message of a server that does not start."""
     done = subprocess.run(
-        [sys.executable, "-m", "paddock", "serve", *flags],
+        [sys.executable, "-P", "-m", "paddock", "serve", *flags],
         capture_output=True,
         text=True,
         timeout=STOP_TIMEOUT_S,

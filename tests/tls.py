@@ -9,6 +9,7 @@ DIRECTORY = Path(__file__).parent / "data" / "tls"
 AUTHORITY = DIRECTORY / "authority.pem"
 CERT = DIRECTORY / "cert.pem"
 KEY = DIRECTORY / "key.pem"
+OTHER_CERT = DIRECTORY / "other-cert.pem"
 OTHER_KEY = DIRECTORY / "other-key.pem"
 ENCRYPTED_KEY = DIRECTORY / "encrypted-key.pem"
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reference import command_line, events, metrics, protocol, settings
+from scripts.reference import command_line, events, man_page, metrics, protocol, python_api, settings
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "docs" / "reference"
 
@@ -22,16 +22,25 @@ PAGES: dict[str, Callable[[], str]] = {
     "config.md": settings.page,
     "metrics.md": metrics.page,
     "events.md": events.page,
+    "python.md": python_api.page,
+    **man_page.pages(),
 }
 
 
 def stale_pages() -> list[str]:
-    """The names of the pages that are missing or not what the code says."""
-    return [
+    """The names of the pages that are missing, not what the code says, or about a command that is gone."""
+    changed = [
         name
         for name, make in PAGES.items()
         if not (FOLDER / name).exists() or (FOLDER / name).read_text(encoding="utf-8") != make()
     ]
+    return changed + superfluous_pages()
+
+
+def superfluous_pages() -> list[str]:
+    """The names of manual pages of commands that there are not any more."""
+    found = (str(page.relative_to(FOLDER)) for page in (FOLDER / man_page.FOLDER).glob("*"))
+    return sorted(name for name in found if name not in PAGES)
 
 
 def main() -> int:
@@ -43,7 +52,9 @@ def main() -> int:
         for name in stale:
             print(f"docs/reference/{name} is not what the code says; run `make reference`", file=sys.stderr)
         return 1 if stale else 0
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / man_page.FOLDER).mkdir(parents=True, exist_ok=True)
+    for name in superfluous_pages():
+        (FOLDER / name).unlink()
     for name, make in PAGES.items():
         (FOLDER / name).write_text(make(), encoding="utf-8")
     return 0

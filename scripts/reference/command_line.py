@@ -19,7 +19,7 @@ APPENDED_DEFAULT = " (default: %(default)s)"
 def page() -> str:
     """The whole page."""
     parser = build_parser()
-    verbs = list(_verbs(parser))
+    verbs = list(commands(parser))
     links = [f"[{code(verb.prog)}]({anchor(verb.prog)})" for verb, _ in verbs]
     purposes = [purpose for _, purpose in verbs]
     contents = table(("command", "purpose"), zip(links, purposes, strict=True))
@@ -33,20 +33,20 @@ def page() -> str:
     )
 
 
-def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
+def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
     """Every command with its purpose, those below it behind it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             purposes = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, verb in action.choices.items():
                 yield verb, purposes.get(name, "")
-                yield from _verbs(verb)
+                yield from commands(verb)
 
 
 def _section(parser: argparse.ArgumentParser) -> str:
     parts = [
         f"## {parser.prog}",
-        fence(_usage(parser)),
+        fence(usage(parser)),
         parser.description or "",
         _options(parser),
         fence(parser.epilog) if parser.epilog else "",
@@ -54,7 +54,8 @@ def _section(parser: argparse.ArgumentParser) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part)
 
 
-def _usage(parser: argparse.ArgumentParser) -> str:
+def usage(parser: argparse.ArgumentParser) -> str:
+    """Return how it is called."""
     if parser.usage:
         return parser.usage % {"prog": parser.prog}
     words = [parser.prog]
@@ -87,15 +88,24 @@ def _metavar(action: argparse.Action) -> str:
 def _options(parser: argparse.ArgumentParser) -> str:
     """The arguments in the groups in which they were declared; `--help`, which all have, left out."""
     parts = []
+    for title, actions in argument_groups(parser):
+        if title:
+            parts.append(f"**{title}**")
+        rows = ((", ".join(map(code, signature_words(each))), help_of(each)) for each in actions)
+        parts.append(table(("argument", "meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def argument_groups(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[argparse.Action]]]:
+    """Give the arguments in the groups in which they were declared, with their titles, which may be empty."""
     for group in parser._action_groups:
         actions = [action for action in group._group_actions if _is_shown(action)]
         if not actions:
             continue
         # The title of the groups that every parser has differs between versions of Python.
-        if group not in (parser._optionals, parser._positionals):
-            parts.append(f"**{group.title}**" + (f": {group.description}" if group.description else ""))
-        parts.append(table(("argument", "meaning"), ((_signature(each), _help(each)) for each in actions)))
-    return "\n\n".join(parts)
+        is_own = group not in (parser._optionals, parser._positionals)
+        described = f"{group.title}: {group.description}" if group.description else f"{group.title}"
+        yield described if is_own else "", actions
 
 
 def _is_shown(action: argparse.Action) -> bool:
@@ -103,14 +113,22 @@ def _is_shown(action: argparse.Action) -> bool:
     return not is_hidden and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
 
 
-def _signature(action: argparse.Action) -> str:
+def signature_words(action: argparse.Action) -> list[str]:
+    """Return how an argument is written, each spelling of an option by itself."""
     if not action.option_strings:
-        return code(_positional(action))
-    value = "" if action.nargs == 0 else f" {_metavar(action)}"
-    return ", ".join(code(f"{flag}{value}") for flag in action.option_strings)
+        return [_positional(action)]
+    value = (
+        ""
+        if action.nargs == 0
+        else f" [{_metavar(action)}]"
+        if action.nargs == "?"
+        else f" {_metavar(action)}"
+    )
+    return [f"{flag}{value}" for flag in action.option_strings]
 
 
-def _help(action: argparse.Action) -> str:
+def help_of(action: argparse.Action) -> str:
+    """Return what an argument means, on one line."""
     if isinstance(action, argparse._VersionAction):
         # Its own text is argparse's, and is translated.
         return "print the version and exit"

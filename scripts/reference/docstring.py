@@ -36,17 +36,20 @@ def field_meanings(kind: type) -> dict[str, str]:
 
 def constant_meanings(module: ModuleType) -> dict[str, str]:
     """The meaning of each constant of a module that has one."""
-    return _meanings(_tree(module).body)
+    return _meanings(tree_of(module).body)
 
 
 @cache
-def _tree(module: ModuleType) -> ast.Module:
+def tree_of(module: ModuleType) -> ast.Module:
+    """Return the source of a module as a tree."""
     return ast.parse(inspect.getsource(module))
 
 
 @cache
 def _class_meanings(module: ModuleType) -> dict[str, dict[str, str]]:
-    return {node.name: _meanings(node.body) for node in _tree(module).body if isinstance(node, ast.ClassDef)}
+    return {
+        node.name: _meanings(node.body) for node in tree_of(module).body if isinstance(node, ast.ClassDef)
+    }
 
 
 def _meanings(body: list[ast.stmt]) -> dict[str, str]:

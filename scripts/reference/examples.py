@@ -7,58 +7,9 @@ Files are below `/work`, in whose place the tests have a directory of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
-Message = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Varies:
-    """A value that is another one each time, such as an id or a moment."""
-
-    shown: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A request, its answer, and the notifications that follow it."""
-
-    method: str
-    title: str
-    params: Message | None
-    result: Any = None
-    error: Message | None = None
-    events: tuple[tuple[str, Message], ...] = ()
-    is_operators: bool = False
-    """Whether it is asked on the control socket."""
-
-    def messages(self) -> Iterator[Message]:
-        """What crosses the wire, as it is shown."""
-        request = {"id": 1, "method": self.method, "params": self.params}
-        yield request if self.params is not None else {"id": 1, "method": self.method}
-        yield (
-            {"id": 1, "error": self.error}
-            if self.error is not None
-            else {"id": 1, "result": shown(self.result)}
-        )
-        for method, params in self.events:
-            yield {"method": method, "params": shown(params)}
-
-
-def shown(value: Any) -> Any:
-    """The value with what varies filled in."""
-    match value:
-        case Varies(shown=one):
-            return one
-        case dict():
-            return {name: shown(member) for name, member in value.items()}
-        case list():
-            return [shown(member) for member in value]
-    return value
-
+from scripts.reference.example import Example, Varies
 
 _ENVIRONMENT = Varies(
     {
@@ -103,6 +54,7 @@ _FILES = (
         error={
             "code": -32004,
             "message": "can't open '/work/notes/tomorrow': No such file or directory (os error 2)",
+            "data": {"name": "fileError", "errno": 2, "path": "/work/notes/tomorrow"},
         },
     ),
     Example(
@@ -116,12 +68,26 @@ _FILES = (
             "size": 5,
             "createdAtMs": _MOMENT,
             "modifiedAtMs": _MOMENT,
+            "mode": 420,
         },
     ),
+    Example("fs/chmod", "Let everybody execute it", {"path": "/work/notes/today", "mode": 493}, {}),
     Example(
         "fs/copy",
         "Copy it",
         {"sourcePath": "/work/notes/today", "destinationPath": "/work/notes/old/copy", "recursive": False},
+        {},
+    ),
+    Example(
+        "fs/move",
+        "Give the copy another name",
+        {"sourcePath": "/work/notes/old/copy", "destinationPath": "/work/notes/old/kept"},
+        {},
+    ),
+    Example(
+        "fs/move",
+        "Take that back",
+        {"sourcePath": "/work/notes/old/kept", "destinationPath": "/work/notes/old/copy"},
         {},
     ),
     Example(
@@ -209,7 +175,7 @@ _FILES = (
                 "fs/changed",
                 {
                     "watchId": 1,
-                    "events": [{"path": "/work/notes/today", "kind": "created"}],
+                    "events": [{"path": "/work/notes/today", "kind": "modified"}],
                     "overflow": False,
                 },
             ),
@@ -369,6 +335,12 @@ CONVERSATION = (
         events=(("process/started", {"processId": "sleep", "startedAtMs": _STARTED_AT}),),
     ),
     Example("process/resize", "Resize its window", {"processId": "sleep", "rows": 50, "cols": 132}, {}),
+    Example(
+        "network/policyUpdate",
+        "Let all processes whose network is proxied reach a host",
+        {"session": True, "allow": ["*.example.com"], "deny": ["old.example.com"]},
+        {},
+    ),
     Example("process/signal", "Send its group a signal", {"processId": "sleep", "signal": "SIGCONT"}, {}),
     Example(
         "process/terminate",
@@ -488,6 +460,50 @@ CONVERSATION = (
                 ],
             }
         ),
+        is_operators=True,
+    ),
+    Example(
+        "control/questions",
+        "See what waits for an answer, as an operator",
+        None,
+        Varies(
+            {
+                "questions": [
+                    {
+                        "questionId": "5a0c3d1e-8f0b-4a8e-b1d0-6b7f2c9e4a10",
+                        "sessionId": "7b1c4c3e-52a8-4f0e-9a55-3e1f6a0f9d11",
+                        "clientName": "example",
+                        "processId": "build",
+                        "method": "process/execApproval",
+                        "params": {
+                            "questionId": "5a0c3d1e-8f0b-4a8e-b1d0-6b7f2c9e4a10",
+                            "processId": "build",
+                            "execId": "12",
+                            "program": "/usr/bin/git",
+                            "argv": ["git", "push"],
+                            "cwd": "/work",
+                            "matches": [],
+                            "reason": "`git push` requires approval: these rules are broken: git.rules",
+                        },
+                        "sent": True,
+                        "waitedMs": 1500,
+                        "timeLeftMs": 58500,
+                    }
+                ],
+                "omitted": 0,
+            }
+        ),
+        is_operators=True,
+    ),
+    Example(
+        "control/answer",
+        "Answer a question that somebody else has answered already",
+        {"questionId": "5a0c3d1e-8f0b-4a8e-b1d0-6b7f2c9e4a10", "result": {"verdict": "run"}},
+        error={
+            "code": -32600,
+            "message": "question '5a0c3d1e-8f0b-4a8e-b1d0-6b7f2c9e4a10' is not open: it was never asked, "
+            "or is answered, withdrawn or timed out",
+        },
         is_operators=True,
     ),
 )

@@ -18,7 +18,7 @@ label has a value that a client chooses."""
 def page() -> str:
     """The whole page."""
     metrics = Metrics()
-    families = Scraper(metrics, SessionRegistry(Settings(), metrics), ()).families()
+    families = Scraper(metrics, SessionRegistry(Settings(), metrics), (), int).families()
     bounds = ", ".join(f"{bound:g}" for bound in LATENCY_BOUNDS_S)
     return document(
         "Metrics",

@@ -18,12 +18,21 @@ from paddock.config import Settings
 from paddock.model import terminal
 from paddock.model.profile import Grant
 from paddock.process import output_log
-from paddock.protocol import codes, structure
-from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS, Lane, Method
-from paddock.server import session
+from paddock.protocol import bound, codes, structure
+from paddock.protocol.methods import (
+    METHODS,
+    NOTIFICATIONS,
+    OPTIONAL_NOTIFICATIONS,
+    SERVER_REQUESTS,
+    Method,
+    RequestQueue,
+    ServerRequest,
+)
+from paddock.server import session, session_process
 from paddock.server.handlers import handler_table, process
 from scripts.reference.docstring import constant_meanings, field_meanings, paragraphs, summary
-from scripts.reference.examples import EXAMPLES, Example
+from scripts.reference.example import Example
+from scripts.reference.examples import EXAMPLES
 from scripts.reference.markdown import anchor, code, document, fence, table
 from scripts.reference.wire_type import bounds, describe, literal, number
 
@@ -86,16 +95,25 @@ of the request; a name that is not UTF-8 is answered as a URI in any case. *base
 with padding.
 
 How requests are scheduled: ordinary ones run concurrently up to a bound and wait in order beyond it;
-*control* requests have a lane of their own. `process/wait` and `process/read` are parked while they wait for
+*control* requests have a queue of their own. `process/wait` and `process/read` are parked while they wait for
 something to happen: they do not count, and too many of them are refused. A request about a process that is
 being started waits for it, or is queued behind the start. With `concurrent_requests = 1` everything runs in
 the order of arrival."""
+
+SERVER_REQUESTS_TEXT = """\
+*Extension*: the server sends these to clients that name them in `requests` of `initialize`. A question
+belongs to the session and has an id of its own. On each connection it has a request id that the session has
+not used before, and after a resume the server sends every open question again. It ignores an answer to a
+request that nobody waits for any more. An answer that is an error, or means nothing, closes the question.
+When somebody else has answered (`control/answer`), or the time for an answer is over, `question/closed` says
+so. [Questions](../explanation/questions.md) tells more."""
 
 LIMITS_OF_SETTINGS = (
     "concurrent_requests",
     "max_parked_requests",
     "queued_requests",
     "max_processes_per_connection",
+    "max_open_questions",
     "retained_output_bytes_per_process",
     "closed_process_ttl_s",
     "session_ttl_s",
@@ -109,10 +127,16 @@ LIMITS_OF_SETTINGS = (
 FIXED_LIMITS = (
     (output_log, "CHUNK_LIMIT_BYTES"),
     (process, "LONGEST_WAIT_MS"),
-    (session, "REMEMBERED_WRITES"),
+    (session_process, "REMEMBERED_WRITES"),
     (session, "REMEMBERED_STARTS"),
     (session, "REMEMBERED_CLOSED"),
     (terminal, "MAX_CELLS"),
+    (bound, "MAX_NAME_CHARS"),
+    (bound, "MAX_PATH_CHARS"),
+    (bound, "MAX_URL_CHARS"),
+    (bound, "MAX_HEADERS"),
+    (bound, "MAX_ENTRIES"),
+    (bound, "MAX_FEATURES"),
 )
 
 
@@ -130,6 +154,9 @@ def page() -> str:
         "From the server; they have no id and are not answered.",
         *(_notification(name, kind, "") for name, kind in NOTIFICATIONS.items()),
         *(_notification(name, kind, _OPTIONAL) for name, kind in OPTIONAL_NOTIFICATIONS.items()),
+        "## Requests of the server",
+        SERVER_REQUESTS_TEXT,
+        *map(_server_request, SERVER_REQUESTS.values()),
         "## Types",
         "Structures that occur inside of others.",
         *(_section(code(name), kind) for name, kind in sorted(_nested(offered).items())),
@@ -154,7 +181,7 @@ _OPTIONAL = "*Extension*: only sent to clients that name it in `initialize`."
 
 def _kinds(method: Method) -> str:
     kinds = [
-        "control request" if method.lane is Lane.CONTROL else "ordinary request",
+        "control request" if method.queue is RequestQueue.CONTROL else "ordinary request",
         "extension" if method.is_extension else "",
         "operators only" if method.is_operators else "",
     ]
@@ -183,6 +210,12 @@ def _notification(name: str, kind: type[structure.Result], note: str) -> str:
     text = _text(kind).removeprefix(f"{code(name)}: ").removeprefix(f"{code(name)}, by opt-in: ")
     text = "" if text.startswith(f"{code(name)}") else text[:1].upper() + text[1:]
     return "\n\n".join(filter(None, (f"### {name}", note, text, _fields(kind))))
+
+
+def _server_request(request: ServerRequest) -> str:
+    parts = [f"### {request.name}", _text(request.params), _fields(request.params)]
+    parts += [f"**Result.** {_text(request.result)}", _fields(request.result)]
+    return "\n\n".join(parts)
 
 
 def _section(heading: str, kind: type) -> str:
@@ -262,6 +295,7 @@ def _nested(methods: list[Method]) -> dict[str, type]:
         kind for method in methods for kind in (method.params, method.result) if kind is not None
     ]
     roots += [*NOTIFICATIONS.values(), *OPTIONAL_NOTIFICATIONS.values()]
+    roots += [kind for request in SERVER_REQUESTS.values() for kind in (request.params, request.result)]
     found: dict[str, type] = {}
     for root in roots:
         for kind in _structures_in(inspect.type_info(root)):
@@ -288,7 +322,8 @@ def _errors() -> Iterator[tuple[str, ...]]:
     for number_of_code, root in codes.TABLE:
         for kind in _family(root):
             if kind not in _NEVER_SENT:
-                name = code(names[kind]) if kind in names else ""
+                is_file_error = issubclass(kind, errors.FileError)
+                name = code(codes.FILE_ERROR) if is_file_error else code(names[kind]) if kind in names else ""
                 yield str(number_of_code), kind.__name__, name, paragraphs(kind)[0]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paddock.excerpt import excerpt
+
 NUL_FLAW = "contains a NUL byte"
 
 
@@ -25,4 +27,4 @@ def c_strings(strings: Sequence[str], encoding: str = "utf-8") -> bytes:
 def refuse_nul(name: str, text: str | None) -> None:
     """Raise ValueError, which names the text, if there is a NUL in it."""
     if text is not None and "\0" in text:
-        raise ValueError(f"{name} {text!r} {NUL_FLAW}")
+        raise ValueError(f"{name} {excerpt(text)!r} {NUL_FLAW}")

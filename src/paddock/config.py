@@ -6,6 +6,7 @@ error that names it: a misspelt limit must not leave the default in force.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tomllib
 from enum import StrEnum
@@ -19,6 +20,10 @@ from paddock import installation
 from paddock.errors import ConfigError
 from paddock.model.audit_failure import AuditFailure
 from paddock.model.auth_mode import AuthMode
+from paddock.model.interceptor import Interceptor
+from paddock.model.log_setting import LogFormat, LogLevel
+from paddock.model.network_secret import NetworkSecret
+from paddock.suggestion import suggestion
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -29,14 +34,14 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a server allows and how much of it. The defaults are those of `paddock serve`."""
+    """The things that a server allows, and how much of each. The defaults are those of `paddock serve`."""
 
     listen: str = "ws://127.0.0.1:0"
     """Where to listen: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///path` or `stdio`."""
 
     ws_auth: AuthMode | None = None
-    """How websocket clients show who they are: `capability-token` or `signed-bearer-token`; by default
-    they need not, and only loopback addresses can be listened on."""
+    """How websocket clients show who they are: `capability-token` or `signed-bearer-token`. By default they
+    need not, and the server can listen on loopback addresses only."""
 
     ws_token_file: str | None = None
     """File with the capability token; white space around it does not count."""
@@ -69,16 +74,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names besides `localhost` that requests to a loopback address may give in `Host`, without the port."""
 
     concurrent_requests: Positive = 64
-    """Ordinary requests of one connection that run at once, those that are parked not counted; 1 is
-    strictly serial."""
+    """Ordinary requests of one connection that run at once, parked ones not counted; 1 is strictly serial."""
 
     max_parked_requests: Positive = 4096
     """Requests of one connection that are parked, that is `process/wait` and `process/read` while they wait
-    for something to happen; more are refused. That is four for each of as many processes as there may be
-    by default, and about 10 MiB."""
+    for something to happen; the server refuses more. The default is four for each of the processes that a
+    session may have by default, and takes about 10 MiB."""
 
     queued_requests: Positive = 1024
-    """Requests of one connection that may wait for their turn before it is read no further."""
+    """Requests of one connection that may wait for their turn before the server stops reading from it."""
 
     allow_direct_exec: bool = True
     """Whether `process/start` with argv, cwd and env is allowed."""
@@ -87,28 +91,66 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether `process/start` with a prepared spawn request is allowed."""
 
     require_sandbox: bool = False
-    """Whether everything must be confined: `process/start` without a sandbox that is enforced, prepared
-    starts and `http/request` are refused."""
+    """Whether everything must be confined: the server refuses `process/start` without a sandbox that it
+    enforces, prepared starts and `http/request`."""
 
     allow_unsandboxed_http: bool = False
-    """Whether `http/request` is allowed although `require_sandbox` is set; the server itself makes them."""
+    """Whether `http/request` is allowed although `require_sandbox` is set. The server itself makes the
+    requests."""
+
+    allow_escalation: bool = False
+    """Whether rules and answers may let a program out of the sandbox of a process that was started with
+    `intercept`: it then runs as the server's user, unconfined. Never under `require_sandbox` or
+    `max_profile`."""
+
+    interception: Interceptor | None = None
+    """How the server decides on what a process that was started with `intercept` executes: `notify`, through
+    the kernel, or `wrapper`, through a patched Bash, which sees less. By default `notify` where the host has
+    it, otherwise `wrapper`."""
+
+    interception_shell: Annotated[str, Meta(pattern="^/")] | None = None
+    """The patched Bash of `wrapper`, by its absolute path; by default the one that `make bash` has built."""
 
     permissions: dict[str, dict[str, Any]] = {}
     """Profiles that requests may name as `sandbox: {"profile": NAME}`, each a table as in the files of
     `paddock sandbox --profile`; `:read-only`, `:workspace` and `:danger-full-access` are there anyway."""
 
+    network_groups: dict[str, tuple[str, ...]] = {}
+    """Groups of hosts that profiles may name as `@NAME`, and `paddock run` with `--allow-group`. Those of
+    `paddock network groups` are there anyway; one of the same name takes the place of theirs."""
+
+    network_rules_file: Annotated[str, Meta(pattern="^/")] | None = None
+    """File of rules, by its absolute path, whose `network_rule`s count for every process that is proxied. The
+    server reads it when it starts, makes it if it is missing, and adds a line for each answer about a host
+    that is to be remembered as a rule. By default there is none."""
+
+    network_secrets: dict[str, NetworkSecret] = {}
+    """Secrets that profiles may name in `secrets`, each a table: `hosts`, `file` or `variable`, and
+    `header` with `template`, or `basic_user`. The proxy adds one to requests that go to its hosts, and
+    the command never sees it."""
+
     max_profile: str | None = None
-    """The name of the profile that no request may exceed: more access to any path, more of the network or a
-    looser limit is refused, and so is whatever would not be confined. Its `:workspace_roots` are
-    those that it lists, or the directory in which the server was started, and `:tmpdir` is the
-    server's."""
+    """The name of the profile that no request may exceed: the server refuses more access to any path, more of
+    the network, a looser limit, and whatever would not be confined. Its `:workspace_roots` are those that
+    it lists, or the directory in which the server was started, and `:tmpdir` is the server's."""
 
     use_legacy_landlock: bool = False
-    """Whether sandboxes are made by Landlock alone, without bubblewrap: weaker, and profiles that it can't
-    express are refused with the reason, as are confined file operations."""
+    """Whether Landlock alone makes sandboxes, without bubblewrap. They are weaker, and the server refuses,
+    with the reason, profiles that Landlock can't express and confined file operations."""
+
+    warm_sandboxes: Annotated[int, Meta(ge=0, le=64)] = 2
+    """Spare sandboxes that the server keeps for what clients asked for lately, so that the next such command
+    need not wait for one; 0 keeps none."""
+
+    warm_ttl_s: Annotated[float, Meta(gt=0)] = 60.0
+    """How long a spare sandbox waits for a command. What it has mounted is in use for as long."""
 
     max_processes_per_connection: Positive = 1024
     """Live processes of one session; one that has ended counts for as long as others of its group live."""
+
+    max_open_questions: Positive = 1024
+    """Questions of one session that wait for its client or an operator; their parameters together take no
+    more than 1 MiB. A further one counts as refused."""
 
     retained_output_bytes_per_process: Annotated[int, Meta(ge=4 * KIB, le=1024 * MIB)] = 1 * MIB
     """Output of one process kept for readers that come later: the first half of this, never dropped, and
@@ -132,44 +174,57 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Time between SIGTERM and SIGKILL when a session or the server ends."""
 
     max_connections: Positive = 1024
-    """Connections at once; more are refused."""
+    """Connections at once; the server refuses more."""
 
     max_frame_bytes: Positive = 16 * MIB
-    """The largest websocket frame that is accepted."""
+    """The largest websocket frame that the server accepts."""
 
     max_message_bytes: Positive = 64 * MIB
-    """The largest message that is accepted."""
+    """The largest message that the server accepts; more than 8 MiB only if nearly all of it is base64."""
 
-    max_json_values: Positive = 262_144
-    """JSON values in one message."""
+    max_json_values: Positive = 65_536
+    """JSON values in one message, each of which costs up to a microsecond in which nobody else is served. The
+    reference protocol takes four times as many."""
 
     max_json_depth: Annotated[int, Meta(ge=8, le=512)] = 127
     """Nesting of one message; the upper bound keeps readers within Python's recursion limit."""
 
     send_buffer_bytes: Annotated[int, Meta(ge=64 * KIB)] = 1 * MIB
-    """Unsent bytes at which a client's processes are paused; at eight times as many it is not read."""
+    """Unsent bytes at which the server pauses a client's processes; at eight times as many it stops
+    reading from the client."""
 
     handshake_timeout_s: Annotated[float, Meta(gt=0)] = 5.0
     """Time for a client to complete the websocket upgrade."""
 
     ping_interval_s: Seconds = 30.0
-    """How often an idle websocket is pinged; 0 never."""
+    """How often the server pings an idle websocket; 0 never."""
 
     ping_timeout_s: Seconds = 10.0
-    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence. A client
-    that leaves its output unread is kept while its host answers, and its processes wait."""
+    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence. The server
+    keeps a client whose program is stopped while its host answers, and its processes wait."""
 
     control_socket: bool | str | None = None
     """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime
     directory, or the absolute path of another socket. By default `paddock serve` has one, an embedded
     server has none."""
 
+    network_operators: bool = False
+    """Whether websocket clients, who have shown a token, may do what operators may: they reach the
+    processes of every session, with `paddock ps --url` for example. Needs `ws_auth`."""
+
+    log_level: LogLevel = LogLevel.WARNING
+    """What `paddock serve` logs: `info` tells what happens, `warning` only what is wrong. A program that
+    embeds a server configures `logging` itself."""
+
+    log_format: LogFormat = LogFormat.TEXT
+    """What a line of that log is: `text`, or a JSON object."""
+
     audit_log: str | None = None
-    """Directory of the audit log, which tells every start and exit; it is made if it is missing. By
-    default there is no audit log."""
+    """Directory of the audit log, which records every start and exit. The server makes it if it is missing.
+    By default there is no audit log."""
 
     audit_segment_bytes: Annotated[int, Meta(ge=64 * KIB)] = 64 * MIB
-    """Size from which on the audit log goes on in a new file."""
+    """Size at which the audit log continues in a new file."""
 
     audit_sync: bool = False
     """Whether a start waits until its record is on the disk. Without it a record survives the death of the
@@ -177,8 +232,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     audit_failure: AuditFailure = AuditFailure.STOP
     """What gives way when the audit log can't be written, because the disk is full for example: with
-    `stop` nothing is started that can't be recorded, with `continue` the log tells later how many records
-    are missing."""
+    `stop` the server starts nothing that it can't record, with `continue` the log tells later how many
+    records are missing."""
 
     audit_secret_names: tuple[str, ...] = ()
     """Patterns, such as `CORP_*`, of names besides the usual ones (`*TOKEN*`, `*SECRET*`, `*PASSWORD*`, …)
@@ -186,23 +241,50 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def shutdown_grace_s(self) -> float:
-        """The grace period in seconds."""
+        """Return the grace period in seconds."""
         return self.shutdown_grace_period_ms / 1000
 
 
 def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settings:
-    """Read a TOML file; `overrides`, from the command line, win. Raises ConfigError.
+    """Read a TOML file; `overrides`, from the command line, win. Raises ConfigError, with the place.
 
     No command that this process confines may change the file.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"is not valid TOML: {error}") from error
     installation.obey(path)
-    return make_settings(table | (overrides or {}))
+    try:
+        return make_settings(table | (overrides or {}))
+    except ConfigError as error:
+        if error.key not in (overrides or {}):
+            error.place = place_of(error.key, path, text)
+        raise
+
+
+def locate(error: ConfigError, path: Path) -> None:
+    """Add to an error where its setting is, if it is in the file and nobody has said so yet."""
+    if error.place is None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            error.place = place_of(error.key, path, path.read_text(encoding="utf-8"))
+
+
+def place_of(key: str, path: Path, text: str) -> str | None:
+    """Return `FILE:LINE` of a setting, or of the table that it is in; None if the file does not have it.
+
+    `key` may name a part of a setting, as `permissions.mine.limits` or `allowed_hosts[0]`.
+    """
+    parts = re.split(r"[.\[]", key)
+    for count in range(len(parts), 0, -1):
+        name = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in parts[:count])
+        found = re.search(rf"^[ \t]*(?:\[\s*{name}\s*\]|{name}\s*=)", text, re.MULTILINE)
+        if found is not None:
+            return f"{path}:{text.count(chr(10), 0, found.start()) + 1}"
+    return None
 
 
 def make_settings(table: dict[str, Any]) -> Settings:
@@ -216,27 +298,28 @@ def make_settings(table: dict[str, Any]) -> Settings:
 _LOCATED = re.compile(r"(.*) - at `\$\.(.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
-_NEVER_SHOWN = frozenset({"ws_token_sha256"})
-"""A user may have put the token itself there, and errors end up in logs."""
+_NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
+"""A user may have put a token itself there, and errors end up in logs."""
 
 
 def _named(problem: str, table: dict[str, Any]) -> ConfigError:
     if located := _LOCATED.fullmatch(problem):
         key, text = located[2], f"{located[1][0].lower()}{located[1][1:]}"
-        if key in _NEVER_SHOWN:
+        if key.partition("[")[0] in _NEVER_SHOWN:
             return ConfigError(key, text)
         if choices := _choices(key):
             text = f"expected {' or '.join(choices)}"
         # An item of a list is located as `name[0]`.
         return ConfigError(key, f"{text}; it is {table.get(key.partition('[')[0])!r}")
     if unknown := _UNKNOWN.fullmatch(problem):
-        known = ", ".join(sorted(Settings.__struct_fields__))
-        return ConfigError(unknown[1], f"there is no such setting; there are {known}")
+        known = sorted(Settings.__struct_fields__)
+        meant = suggestion(unknown[1], known) or f"there are {', '.join(known)}"
+        return ConfigError(unknown[1], f"there is no such setting; {meant}")
     return ConfigError("settings", problem)
 
 
 def _choices(key: str) -> list[str]:
-    """The values that a setting may have, if they are a closed set."""
+    """Return the values that a setting may have, if they are a closed set."""
     hint = get_type_hints(Settings).get(key)
     kinds = get_args(hint) or (hint,)
     enums = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum))

@@ -14,21 +14,21 @@ from collections.abc import Mapping
 
 
 def utf8_text(text: str) -> str:
-    """A string that Python has decoded by the locale, decoded as UTF-8 instead."""
+    """Return a string that Python has decoded by the locale, decoded as UTF-8 instead."""
     if sys.getfilesystemencoding() == "utf-8":
         return text
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
 def local_text(text: str) -> str:
-    """A string of UTF-8 text as Python decodes it here: the inverse of `utf8_text`."""
+    """Return a string of UTF-8 text as Python decodes it here: the inverse of `utf8_text`."""
     if sys.getfilesystemencoding() == "utf-8":
         return text
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def utf8_environment() -> Mapping[str, str]:
-    """The environment of this process, decoded as UTF-8."""
+    """Return the environment of this process, decoded as UTF-8."""
     if sys.getfilesystemencoding() == "utf-8":
         return os.environ
     return {

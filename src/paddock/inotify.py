@@ -66,6 +66,8 @@ class RawNotice(NamedTuple):
     mask: int
     """Of `Notice`; as a number, because notices come in thousands."""
     name: bytes
+    cookie: int = 0
+    """The same for both notices of a move."""
 
 
 class Inotify:
@@ -96,7 +98,7 @@ class Inotify:
         _libc.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> list[RawNotice]:
-        """The notices that have come, without waiting for any."""
+        """Read the notices that have come, without waiting for any."""
         try:
             data = os.read(self.descriptor, READ_BYTES)
         except BlockingIOError:
@@ -114,9 +116,9 @@ def parse(data: bytes) -> Iterator[RawNotice]:
     """Take what the kernel wrote apart."""
     offset = 0
     while offset < len(data):
-        watch, mask, _cookie, length = _EVENT.unpack_from(data, offset)
+        watch, mask, cookie, length = _EVENT.unpack_from(data, offset)
         offset += _EVENT.size
-        yield RawNotice(watch, mask, data[offset : offset + length].rstrip(b"\0"))
+        yield RawNotice(watch, mask, data[offset : offset + length].rstrip(b"\0"), cookie)
         offset += length
 
 

@@ -1,8 +1,13 @@
-"""What Paddock itself is on this host, and what of it a command must therefore not write.
+"""Finds what Paddock itself is on this host, and what of it a command must therefore not write.
 
 Paddock and its helpers in Python run outside of any sandbox. Whatever they execute, import or obey is
 theirs: the interpreter and its environment, packages, the script that was started, settings. A plan keeps
-`places` and `startup_modules` from being written, and refuses to let a command replace one of the `links`.
+`own_paths` from being written, and refuses to let a command replace one of the `links` or write where the
+next interpreter of Paddock would look for modules without need (`searched`).
+
+An interpreter also imports `sitecustomize` from wherever it is found, which may be the sources of a project
+that is installed beside Paddock in editable mode. Paddock's own does not: `paddock_startup.pth`, which is
+installed with the package, tells it that there is none.
 """
 
 from __future__ import annotations
@@ -13,41 +18,64 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
+
+from paddock.installed_file import FileId, InstalledFiles
 
 LINK_LIMIT: Final = 40
 """Links on the way to one file, as in the kernel (path_resolution(7))."""
 
 _PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
-_SCRIPT: Final = "paddock"
-"""The name of the script that installers make."""
 _SYSTEM_PREFIXES: Final = frozenset(("/", "/usr", "/usr/local"))
 """Prefixes of interpreters that hold much else, and are not Paddock's to keep."""
 _ENVIRONMENT_DEPTH: Final = 4
 """How far up from a program or a directory of packages `pyvenv.cfg` is: lib/python3.11/site-packages."""
-_IMPORTED: Final = (
-    *("aiofastnet", "anyio", "certifi", "h11", "httpcore", "httpx", "idna", "msgspec", "pybase64", "sniffio"),
-    *("tomli_w", "uvloop", "yaml"),
-)
-"""What Paddock and the packages that it can't do without import from elsewhere. What an extra brings is not
-among them: where it is missing, a command could put it."""
+_REQUIRED: Final = ("httpx", "msgspec", "pybase64", "tomli_w", "uvloop", "yaml")
+"""What Paddock itself imports and can't do without, so no installation lacks it. What an extra brings, or
+another package needs, is not among them: where one is missing, a command could put it."""
+_IMPORTED: Final = (*_REQUIRED, "anyio", "certifi", "h11", "httpcore", "idna")
+"""The same, and what these packages import."""
+_BESIDE: Final = ("_yaml", "typing_extensions")
+"""What else the packages bring, or import where it is there."""
 _STARTUP_MODULES: Final = ("sitecustomize", "usercustomize")
 """What an interpreter imports when it starts, from wherever it is found (the module `site`)."""
+_MODULES: Final = frozenset((*sys.stdlib_module_names, *_IMPORTED, *_STARTUP_MODULES, "paddock"))
+"""What a module must be called for Paddock to import it."""
+_OWN_ENVIRONMENT: Final = "install Paddock in an environment of its own (uv tool install, pipx)"
+
+
+class Searched(NamedTuple):
+    """A path where the next interpreter of Paddock would find modules, though Paddock needs none of them."""
+
+    path: str
+    """Absolute. A link on the way to a directory counts as one: whoever replaces it chooses the directory."""
+    reason: str
+    """Why it looks there."""
+    remedy: str
+    """What the user can do about it."""
+
 
 _obeyed: Final[list[str]] = []
+_searched: Final[list[Searched]] = []
 
 
 def obey(*paths: str | os.PathLike[str]) -> None:
-    """Remember files whose words this process obeys, such as its settings: they become `places`."""
+    """Remember files whose words this process obeys, such as its settings: they become `own_paths`."""
     _obeyed.extend(map(os.path.abspath, paths))
 
 
+def take_over(names: Sequence[str], searched: Sequence[tuple[str, str, str]]) -> None:
+    """Keep what the process that started this one calls its `names` and `searched`."""
+    obey(*names)
+    _searched.extend(Searched(*each) for each in searched)
+
+
 def names() -> tuple[str, ...]:
-    """Return the names of all `places`, links and all, for a helper that is to `obey` them as well."""
-    return (*_names(), *_obeyed)
+    """Return the names of all `own_paths`, links and all."""
+    return (*_names(), *_installed().links, *_obeyed)
 
 
-def places() -> tuple[str, ...]:
+def own_paths() -> tuple[str, ...]:
     """Return what a command must not write because Paddock runs, imports or obeys it, without links."""
     found: list[str] = []
     for path in map(os.path.realpath, names()):
@@ -56,46 +84,30 @@ def places() -> tuple[str, ...]:
     return tuple(found)
 
 
+def shared_files() -> dict[FileId, str]:
+    """Return those of Paddock's files that have other names, under which a command could change them."""
+    found = InstalledFiles()
+    # What is obeyed may be exchanged at any time, unlike the rest.
+    found.look_at(_obeyed)
+    return {**_installed().shared, **found.shared}
+
+
 def links() -> tuple[str, ...]:
-    """Return every link by which one of `places` is reached, as the place where it stands."""
+    """Return every link by which one of `own_paths` is reached, by its own path."""
     return tuple(dict.fromkeys(link for name in names() for link in _links_to(name)))
 
 
-@cache
-def startup_modules() -> tuple[str, ...]:
-    """Return what must not be made because the next interpreter would run it before it runs Paddock.
+def searched() -> tuple[Searched, ...]:
+    """Return where a command must not write, or the next interpreter of Paddock runs what it has put there.
 
-    These are names in directories that a `.pth` file of the installation leads to, such as the sources of a
-    project that is installed beside Paddock in editable mode. What is below `places` is kept anyway. An empty
-    file of these names does no harm, and the one that ends in `.py` ends the search.
+    What is within `own_paths` is kept anyway. Which other directories there are depends on how the command
+    line was started, so a program that only uses the library knows of none but the user's own.
     """
-    from importlib.machinery import EXTENSION_SUFFIXES
-
-    kept = places()
-    directories = dict.fromkeys(
-        os.path.realpath(line) for entry in import_path() for line in _linked_directories(entry)
-    )
-    # A helper can't know whether the interpreter of a user has the second one.
-    has_user_site = site.ENABLE_USER_SITE or sys.flags.no_site
-    return tuple(
-        os.path.join(directory, f"{module}{suffix}")
-        for directory in directories
-        if not any(_is_within(directory, place) for place in kept)
-        for module in _STARTUP_MODULES[: 2 if has_user_site else 1]
-        for suffix in ("", *EXTENSION_SUFFIXES, ".py")
-    )
-
-
-def search_directories() -> tuple[str, ...]:
-    """Return the directories that PYTHONPATH puts before all others, if this process is the command line.
-
-    Its next interpreter would import whatever a command has put there, before it runs Paddock. A helper does
-    not look there, and what another program imports is not Paddock's.
-    """
-    if sys.flags.ignore_environment or os.path.basename(sys.argv[0]) not in (_SCRIPT, "__main__.py"):
-        return ()
-    named = os.environ.get("PYTHONPATH", "")
-    return tuple(os.path.realpath(entry) for entry in named.split(os.pathsep)) if named else ()
+    if not site.ENABLE_USER_SITE:
+        return tuple(_searched)
+    packages = site.getusersitepackages()
+    reason = f"the interpreter obeys every file {packages}/*.pth, and the directory is missing"
+    return (*_searched, Searched(os.path.realpath(packages), reason, f"run `mkdir -p {packages}`"))
 
 
 def import_path() -> list[str]:
@@ -105,15 +117,104 @@ def import_path() -> list[str]:
 
 
 def narrow_import_path() -> None:
-    """Let this process import from nowhere else: `python -m` would import from where it is started, too.
+    """Let this process, which is the command line, import from Paddock's installation alone from now on.
 
-    Nor from where a link leads once a command has replaced it, while this process runs.
+    It does not import from where a link leads once a command has replaced it, either. Where its interpreter
+    has looked so far the next one will look, too: that becomes `searched`, or, for the script, an own path.
     """
+    _note_script()
+    _searched.extend(dict.fromkeys((*_from_environment(), *_from_path_files(), *_from_site_directories())))
     _names()
     sys.path[:] = dict.fromkeys(map(os.path.realpath, import_path()))
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == __package__ and hasattr(module, "__path__"):
             module.__path__ = [os.path.realpath(path) for path in module.__path__]
+
+
+def _note_script() -> None:
+    """Note the script that was started, by whatever name, and the directory that comes first on its path."""
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
+    # That of `python -m` is a module of the package.
+    is_script = script is not None and getattr(main, "__spec__", None) is None
+    if script is not None:
+        obey(script)
+    if sys.flags.safe_path or not sys.path:
+        return
+    directory = _absolute(sys.path[0])
+    if not is_script:
+        reason = f"Python looks for modules in {directory}, where it was started"
+        remedy = "start Paddock as `paddock`, or with `python -P -m paddock`"
+        _searched.extend(_search(directory, reason, remedy))
+    elif os.path.dirname(os.path.realpath(directory)) not in _SYSTEM_PREFIXES:
+        obey(directory)
+
+
+def _from_environment() -> Iterator[Searched]:
+    """Yield where variables of the environment lead the interpreter."""
+    value = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    for entry in value.split(os.pathsep) if value else ():
+        remedy = "unset PYTHONPATH for paddock, and set it for the command"
+        yield from _search(_absolute(entry), f"PYTHONPATH={value} leads there", remedy)
+    if sys.pycache_prefix is not None:
+        # It is one of the `own_paths` as soon as it exists.
+        path = os.path.realpath(sys.pycache_prefix)
+        reason = f"PYTHONPYCACHEPREFIX={sys.pycache_prefix} names it, and it is missing"
+        yield Searched(path, reason, f"run `mkdir -p {path}`, or unset PYTHONPYCACHEPREFIX for paddock")
+
+
+def _from_path_files() -> Iterator[Searched]:
+    """Yield where `.pth` files lead an interpreter that looks for the startup modules."""
+    if sys.flags.no_site or sys.modules.get(_STARTUP_MODULES[0], sys) is None:
+        return
+    for entry in import_path():
+        for directory in _linked_directories(entry):
+            reason = f"Python looks for a sitecustomize in {directory}, which a .pth file in {entry} names"
+            yield from _search(directory, reason, _OWN_ENVIRONMENT)
+
+
+def _from_site_directories() -> Iterator[Searched]:
+    """Yield where code in a `.pth` file leads the interpreter, as that of `uv run --with` does.
+
+    In a directory that `site.addsitedir` adds, the interpreter obeys every `.pth` file. One that a line of a
+    `.pth` file only names is none of these: nothing is looked for there before Paddock runs.
+    """
+    own = import_path()
+    value = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    known = {*own, *map(_absolute, value.split(os.pathsep))}
+    if not sys.flags.safe_path:
+        known.update(sys.path[:1])
+    for entry in own:
+        known.update(map(os.path.abspath, _linked_directories(entry)))
+    for entry in sys.path:
+        if entry.startswith("/") and entry not in known:
+            reason = (
+                f"code in a .pth file of its environment leads Python to {entry} and to each .pth file there"
+            )
+            yield from _search(entry, reason, _OWN_ENVIRONMENT)
+            # They come after the directory that they are from.
+            known.update(map(os.path.abspath, _linked_directories(entry)))
+
+
+def _search(directory: str, reason: str, remedy: str) -> Iterator[Searched]:
+    """Yield everything that decides what an import from a directory finds."""
+    real = os.path.realpath(directory)
+    for path in (*_links_to(directory), real):
+        yield Searched(path, reason, remedy)
+    # A project may be called like a module.
+    with suppress(OSError):
+        for name in os.listdir(real):
+            if name.partition(".")[0] in _MODULES:
+                yield Searched(os.path.join(real, name), reason, remedy)
+
+
+def _absolute(path: str) -> str:
+    """Return a path as the kernel would find it: unlike `abspath`, with the links before each `..`."""
+    try:
+        return os.path.join(os.getcwd(), path)
+    except OSError:
+        # The directory was removed, and nothing can be made in it.
+        return os.path.join("/proc/self/cwd", path)
 
 
 @cache
@@ -123,11 +224,14 @@ def _import_path(entries: tuple[str, ...]) -> tuple[str, ...]:
     if site.ENABLE_USER_SITE:
         prefixes.add(site.getusersitepackages())
     kept = [entry for entry in absolute if any(_is_within(entry, prefix) for prefix in prefixes)]
+    kept.append(os.path.dirname(_PACKAGE))
     others = [entry for entry in absolute if entry not in kept]
-    homes = {os.path.dirname(_PACKAGE)}
-    if others and (missing := [name for name in _IMPORTED if not _has_package(name, kept)]):
-        homes |= {entry for entry in others if any(_has_package(name, [entry]) for name in missing)}
-    all_of_them = dict.fromkeys((*absolute, os.path.dirname(_PACKAGE)))
+    homes: set[str] = set()
+    for name in _REQUIRED if others else ():
+        if not _has_package(name, kept):
+            # Not any later one that has it: a command could have put it there.
+            homes.update([entry for entry in others if _has_package(name, [entry])][:1])
+    all_of_them = dict.fromkeys((*absolute, *kept))
     return tuple(entry for entry in all_of_them if entry in kept or entry in homes)
 
 
@@ -139,7 +243,7 @@ def _has_package(name: str, entries: Sequence[str]) -> bool:
 
 @cache
 def _names() -> tuple[str, ...]:
-    """What Paddock and its interpreter are, by the names under which they are looked for."""
+    """Return what Paddock and its interpreter are, by the names under which they are looked for."""
     entries = import_path()
     prefixes = [*_prefixes(), *(home for entry in entries for home in _environment_around(entry))]
     found = [
@@ -148,23 +252,58 @@ def _names() -> tuple[str, ...]:
         _PACKAGE,
         sys.executable,
     ]
-    if os.path.basename(sys.argv[0]) == _SCRIPT:
-        found.append(os.path.abspath(sys.argv[0]))
     if sys.pycache_prefix is not None:
         found.append(os.path.abspath(sys.pycache_prefix))
     if site.ENABLE_USER_SITE:
-        found.append(site.getusersitepackages())
+        packages = site.getusersitepackages()
+        found.append(packages)
+        if _is_within(_PACKAGE, packages):
+            # The directory of the script is the first on its path.
+            found.append(os.path.join(site.getuserbase(), "bin"))
     return tuple(dict.fromkeys(found))
 
 
+@cache
+def _installed() -> InstalledFiles:
+    """Return what there is to know of files that Paddock and its helpers execute or import, now or later."""
+    found = InstalledFiles()
+    library = os.path.dirname(os.__file__)
+    loaded = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    packages = {name.partition(".")[0] for name in sys.modules} | {*_IMPORTED, *_BESIDE}
+    packages -= sys.stdlib_module_names
+    parts = [
+        os.path.join(entry, name)
+        for entry in import_path()
+        if not _is_within(library, entry)
+        for name in _listed(entry)
+        if name.endswith(".pth") or name.partition(".")[0] in packages
+    ]
+    found.look_at((*parts, _PACKAGE, sys.executable))
+    before = len(found.shared)
+    found.look_at(path for path in loaded if _is_within(path, library))
+    if len(found.shared) > before:
+        # Whoever installed it so did it with all modules.
+        extensions, bytecode = "lib-dynload", "__pycache__"
+        names = (name for name in _listed(library) if name.partition(".")[0] in sys.stdlib_module_names)
+        found.look_at(os.path.join(library, name) for name in (*names, extensions, bytecode))
+    return found
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
 def _prefixes() -> Iterator[str]:
-    """Where the interpreter is installed, and the environment around it if there is one."""
+    """Yield where the interpreter is installed, and the environment around it if there is one."""
     yield from (sys.prefix, sys.base_prefix)
     yield from _environment_around(sys.executable)
 
 
 def _environment_around(path: str) -> Iterator[str]:
-    """The virtual environment that something is in, and where that says that its interpreter is installed."""
+    """Yield the virtual environment that a path is in, and where that says its interpreter is installed."""
     for _ in range(_ENVIRONMENT_DEPTH):
         path = os.path.dirname(path)
         settings = os.path.join(path, "pyvenv.cfg")
@@ -181,24 +320,24 @@ def _environment_around(path: str) -> Iterator[str]:
 
 
 def _links_to(path: str) -> Iterator[str]:
-    """Every link on the way to a path, by the place where it stands."""
-    place, names = "/", _reversed_names(path)
+    """Yield every link on the way to a path, by its own path."""
+    directory, names = "/", _reversed_names(path)
     followed = 0
     while names and followed <= LINK_LIMIT:
         name = names.pop()
         if name == "..":
-            place = os.path.dirname(place)
+            directory = os.path.dirname(directory)
             continue
-        step = os.path.join(place, name)
+        step = os.path.join(directory, name)
         try:
             target = os.readlink(step)
         except OSError:
-            place = step
+            directory = step
             continue
         yield step
         followed += 1
         if target.startswith("/"):
-            place = "/"
+            directory = "/"
         names += _reversed_names(target)
 
 
@@ -207,12 +346,8 @@ def _reversed_names(path: str) -> list[str]:
 
 
 def _linked_directories(entry: str) -> Iterator[str]:
-    """The directories that the `.pth` files of one on the import path name, whether they are there or not."""
-    try:
-        files = [name for name in os.listdir(entry) if name.endswith(".pth")]
-    except OSError:
-        return
-    for name in files:
+    """Yield the directories that `.pth` files of one on the import path name, whether there or not."""
+    for name in (name for name in _listed(entry) if name.endswith(".pth")):
         with suppress(OSError), open(os.path.join(entry, name), encoding="utf-8", errors="replace") as file:
             for line in map(str.strip, file):
                 if line and "\0" not in line and not line.startswith(("#", "import ", "import\t")):

@@ -1,4 +1,4 @@
-"""What happened, as events with fields: the one way in which Paddock writes to a log.
+"""Writes what happened as events with fields: the one way in which Paddock writes to a log.
 
 An event has a name, a constant phrase that can be searched for; whatever varies is in
 its fields, and ids that were bound once go with every event. The record that reaches
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+
+from paddock.excerpt import excerpt
 
 Value = str | int | float | bool | tuple[str, ...] | None
 """What a field may hold. A field that is None is left out."""
@@ -34,7 +36,7 @@ class Event:
         self.fields = fields
 
     def text(self, limit_chars: int = FIELD_LIMIT_CHARS) -> str:
-        """The event on one printable line: its name and `field=value`, no value longer than the limit."""
+        """Format the event on one printable line: its name and `field=value`, each value within the limit."""
         words = [printable(str(cut(self.name, limit_chars)))]
         for name, value in self.fields.items():
             if value is not None:
@@ -55,28 +57,28 @@ class Journal:
         self._ids = ids
 
     def bind(self, **ids: Value) -> Journal:
-        """A journal whose events carry these ids too."""
+        """Return a journal whose events carry these ids too."""
         return Journal(self._logger, **{**self._ids, **ids})
 
     @property
     def is_debugging(self) -> bool:
-        """Whether `debug` writes anything. Ask before anything is prepared for it on a hot path."""
+        """Return whether `debug` writes anything. Ask before you prepare anything for it on a hot path."""
         return self._logger.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, **fields: Value) -> None:
-        """Something that only matters in search of a fault."""
+        """Log something that only matters in search of a fault."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, /, **fields: Value) -> None:
-        """Something that an operator may want to know."""
+        """Log something that an operator may want to know."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: Value) -> None:
-        """Something that is wrong, and was dealt with."""
+        """Log something that is wrong, and was dealt with."""
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, /, *, error: BaseException | None = None, **fields: Value) -> None:
-        """Something that failed in the server itself; `error` is shown with its traceback."""
+        """Log something that failed in the server itself; `error` is shown with its traceback."""
         self._write(logging.ERROR, event, fields, error)
 
     def _write(
@@ -87,9 +89,9 @@ class Journal:
 
 
 def cut(value: Value, limit_chars: int) -> Value:
-    """The value within the limit; what was cut off is said."""
-    if isinstance(value, str) and len(value) > limit_chars:
-        return f"{value[:limit_chars]}… (+{len(value) - limit_chars})"
+    """Cut the value to the limit, and say what was cut off."""
+    if isinstance(value, str):
+        return excerpt(value, limit_chars)
     if isinstance(value, tuple):
         shown = tuple(str(cut(item, limit_chars)) for item in value[:ITEMS_LIMIT])
         return (*shown, f"… (+{len(value) - ITEMS_LIMIT})") if len(value) > ITEMS_LIMIT else shown
@@ -97,7 +99,7 @@ def cut(value: Value, limit_chars: int) -> Value:
 
 
 def printable(text: str) -> str:
-    r"""The text with every unprintable character written as `\n` or `\u001b`.
+    r"""Return the text with every unprintable character written as `\n` or `\u001b`.
 
     Line ends of every kind, terminal escapes, direction marks and lone surrogates are
     unprintable to `str.isprintable`: nothing that a client names can forge a line or
@@ -134,6 +136,6 @@ def _value_text(value: Value) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A JSON string of printable characters."""
+    """Return a JSON string of printable characters."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'

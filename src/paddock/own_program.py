@@ -19,13 +19,14 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from paddock.installation import LINK_LIMIT, import_path
+from paddock import installation
+from paddock.shortage import raise_if_short
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a helper may look for programs: directories of root on every system we know."""
@@ -43,7 +44,15 @@ _ALL_USERS: Final = [b"0", b"0", b"4294967295"]
 _OVERFLOW_USER: Final = 65534
 """Whom a user namespace shows as the owner of what belongs to nobody in it (user_namespaces(7))."""
 
-NATIVE: Final = ("paddock-init", "paddock-janitor", "paddock-spawner")
+NATIVE: Final = (
+    "paddock-execve-wrapper",
+    "paddock-init",
+    "paddock-janitor",
+    "paddock-leader",
+    "paddock-spawner",
+    "paddock-stub",
+    "paddock-worker.so",
+)
 """Our own programs that are not in Python."""
 
 _PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
@@ -71,7 +80,7 @@ class Program(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What to execute, in a process that has inherited the descriptor under its number."""
+        """Return what to execute, in a process that has inherited the descriptor under its number."""
         return f"/proc/self/fd/{self.fd}"
 
 
@@ -80,7 +89,7 @@ class Untrusted(Exception):
 
 
 class Found(NamedTuple):
-    """What came of looking for a program on PATH, in the order of PATH."""
+    """The outcome of the search for a program on PATH, in the order of PATH."""
 
     system: tuple[Program, ...]
     """Those in directories of the system."""
@@ -93,13 +102,14 @@ class Found(NamedTuple):
 def find(name: str, search_path: str) -> Found:
     """Open every program of this name on a search path, each once.
 
-    The answer is kept: what is put there later is not found by this process.
+    The answer is kept: what is put there later is not found by this process. Raises OSError for want of
+    descriptors or memory, and keeps nothing then.
     """
     return _find(name, search_path, SYSTEM_PATH)
 
 
 def outside(programs: Iterable[Program], directories: Iterable[str]) -> Iterator[Program]:
-    """The programs that are not below any of these directories, where commands can write."""
+    """Yield the programs that are not below any of these directories, where commands can write."""
     closed = [os.path.realpath(directory) for directory in directories]
     for program in programs:
         # Everything is below the root, and a server may well be started there.
@@ -114,10 +124,12 @@ def search_path() -> str:
 
 @cache
 def _find(name: str, search_path: str, system_path: str) -> Found:
-    known = (
-        {} if search_path == system_path else {each.path: each for each in _opened_in(name, system_path)[0]}
-    )
-    programs, passed_over = _opened_in(name, search_path, known)
+    with ExitStack() as opened:
+        known: dict[str, Program] = {}
+        if search_path != system_path:
+            known = {each.path: each for each in _opened_in(name, system_path, opened)[0]}
+        programs, passed_over = _opened_in(name, search_path, opened, known)
+        opened.pop_all()
     if search_path == system_path:
         known = {program.path: program for program in programs}
     system = tuple(program for program in programs if program.path in known)
@@ -126,9 +138,12 @@ def _find(name: str, search_path: str, system_path: str) -> Found:
 
 
 def _opened_in(
-    name: str, search_path: str, known: Mapping[str, Program] = MappingProxyType({})
+    name: str, search_path: str, opened: ExitStack, known: Mapping[str, Program] = MappingProxyType({})
 ) -> tuple[tuple[Program, ...], tuple[str, ...]]:
-    """The programs of this name in some directories. Of those that are `known` nothing else is opened."""
+    """Open the programs of this name in some directories, except those that are `known`.
+
+    `opened` closes them. Raises OSError for want of descriptors or memory.
+    """
     found: dict[str, Program] = {}
     passed_over: list[str] = []
     for directory in search_path.split(os.pathsep):
@@ -143,12 +158,14 @@ def _opened_in(
             continue
         try:
             program = _open(path)
-        except OSError:
+        except OSError as error:
+            raise_if_short(error)
             continue
         except Untrusted as error:
             passed_over.append(f"{path}: {error}")
             continue
         if program is not None:
+            opened.callback(os.close, program.fd)
             found[program.path] = program
     return tuple(found.values()), tuple(passed_over)
 
@@ -185,7 +202,7 @@ class _Walk:
 
     @property
     def path(self) -> str:
-        """Where it is, without links."""
+        """Return where it is, without links."""
         return "/".join(self._names) or "/"
 
     @property
@@ -210,7 +227,7 @@ class _Walk:
                 continue
             self._check_owner()
             links += 1
-            if links > LINK_LIMIT:
+            if links > installation.LINK_LIMIT:
                 raise Untrusted(f"{self.path} is a link in a circle")
             target = os.readlink("", dir_fd=self.file)
             self._leave()
@@ -253,7 +270,10 @@ class _Walk:
 
 
 def is_private_or_sticky(directory: str) -> bool:
-    """Whether other users can neither make nor exchange what this user has in a directory."""
+    """Return whether other users can neither make nor exchange what this user has in a directory.
+
+    Raises OSError for want of descriptors or memory.
+    """
     try:
         status = os.stat(directory)
     except OSError:
@@ -270,7 +290,7 @@ def is_private_or_sticky(directory: str) -> bool:
 
 
 def is_private_group(group: int, user: int) -> bool:
-    """Whether a group is the user's own and has nobody else in it, as where the umask is 002."""
+    """Return whether a group is the user's own and has nobody else in it, as where the umask is 002."""
     import grp
     import pwd
 
@@ -306,7 +326,8 @@ def _is_first_user_namespace() -> bool:
         # In bytes: a worker inside a sandbox can't load the codec of a text.
         with open("/proc/self/uid_map", "rb") as file:
             return file.read().split() == _ALL_USERS
-    except OSError:
+    except OSError as error:
+        raise_if_short(error)
         return True
 
 
@@ -347,20 +368,25 @@ def open_all() -> None:
     with suppress(OSError):
         python()
     for name in ("bwrap", "rg"):
-        find(name, search_path())
+        with suppress(OSError):
+            find(name, search_path())
 
 
-def python_command(module: str, *arguments: str, keeps: Sequence[str] = ()) -> list[str]:
+def python_command(module: str, *arguments: str, confines: bool = False) -> list[str]:
     """Return the argument list of a helper in Python: the function `main` of one of our modules.
 
     Neither the environment nor the working directory tells it where to import from, nor do
     other packages that are installed beside ours. Without the module `site`, no `.pth` file leads it into
-    a project, where a command could have put a `sitecustomize`. One that confines commands `keeps` what is
-    Paddock's here (`installation.names`), of which it does not know itself.
+    a project, where a command could have put a `sitecustomize`. One that `confines` commands is told what is
+    Paddock's here, which it can't see itself.
     """
-    keeping = f"from paddock import installation; installation.obey(*{[*keeps]!r}); " if keeps else ""
+    path, argv = installation.import_path(), ["paddock", *arguments]
+    keeping = ""
+    if confines:
+        names, searched = installation.names(), [tuple(each) for each in installation.searched()]
+        keeping = f"from paddock.installation import take_over; take_over({names!r}, {searched!r}); "
     code = (
-        f"import sys; sys.path[:] = {import_path()!r}; sys.argv[:] = {['paddock', *arguments]!r}; "
+        f"import sys; sys.path[:] = {path!r}; sys.argv[:] = {argv!r}; "
         f"{keeping}from {module} import main; sys.exit(main())"
     )
     # By this name the interpreter finds its library: a link on the way could be a command's by now.

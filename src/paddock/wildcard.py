@@ -39,15 +39,15 @@ class Wildcard:
         first, last = self._first, self._last
         if last is None:
             return len(text) == first.length and first.match(text) is not None
-        place = first.length
+        position = first.length
         end = len(text) - last.length
-        if place > end or not last.match(text, end) or not first.match(text):
+        if position > end or not last.match(text, end) or not first.match(text):
             return False
         for search in self._middle:
-            found = search(text, place, end)
+            found = search(text, position, end)
             if found is None:
                 return False
-            place = found.end()
+            position = found.end()
         return True
 
 

@@ -293,13 +293,20 @@ static bool pestering(void) {
 }
 
 /* Exchanges two paths until somebody ends it. */
+static bool exchanged(void) {
+    return ok(syscall(SYS_renameat2, AT_FDCWD, word(0), AT_FDCWD, word(1), 2 /* RENAME_EXCHANGE */));
+}
+
 static bool swapping(void) {
-    if (fork() == 0) {
-        prctl(PR_SET_NAME, getenv("NAME"));
+    /* Before it is told that this runs: whoever wants to end it looks for the name. */
+    prctl(PR_SET_NAME, getenv("NAME"));
+    if (!exchanged())
+        return false;
+    pid_t pid = fork();
+    if (pid == 0)
         for (;;)
-            syscall(SYS_renameat2, AT_FDCWD, word(0), AT_FDCWD, word(1), 2 /* RENAME_EXCHANGE */);
-    }
-    return true;
+            exchanged();
+    return ok(pid);
 }
 
 /* A stopped process is not asked what to do with a signal that ends it. */
@@ -554,10 +561,6 @@ static bool watched(void) {
 
 static bool accounted(void) {
     return ok(syscall(SYS_acct, word(0)));
-}
-
-static bool exchanged(void) {
-    return ok(syscall(SYS_renameat2, AT_FDCWD, word(0), AT_FDCWD, word(1), 2 /* RENAME_EXCHANGE */));
 }
 
 static bool linked(void) {

@@ -14,7 +14,6 @@ The answer is its exit status.
 from __future__ import annotations
 
 import array
-import ctypes
 import json
 import os
 import select
@@ -29,9 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock import own_program
 from paddock.cli.main import main
 from tests.sandbox.launcher import become_user, import_everything, rehearse, use_copies
 from tests.sandbox.private_devices import have_each
+from tests.sandbox.reachable import LIBC, MS_BIND, MS_RDONLY, MS_REMOUNT, cover, mount, open_the_way
 
 NAMESPACES = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
 DESCRIPTORS_LIMIT = 64
@@ -41,8 +42,6 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 JOIN_SESSION_KEYRING = 1
 KEYCTL_NUMBERS = {"x86_64": 250, "aarch64": 219}
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
-MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -180,34 +179,27 @@ def serve(user: int, ground: Path, address: str) -> None:
 
 
 def settle(user: int, ground: Path) -> None:
-    """Make this a place that attacks may destroy, and become the user, for good.
-
-    To be called when nothing is imported any more, for the clone may be in /tmp.
-    """
+    """Make this a place that attacks may destroy, and become the user, for good."""
     # So high that no process inside a sandbox, where counting begins anew, has the number of one outside.
     Path("/proc/sys/kernel/ns_last_pid").write_text("20000")
     for place in ("/tmp", "/dev/shm"):
-        _mount("tmpfs", place, "tmpfs", 0, "mode=1777")
+        cover(place, "mode=1777")
+    if os.geteuid() == 0 and user != 0:
+        open_the_way()
     if os.geteuid() == 0:
         # They belong to root, who may be the user of the commands.
         nodes = Path("/tmp/nodes")
         nodes.mkdir()
         have_each(nodes)
         nodes.rmdir()
-    _mount(str(ground), str(ground), "", MS_BIND)
-    _mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
+    mount(str(ground), str(ground), "", MS_BIND)
+    mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
     become_user(user, ground)
 
 
 def keep_capabilities() -> None:
     """Keep to this process what it needs to settle: bubblewrap refuses to start with any."""
     LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-
-
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    words = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
-    if LIBC.mount(*words) != 0:
-        raise OSError(ctypes.get_errno(), f"mount of {target}: {os.strerror(ctypes.get_errno())}")
 
 
 def _join_keyring(name: str) -> None:
@@ -239,6 +231,8 @@ def _become(request: dict[str, Any], inherited: Sequence[int]) -> None:
         # Out of the way of the numbers that they are to have.
         files = [os.dup2(file, 200 + file, inheritable=False) for file in inherited]
         os.closerange(0, 200)
+        # It has programs open that were found at the rehearsal.
+        own_program._find.cache_clear()
         for number, file in zip(request["numbers"], files, strict=True):
             os.dup2(file, number)
         if request["is_plain"]:

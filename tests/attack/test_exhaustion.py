@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.sandbox.host.glob_scan import MATCH_LIMIT
 from tests.attack.attempt import LIMITS, USERS, Attempt, Scene, each_attempt, is_leaked, profile_of
 from tests.attack.conftest import Arena, NewGround
 from tests.attack.ground import Cell, Ground, processes
@@ -152,7 +153,7 @@ def _socket(cell: Cell) -> None:
 
 
 def _many(cell: Cell) -> None:
-    for number in range(3000):
+    for number in range(MATCH_LIMIT + 1):
         (cell.inside / f"{number}.env").write_text("x")
     (cell.inside / "x.env").write_text(cell.secret)
 
@@ -168,8 +169,16 @@ def _circle(cell: Cell) -> None:
     (cell.inside / "around").symlink_to(".")
 
 
-def _trap(name: str, prepare: Callable[[Cell], None], script: str = "") -> Attempt:
-    return Attempt(name, "cat x.env n*.env", is_leaked, prepare=prepare, is_alone=True, may_be_refused=True)
+def _trap(name: str, prepare: Callable[[Cell], None], host_script: str = "") -> Attempt:
+    return Attempt(
+        name,
+        "cat x.env n*.env",
+        is_leaked,
+        prepare=prepare,
+        host_script=host_script,
+        is_alone=True,
+        may_be_refused=True,
+    )
 
 
 TRAPS = [
@@ -181,7 +190,7 @@ TRAPS = [
     _trap(
         "directories deeper than a path can be long",
         _plain,
-        "d=$(printf %0200d 0); i=0; while [ $i -lt 30 ]; do mkdir $d; cd $d; i=$((i + 1)); done",
+        """$PYTHON -c 'import os; [(os.mkdir("d" * 200), os.chdir("d" * 200)) for _ in range(30)]'""",
     ),
 ]
 

@@ -190,5 +190,7 @@ async def test_operation_follows_links_no_further_than_its_profile(
             "file_system": {"type": "restricted", "entries": [minimal, project]},
         }
         confined = box.fs.confined(paddock.Sandbox(profile, roots=[cell.inside.parent]))
+        # What is never carried out at all reaches nothing, either.
+        await confined.write_file(cell.inside / "new", b"x")
         assert not await _reached(asked, confined, cell)
         assert await _reached(asked, box.fs, cell)

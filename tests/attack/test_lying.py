@@ -148,7 +148,7 @@ class Court:
         self._box = box
         self._ground = ground
 
-    async def hear(self, lie: Lie) -> paddock.CompletedProcess:
+    async def hear(self, lie: Lie) -> paddock.CompletedProcess[bytes]:
         """Run it."""
         script = self._ground.project / "said"
         script.write_text(self._filled(f"{lie.script}\nexit {lie.status}\n"))

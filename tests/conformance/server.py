@@ -38,7 +38,7 @@ class Servers(AbstractContextManager["Servers"]):
 
     @staticmethod
     def _start(flags: tuple[str, ...]) -> tuple[subprocess.Popen[str], str]:
-        argv = [sys.executable, "-m", "paddock", "serve", "--listen", "ws://127.0.0.1:0", *flags]
+        argv = [sys.executable, "-P", "-m", "paddock", "serve", "--listen", "ws://127.0.0.1:0", *flags]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         url = process.stdout.readline().strip()

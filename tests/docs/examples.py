@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SHELL_TIMEOUT_S = 30.0
+SHELL_TIMEOUT_S = 120.0
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<order>not run|run after):\s(?P<comment>(?:(?!-->).)*?)\s?-->\n+)?"

@@ -13,7 +13,8 @@ from paddock.protocol.codec import convert_params
 from paddock.protocol.methods import METHODS
 from scripts.reference import events
 from scripts.reference.__main__ import stale_pages
-from scripts.reference.examples import CONVERSATION, EXAMPLES, Example, Varies, shown
+from scripts.reference.example import Example, Varies, shown
+from scripts.reference.examples import CONVERSATION, EXAMPLES
 from tests.wire import WireClient, attach, served
 
 WORK = "/work"

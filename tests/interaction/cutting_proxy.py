@@ -65,6 +65,10 @@ class CuttingProxy:
         self._server.close()
         self.break_all()
 
+    def refuse(self) -> None:
+        """Let nobody connect any more."""
+        self._server.close()
+
     def freeze_all(self) -> None:
         """Let everything vanish on the connections that are open now, as if a cable were pulled."""
         for pair in self._pairs:
@@ -123,9 +127,11 @@ class Pair:
 
     def accepted(self) -> None:
         self.proxy.opened(self)
-        # Nothing is read before there is somebody to pass it on to.
-        self.client.stream.pause_reading()
-        self._dialling = asyncio.get_running_loop().create_task(self._dial())
+        loop = asyncio.get_running_loop()
+        # Nothing is read before there is somebody to pass it on to. Not at once: in older versions asyncio
+        # begins to read after this call, whatever it was told in it.
+        loop.call_soon(self.client.stream.pause_reading)
+        self._dialling = loop.create_task(self._dial())
 
     async def _dial(self) -> None:
         try:

@@ -114,10 +114,12 @@ async def test_a_full_disk_stops_starts_and_loses_no_exit(path: Path, settings: 
         with full_disk(path, 0):
             with pytest.raises(WireError, match="audit log can't be written: File too large") as refusal:
                 await client.start("refused", "true")
+            assert server.unreadiness() == "the audit log can't be written"
             await client.call("process/terminate", {"processId": "before"})
             assert (await client.finish("before")).exit_code == 128 + signal.SIGKILL
         await client.start("refused", "true")
         await client.finish("refused")
+        assert server.unreadiness() is None
 
     assert refusal.value.code == INTERNAL_ERROR
     # The word of the signal is lost, unless the writer came to it only when there was space again.
@@ -203,4 +205,7 @@ def test_a_server_that_is_killed_leaves_a_log_that_verifies(path: Path) -> None:
 def test_a_log_that_cannot_be_written_is_said_when_the_server_starts() -> None:
     status, message = refused("--audit-log", "/dev/null/log")
 
-    assert (status, message) == (1, "paddock: audit log /dev/null/log: can't be opened: Not a directory\n")
+    assert (status, message) == (
+        1,
+        "paddock serve: audit log /dev/null/log: can't be opened: Not a directory\n",
+    )

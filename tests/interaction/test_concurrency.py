@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.process.inlet import QUEUE_LIMIT_BYTES
+from paddock.process.input_stream import QUEUE_LIMIT_BYTES
+from paddock.server.answer_turns import ANSWERS_PER_TURN
+from paddock.server.handlers import process
+from tests.turn_count import counted
 from tests.wire import WireError, encode, session, start_params
 
 
@@ -134,3 +137,24 @@ async def test_a_terminate_does_not_overtake_a_start_that_waits_for_its_turn() -
 
         assert (await client.answer(start))["processId"] == "p"
         assert await client.answer(end) == {"running": True}
+
+
+@pytest.mark.parametrize("method", ["process/read", "process/wait"])
+async def test_many_long_polls_are_answered_by_and_by(method: str) -> None:
+    count = 20 * ANSWERS_PER_TURN
+    engine = {"process/read": "_read_now", "process/wait": "_wait_result"}[method]
+    async with session() as client:
+        await client.start("p", "/bin/cat", pipeStdin=True)
+        params = {"processId": "p"} | ({"waitMs": 60_000} if method == "process/read" else {})
+        polls = [client.request(method, params) for _ in range(count)]
+        await client.call("environment/status")
+
+        with counted(process, engine) as answers:
+            await client.call("process/write", {"processId": "p", "chunk": encode(b"x"), "writeId": "1"})
+            await client.call("process/closeStdin", {"processId": "p"})
+            for poll in polls:
+                await client.answer(poll)
+
+        assert answers.on_loop == count
+        # Those whose turn began in the turn of the loop before, and those that needed not wait for one.
+        assert answers.most <= 2 * ANSWERS_PER_TURN

@@ -195,7 +195,7 @@ def run(connection: ClientConnection, argv: list[str], env: dict[str, str], **pa
 def test_a_door_that_can_not_be_guarded_is_not_opened(flags: list[str], reason: str) -> None:
     status, message = refused(*flags)
     assert status == 1
-    assert message.startswith("paddock: ")
+    assert message.startswith("paddock serve: ")
     assert reason in message
     assert message.count("\n") == 1, "one sentence"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from paddock.config import Settings
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
-from paddock.sandbox import candidate, probe
+from paddock.sandbox.host import candidate, probe
 from paddock.server.enforcement import report_enforcement
 from tests.serving import serving
 
@@ -37,6 +39,18 @@ async def test_each_reason_not_to_have_a_sandbox_is_a_warning_with_its_remedy(
     assert record.levelno == logging.WARNING
     assert "no sandboxes can be made" in record.getMessage()
     assert 'reason="AppArmor restricts them" remedy="sysctl …"' in record.getMessage()
+
+
+async def test_a_host_that_can_not_be_asked_is_not_said_to_have_no_sandboxes(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def host(**_: object) -> HostFacts:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(probe, "host", host)
+    await report_enforcement(Settings())
+    [record] = log.records
+    assert 'is not known yet reason="Too many open files"' in record.getMessage()
 
 
 async def test_what_only_makes_a_sandbox_weaker_is_no_warning(

@@ -95,7 +95,7 @@ def server(tmp_path: Path) -> Iterator[tuple[int, str]]:
     config.write_text(
         "session_ttl_s = 0\nclosed_process_ttl_s = 0\nshutdown_grace_period_ms = 0\nping_interval_s = 0\n"
     )
-    argv = [sys.executable, "-m", "paddock", "serve", "--config", str(config)]
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", "--config", str(config)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:

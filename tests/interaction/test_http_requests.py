@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from paddock.config import Settings
+from paddock.server.connection import ClientConnection
+from paddock.server.handlers.fetch import ENCODED_BYTES, SMALL_BODY_BYTES
+from paddock.server.memory_budget import Grant
 from paddock.transport.limits import TransportLimits
 from tests.http_origin import Asked, origin, response, say_ok
 from tests.wire import Message, WireClient, WireError, attach, served, session, shell
@@ -261,6 +265,67 @@ async def test_a_body_too_large_for_a_message_must_be_streamed() -> None:
             await fetch(client, remote.url)
         await fetch(client, remote.url, streamResponse=True)
         assert (await streamed(client))[0] == b"x" * 100_000
+
+
+@pytest.mark.parametrize("size", [SMALL_BODY_BYTES, SMALL_BODY_BYTES + 1, 2 * ENCODED_BYTES + 1])
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_a_large_body_comes_whole_and_takes_memory_that_was_granted(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_announced: bool
+) -> None:
+    body = bytes(range(256)) * (size // 256 + 1)
+    body = body[:size]
+
+    async def answer(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if is_announced:
+            writer.write(response(body))
+        else:
+            # A length beside chunks does not count.
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    granted: list[int] = []
+    room_for = ClientConnection.room_for
+
+    async def recorded(connection: ClientConnection, size_bytes: int) -> Grant:
+        granted.append(size_bytes)
+        return await room_for(connection, size_bytes)
+
+    monkeypatch.setattr(ClientConnection, "room_for", recorded)
+    async with session() as client, origin(answer) as remote:
+        result = await fetch(client, remote.url)
+
+    assert base64.b64decode(result["bodyBase64"]) == body
+    largest = Settings().max_message_bytes // 4 * 3
+    assert granted == ([] if size <= SMALL_BODY_BYTES else [(size if is_announced else largest) * 4 // 3])
+
+
+async def test_a_client_that_reads_no_answers_has_no_more_bodies_read_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # More than the kernel keeps of a connection that nobody reads.
+    body = bytes(12 * 1024 * 1024)
+    sent: list[str] = []
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(body))
+        await writer.drain()
+        sent.append(asked.target)
+
+    monkeypatch.setattr("paddock.server.connection.ANSWER_BYTES", len(body))
+    async with served(send_buffer_bytes=SEND_BUFFER) as server, origin(answer) as remote:
+        slow = attach(server, TransportLimits(write_high_water_bytes=SEND_BUFFER))
+        await slow.initialize()
+        slow.link.pause_reading()
+        params = {"method": "GET", "url": remote.url, "requestId": "r"}
+        requests = [slow.request("http/request", params) for _ in range(4)]
+        # All are asked, one body is read and waits for its client.
+        while len(remote.requests) < 4 or slow.server_link.buffered_bytes < len(body):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+
+        assert len(sent) <= 1
+        slow.link.resume_reading()
+        for request in requests:
+            assert len((await slow.answer(request))["bodyBase64"]) > len(body)
 
 
 async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:

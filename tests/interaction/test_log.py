@@ -108,7 +108,7 @@ def test_nothing_that_a_client_chooses_can_forge_or_break_a_line(log_format: str
             call(connection, "process/read", {"processId": NASTY + "?"})
         log = server.stop()
 
-    lines = [line for line in log.splitlines() if not line.startswith("listening; try")]
+    lines = [line for line in log.splitlines() if not line.startswith("paddock serve: ")]
     assert all(line.isprintable() for line in lines)
     assert sum("process started" in line for line in lines) == 1
     if log_format == "json":
@@ -215,4 +215,7 @@ async def test_a_server_says_nothing_by_default_but_where_it_listens() -> None:
             await box.run(["true"])
         log = server.stop()
 
-    assert log == f"listening; try: paddock run --url {server.url} -- echo hello\n"
+    who, hint = log.splitlines(keepends=True)
+    assert who.startswith("paddock serve: listening: ")
+    assert hint.startswith("paddock serve: try: ")
+    assert hint.endswith(f" run --url {server.url} -- echo hello\n")

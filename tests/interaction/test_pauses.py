@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -97,6 +99,27 @@ async def test_a_client_that_was_stopped_gets_every_byte(name: str) -> None:
         await outlast_ping_timeouts(server.url)
         client.send_signal(signal.SIGCONT)
         assert await line_of(client) == f"0 {size_bytes}"
+
+
+async def test_a_client_that_was_stopped_with_nothing_to_read_gets_every_byte(tmp_path: Path) -> None:
+    """The process writes when the client has been silent for long, and the client loses none of it."""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    async with (
+        served(
+            ping_interval_s=PING_INTERVAL_S,
+            ping_timeout_s=PING_TIMEOUT_S,
+            retained_output_bytes_per_process=64 * 1024,
+        ) as server,
+        client_of(server.url, f"echo; read line < {go}; head -c 40000000 /dev/zero") as client,
+    ):
+        assert await line_of(client)
+        client.send_signal(signal.SIGSTOP)
+        await outlast_ping_timeouts(server.url)
+        await asyncio.to_thread(go.write_text, "go\n")
+        await outlast_ping_timeouts(server.url)
+        client.send_signal(signal.SIGCONT)
+        assert await line_of(client) == "0 40000001"
 
 
 async def test_a_consumer_that_does_not_iterate_gets_every_byte() -> None:

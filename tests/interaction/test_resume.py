@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import operator
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -61,9 +63,11 @@ async def test_a_command_that_is_cut_off_again_and_again_is_one_command() -> Non
         paddock.connect(proxy.url, reconnect=AT_ONCE) as box,
     ):
         running = asyncio.create_task(box.run(["sh", "-c", "cat; sleep 0.2; exit 5"], input=b"in"))
+        # Each time a little later: on a busy machine no connection would live long enough to be of use.
+        pauses_s = itertools.accumulate(itertools.repeat(1.05), operator.mul, initial=0.002)
         while not running.done():
             proxy.break_all()
-            await asyncio.wait([running], timeout=0.002)
+            await asyncio.wait([running], timeout=next(pauses_s))
         done = await running
         assert (done.returncode, done.stdout) == (5, b"in")
         assert len(await box.processes()) == 1

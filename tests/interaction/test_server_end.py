@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+import paddock
 from tests.processes import command_of, descendants_of, has_ended, watched
 
 PATIENCE_S = 30
@@ -23,7 +25,7 @@ PATIENCE_S = 30
 @contextmanager
 def server(*flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`paddock serve` as a user starts it, and its URL."""
-    argv = [sys.executable, "-m", "paddock", "serve", *flags]
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", *flags]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -104,6 +106,58 @@ def test_processes_get_their_grace_when_the_server_is_told_to_stop(tmp_path: Pat
     assert said.read_text() == "bye\n"
 
 
+@pytest.mark.parametrize("listen", ["ws://127.0.0.1:0", "unix://{tmp_path}/s"])
+async def test_a_client_learns_the_exit_of_what_had_to_be_killed(listen: str, tmp_path: Path) -> None:
+    with server(*short_grace(tmp_path), "--listen", listen.format(tmp_path=tmp_path)) as (process, url):
+        async with paddock.connect(url) as box:
+            stubborn = await box.start(["sh", "-c", STUBBORN])
+            await stubborn.read_until("ready")
+
+            process.terminate()
+
+            assert await stubborn.wait() == 128 + signal.SIGKILL
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_client_at_standard_input_learns_it_too(tmp_path: Path) -> None:
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", *short_grace(tmp_path), "--listen", "stdio"]
+    ours, theirs = socket.socketpair()
+    with theirs, subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno()) as process, ours:
+        try:
+            ours.settimeout(PATIENCE_S)
+            theirs.close()
+            assert raw_life(ours, process)["exitCode"] == 128 + signal.SIGKILL
+            ours.shutdown(socket.SHUT_WR)
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+
+
+def short_grace(tmp_path: Path) -> tuple[str, str]:
+    config = tmp_path / "paddock.toml"
+    config.write_text("shutdown_grace_period_ms = 100\n")
+    return "--config", str(config)
+
+
+def raw_life(sock: socket.socket, process: subprocess.Popen[bytes]) -> Any:
+    """Start what must be killed, end the server, and give what it tells of the exit."""
+    params = {"processId": "p", "argv": ["/bin/sh", "-c", STUBBORN], "cwd": "/", "tty": False}
+    requests = (
+        {"id": 1, "method": "initialize", "params": {"clientName": "test"}},
+        {"method": "initialized"},
+        {"id": 2, "method": "process/start", "params": params | {"env": {"PATH": "/usr/bin:/bin"}}},
+    )
+    sock.sendall(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+    with sock.makefile("rb") as lines:
+        for line in lines:
+            message = json.loads(line)
+            if message.get("method") == "process/output":
+                process.terminate()
+            if message.get("method") == "process/exited":
+                return message["params"]
+    raise AssertionError("the server ended without a word about the exit")
+
+
 def test_the_only_line_on_stdout_is_the_url() -> None:
     with server() as (process, url):
         process.terminate()
@@ -114,7 +168,7 @@ def test_the_only_line_on_stdout_is_the_url() -> None:
 
 
 def test_closed_standard_streams_do_not_matter() -> None:
-    script = f"exec {sys.executable} -m paddock serve <&- >&- 2>&-"
+    script = f"exec {sys.executable} -P -m paddock serve <&- >&- 2>&-"
     with subprocess.Popen(script, shell=True) as process:
         try:
             spawners: list[int] = []
@@ -149,7 +203,7 @@ def spawners_of(pid: int) -> list[int]:
 @pytest.mark.parametrize(
     ("flags", "status", "text"),
     [
-        (["--listen", "ws://localhost:1"], 1, "literal IP"),
+        (["--listen", "ws://build.example:1"], 1, "literal IP"),
         (["--listen", "ftp://x"], 1, "unsupported address"),
         (["--concurrent-requests", "0"], 2, "not a number from 1 up"),
         (["--config", "/no/such/file"], 1, "can't be read"),
@@ -157,7 +211,7 @@ def spawners_of(pid: int) -> list[int]:
     ],
 )
 def test_wrong_flags_end_with_one_sentence(flags: list[str], status: int, text: str) -> None:
-    argv = [sys.executable, "-m", "paddock", "serve", *flags]
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", *flags]
 
     result = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
 
@@ -169,7 +223,7 @@ def test_wrong_flags_end_with_one_sentence(flags: list[str], status: int, text: 
 
 def test_a_taken_port_is_told() -> None:
     with server() as (_, url):
-        argv = [sys.executable, "-m", "paddock", "serve", "--listen", url]
+        argv = [sys.executable, "-P", "-m", "paddock", "serve", "--listen", url]
         result = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
 
     assert result.returncode == 1
@@ -181,7 +235,7 @@ def test_a_taken_port_is_told() -> None:
 
 
 def test_stdio_serves_one_client_and_ends_with_it(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "paddock", "serve", "--listen", "stdio"]
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", "--listen", "stdio"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -29,7 +29,7 @@ def box() -> Iterator[paddock.sync.Box]:
 
 @contextmanager
 def server_process() -> Iterator[str]:
-    argv = [sys.executable, "-m", "paddock", "serve", "--listen", "ws://127.0.0.1:0"]
+    argv = [sys.executable, "-P", "-m", "paddock", "serve", "--listen", "ws://127.0.0.1:0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

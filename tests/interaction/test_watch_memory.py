@@ -150,7 +150,7 @@ async def test_a_look_that_nobody_takes_leaves_no_descriptor_open(
 
         monkeypatch.setattr(lanes.bulk, "submit", hold_first)
         beginning: asyncio.Future[Any] = asyncio.ensure_future(
-            watch(watches, tmp_path, sight=lambda _path: True)
+            watch(watches, tmp_path, read_filter=lambda _path: True)
         )
         await is_held.wait()
         job, future = jobs[0]

@@ -38,6 +38,8 @@ class Call:
 
     tool: str
     arguments: Json | str
+    namespace: str | None = None
+    """Of a tool that comes from an MCP server."""
 
     def item(self, call_id: str) -> Json:
         """The call as the model says it."""
@@ -48,12 +50,13 @@ class Call:
                 "name": self.tool,
                 "input": self.arguments,
             }
-        return {
+        call = {
             "type": "function_call",
             "call_id": call_id,
             "name": self.tool,
             "arguments": json.dumps(self.arguments),
         }
+        return call if self.namespace is None else call | {"namespace": self.namespace}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 import paddock
 from paddock.errors import CapabilityMissing, OperationFailed, RequestError, RunTimeout
+from tests.interop.peer_profile import WORKSPACE_ALONE
 
 
 async def test_a_command_runs_and_both_streams_come_back(peer_url: str) -> None:
@@ -92,11 +93,13 @@ async def test_a_profile_that_is_written_out_confines_there_too(peer_url: str, t
         denied = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox={"type": "read-only"})
         assert (denied.returncode, (tmp_path / "new").exists()) == (2, False)
         assert denied.ending == paddock.Ending(2, sandbox_denied=True)
-        allowed = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox={"type": "workspace-write"})
+        allowed = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox=WORKSPACE_ALONE)
         assert (allowed.returncode, (tmp_path / "new").exists()) == (0, True)
         files = box.fs.confined({"type": "read-only"})
         assert await files.read_file(tmp_path / "new") == b"x\n"
         with pytest.raises(RequestError):
             await files.write_file(tmp_path / "new", b"y")
-        with pytest.raises(CapabilityMissing, match=":read-only"):
-            await box.run(["/bin/true"], sandbox=":read-only")
+        named = await box.run(["/bin/sh", "-c", script], cwd=tmp_path, sandbox=":read-only")
+        assert named.ending == paddock.Ending(2, sandbox_denied=True)
+        with pytest.raises(CapabilityMissing, match="'dev'"):
+            await box.run(["/bin/true"], sandbox="dev")

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.interop.codex import WITH_CODE, Mode, codex_cli, new_ground
 from tests.interop.model import FAREWELL, Call
 from tests.interop.tap import Tap
+from tests.sandbox.helper_process import wait_until
 from tests.serving import serving
 
 TOKEN = "open-sesame"
@@ -24,7 +25,9 @@ async def test_the_cli_works_and_ends_well_in_an_empty_workspace_which_stays_cle
 
         assert reply.exit_code == 3
         assert (status, printed.strip()) == (0, FAREWELL)
-        assert {path.name: path.read_text() for path in ground.workspace.iterdir()} == {"new.txt": "made\n"}
+        # The server ends the sandbox of the patch once the CLI has gone, and nobody waits for that.
+        wait_until(lambda: os.listdir(ground.workspace) == ["new.txt"])
+        assert (ground.workspace / "new.txt").read_text() == "made\n"
         assert tap.connections == 1
         assert ["error" in watched.answer for watched in tap.exchanges("fs/watchMissing")] == [False]
 
@@ -60,7 +63,7 @@ async def test_the_cli_is_told_of_a_server_and_its_token_by_a_file(tmp_path: Pat
 
 
 async def test_the_cli_starts_the_server_itself() -> None:
-    arguments = ["-m", "paddock", "serve", "--listen", "stdio"]
+    arguments = ["-P", "-m", "paddock", "serve", "--listen", "stdio"]
     with new_ground() as ground:
         variables = f'{{ PATH = "{os.environ["PATH"]}", HOME = "{ground.home}" }}'
         place = f'program = "{sys.executable}"\nargs = {json.dumps(arguments)}\nenv = {variables}\n'

@@ -1,5 +1,6 @@
 /*
- * The words of paddock-init (native/init.c), all that is done with them before the command, the search for its program, and signals.
+ * The words of paddock-init (native/init.c), all that is done with them before the command, the search for its program, and signals;
+ * or what a file worker does with them (native/entering.h).
  * Input: how many words are in the command line, how the kernel answers, how many signals come, these, and the words, each ended by
  * NUL. Those that are not in the command line are as if in the file of `more=`.
  *
@@ -18,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -26,11 +28,12 @@
 
 #include "harness.h"
 
-enum { COMMAND = 77, GROUP = 78, SIGNALS = 79 };
+enum { COMMAND = 77, GROUP = 78, SIGNALS = 79, NAMESPACE = 80 };
 
 /* Bits 0 to 7: which calls fail. The others say how, and what has become of masks. */
 static unsigned failing;
-enum { IS_DENIED = 1 << 8, HAS_NO_OPENAT2 = 1 << 9, IS_DIRECTORY = 1 << 10, IS_LOST = 1 << 11, IS_FIRST = 1 << 12 };
+enum { IS_DENIED = 1 << 8, HAS_NO_OPENAT2 = 1 << 9, IS_DIRECTORY = 1 << 10, IS_LOST = 1 << 11, IS_FIRST = 1 << 12,
+       IS_WORKER = 1 << 13, HAS_NO_MOUNTS = 1 << 14, FAILS_ONCE = 1 << 15 };
 
 static int fake_open(const char *path);
 static int fake_openat(int directory, const char *path, int flags);
@@ -45,6 +48,7 @@ static ssize_t fake_getrandom(uint32_t *number);
 static void *fake_mmap(size_t size);
 static ssize_t fake_read(int fd, void *to, size_t size);
 static int fake_kill(pid_t pid, int signo);
+static pid_t fake_wait(pid_t pid, int *status);
 static _Noreturn void fake_exit(int status);
 
 #define open(path, ...) fake_open(path)
@@ -70,26 +74,35 @@ static _Noreturn void fake_exit(int status);
 #define getpgid(pid) ((void)(pid), GROUP)
 #define getpgrp() (GROUP + 1)
 #define getpid() (failing & IS_FIRST ? 1 : GROUP + 1)
-#define waitpid(...) fails(3, __VA_ARGS__)
+#define waitpid(pid, status, flags) fake_wait(pid, status)
+#define fork() (fails(7) ? -1 : COMMAND)
+#define sendmsg(...) fails(3, __VA_ARGS__)
 #define _exit(status) fake_exit(status)
 #define main init_main
 
-/* In place of native/descendants.h. */
+/* In place of native/descendants.h, native/own_mounts.h and native/devices.h, which read nothing that they are told. */
 #define PADDOCK_DESCENDANTS_H
+#define PADDOCK_OWN_MOUNTS_H
+#define PADDOCK_DEVICES_H
 static void kill_descendants(void);
+static void own_mounts(void);
+static void make_devices(void);
 
 /* -1, with an errno, if the input says that a call fails; otherwise 0. */
 static int fails(int call, ...);
 
 #include "init.c"
+#include "entering.h"
 
 const char *const dictionary[] = {
     "as=", "cpu=", "fsize=", "nofile=", "nproc=", "wall=", "cgroup=", "landlock=", "landlock=f:0:0", "allow=", "allow=f:/",
     "seccomp=", "trace=", "report=", "argv0=", "env=", "env=PATH=:/bin::", "cwd=", "mounted=", "mounted=1:2:/", "mask=", "mask=/a/b", "guard=",
-    "guard=/a/.git", "private=", "private=/a/c", "hold=1", "--", ":", "/", "=", "18446744073709551615", "ffffffffffffffff", NULL,
+    "guard=/a/.git", "private=", "private=/a/c", "hold=1", "listen=", "listen=3:3128", "own-mounts=1", "early-mounts=", "early-mounts=3:4:5", "devices=1",
+    "read-only=/dev/null", "r/a", "w/b", "--", ":", "/", "=", "18446744073709551615", "ffffffffffffffff", NULL,
 };
 
-static bool is_lost;
+static bool is_lost, is_confined, is_start; /* the last: of bubblewrap */
+static bool is_private; /* it has mounts of its own, or needs none */
 static bool is_over; /* the preparation, so that the process may end in other ways */
 static jmp_buf end;
 static char *more;
@@ -149,8 +162,21 @@ static long fake_syscall(long number, ...) {
     } else if (number == SYS_capget) {
         va_arg(list, void *);
         memset(va_arg(list, void *), (int)failing, 2 * sizeof(struct __user_cap_data_struct));
-    } else if (number == LANDLOCK_CREATE && !result)
+    } else if (number == LANDLOCK_CREATE && !result) {
         result = 13;
+    } else if (number == SYS_setns) {
+        check(va_arg(list, int) == NAMESPACE, "the namespaces that were given are entered");
+        check(!is_confined, "what is given up comes after");
+    } else if (number == SYS_ioctl) {
+        result = failing & HAS_NO_MOUNTS ? CLONE_NEWNET : CLONE_NEWNS;
+    } else if (number == SYS_statfs) {
+        va_arg(list, char *);
+        memset(va_arg(list, struct statfs *), 0, sizeof(struct statfs));
+    } else if (number == SYS_mount && !is_start) {
+        check(strcmp((va_arg(list, char *), va_arg(list, char *)), "/proc") == 0, "only /proc is mounted anew");
+    } else if (number == SYS_capset) {
+        is_confined = true;
+    }
     va_end(list);
     return result;
 }
@@ -161,6 +187,8 @@ static int fake_prctl(int option, ...) {
     va_start(list, option);
     bool is_known = option != PR_CAPBSET_READ || va_arg(list, int) <= LAST_CAPABILITY;
     va_end(list);
+    if (failing & FAILS_ONCE && option != (failing & IS_DENIED ? PR_SET_DUMPABLE : PR_CAPBSET_DROP))
+        return is_known ? 0 : -1;
     return is_known ? fails(1) : -1;
 }
 
@@ -179,6 +207,10 @@ static int fake_execve(const char *path, char *const argv[], char *const envp[])
     check(strlen(path) < SIZE_MAX && argv[0], "a program has a path and a name");
     for (; *argv; argv++)
         check(strlen(*argv) < SIZE_MAX, "an argument is a string");
+    if (is_start) {
+        check(is_private, "bubblewrap starts among mounts of its own, if they were asked for");
+        longjmp(end, 1);
+    }
     int variables = 0;
     for (; *envp; envp++)
         variables++;
@@ -214,7 +246,21 @@ static int fake_kill(pid_t pid, int signo) {
     return 0;
 }
 
+static pid_t fake_wait(pid_t pid, int *status) {
+    if (status)
+        *status = 0;
+    return fails(3) ? -1 : pid == COMMAND ? pid : 0;
+}
+
 static void kill_descendants(void) {
+}
+
+static void own_mounts(void) {
+    is_private = true;
+}
+
+static void make_devices(void) {
+    check(is_private, "devices are made among mounts of this process");
 }
 
 static _Noreturn void fake_exit(int status) {
@@ -238,9 +284,20 @@ static void check_task(void) {
     check(has_word("landlock") == task.has_landlock, "Landlock is used if it was asked for");
 }
 
+/* As a worker does, which has no command. */
+static void act_as_worker(int argc, char **argv) {
+    enter_confined(argc, argv, 1, (int[]){NAMESPACE});
+    check_task();
+    check(task.filter >= 0, "no worker is without a filter");
+    check(is_confined && !(failing & HAS_NO_MOUNTS), "no worker is outside of a sandbox");
+    /* prctl, pread and everything that has no function of its own. */
+    check(!(failing & (1 << 1 | 1 << 2 | 1 << 6)), "a worker that can't take on all of it never serves");
+}
+
 static void act(int argc, char **argv) {
     parse(argc, argv);
     check_task();
+    settle_inherited();
     confine();
     watch_masks();
     limit_self();
@@ -252,6 +309,23 @@ static void act(int argc, char **argv) {
         exec_program(task.program, search_path(task.environment), task.argv, task.environment);
     is_over = true;
     serve_signals(SIGNALS, COMMAND);
+}
+
+/* As a launcher does that starts bubblewrap. Its environment, which is empty here, follows the arguments. */
+static void act_as_start(int argc, char **argv) {
+    is_start = true;
+    bool is_quick = value_of(argv[1], "early-mounts") && argc > 2 && strcmp(argv[2], "--") == 0;
+    /* Without mounts to be made, or where they can't be, it starts among those of the host. */
+    is_private = is_quick && (failing & (1 << 3 | 1 << 7));
+    char **line = room_of((size_t)argc + 2, sizeof *line);
+    memcpy(line, argv, (size_t)argc * sizeof *line);
+    start_bubblewrap(argc, line);
+}
+
+/* A function of its own, whose variables a longjmp can't change. */
+static void act_to_the_end(int argc, char **argv) {
+    if (setjmp(end) == 0)
+        (argc > 1 && is_for_bubblewrap(argv[1]) ? act_as_start : failing & IS_WORKER ? act_as_worker : act)(argc, argv);
 }
 
 void try_input(const uint8_t *data, size_t size) {
@@ -269,7 +343,7 @@ void try_input(const uint8_t *data, size_t size) {
     int argc = 0, in_line = take_byte(&input);
     failing = take_byte(&input);
     failing |= (unsigned)take_byte(&input) << 8;
-    is_lost = is_over = false;
+    is_lost = is_over = is_confined = is_start = is_private = false;
     size_t signal_bytes = take_byte(&input) * sizeof(struct signalfd_siginfo);
     signal_bytes = signal_bytes < left_of(&input) ? signal_bytes : left_of(&input);
     signals_to_come = (struct input){input.at, input.at + signal_bytes};
@@ -288,6 +362,5 @@ void try_input(const uint8_t *data, size_t size) {
     more = copy_of(input.at, more_bytes);
     /* Exactly as long as the kernel makes it. */
     argv = copy_of(argv, ((size_t)argc + 1) * sizeof *argv);
-    if (setjmp(end) == 0)
-        act(argc, argv);
+    act_to_the_end(argc, argv);
 }

@@ -43,7 +43,7 @@ static ssize_t fake_send(const void *answer, size_t size);
 #undef fstat
 
 const char *const dictionary[] = {
-    "h", "d", "l", "j", "t", "x", "d10:a:/a/", "f10:a:/a/", "d10:b:/b/c/", "f10:b:/b/c/", ".git", "d10:a:/a/.git", "f10:a:/a/x",
+    "h", "d", "l", "m", "j", "t", "x", "d10:a:/a/", "f10:a:/a/", "d10:b:/b/c/", "f10:b:/b/c/", ".git", "d10:a:/a/.git", "f10:a:/a/x",
     ":", "/", "..", ".", "ffffffffffffffff", NULL,
 };
 
@@ -163,7 +163,7 @@ static void leave_journal(char *items, size_t size) {
     close(fd);
     sweep();
     clear_unused();
-    bury();
+    close_cleared();
 }
 
 static void check_empty(const char *relative) {
@@ -196,7 +196,7 @@ static void take_packet(const uint8_t *data, size_t size) {
         /* Of its own: items are changed for a moment while they are read. */
         asked = copy_of(packet, size + 1);
         asked_bytes = size;
-        check(serve(packet, size), "an answer that was sent is known to be sent");
+        check(serve(packet, size, (const int[]){-1, -1}), "an answer that was sent is known to be sent");
     }
 }
 
@@ -228,7 +228,7 @@ void try_input(const uint8_t *data, size_t size) {
     }
     is_elsewhere = false;
     leave();
-    check(!places && !cleared && !directories, "at the end nothing is held");
+    check(!placeholders && !cleared && !directories, "at the end nothing is held");
     close(journal.fd);
     journal.fd = -1;
     journal.size = 0;

@@ -9,11 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paddock.c_string import c_strings
+from paddock.intercept import wire
 from paddock.model.profile import Limits
 from paddock.process.spawn_request import SpawnRequest, spawn_payload
-from paddock.sandbox import init
-from paddock.sandbox.landlock import Port, Right, Ruleset, Scope
-from paddock.sandbox.mount import Mask, MaskKind, MountedFile
+from paddock.sandbox.denial import stub_instruction
+from paddock.sandbox.enforce import init
+from paddock.sandbox.host.landlock_abi import Port, Right, Scope
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.plan.landlock import Ruleset
+from paddock.sandbox.plan.mount import Mask, MaskKind
 from paddock.transport import frames
 
 _FAULTS = Path(__file__).parent / "seeds"
@@ -103,6 +107,7 @@ def _words() -> list[bytes]:
         ruleset=ruleset,
         filter_fd=7,
         trace_fd=8,
+        kept_fd=(10, 250),
         report_fd=9,
         argv0="name",
         environment={"PATH": ":/usr/bin:/bin:", "A": ""},
@@ -110,6 +115,8 @@ def _words() -> list[bytes]:
         mounted=mounted,
         masks=masks,
         cgroup_fd=11,
+        memory_fd=13,
+        listening=(12, (3128, 1080)),
     )
     held = [*init.words(report_fd=9, masks=masks, holds=True), "--"]
     commands = [["--", "true"], ["--", "/bin/sh", "-c", "exit"], ["--", "x" * 300, ""]]
@@ -119,6 +126,24 @@ def _words() -> list[bytes]:
     answers = [0, *(1 << bit for bit in range(13)), 0x130, 0xC00]
     inputs += [_line(["init", *full, *commands[0]], in_line=2, answers=answer) for answer in answers]
     inputs += [_line(["init", "mask=/a", *commands[0]], answers=0x120)]
+    kept = [*init.words(ruleset=ruleset, holds=True), "--"]
+    inputs += [
+        _line(["paddock-worker", "seccomp=7", *kept], in_line=2, answers=1 << 13 | answer)
+        for answer in (*answers, 1 << 14, 0x8002, 0x8102)
+    ]
+    inputs += [_line(["paddock-worker", *kept], answers=1 << 13)]
+    # Starts of bubblewrap; what is to be mounted early is in the file behind the words.
+    start = ["--", "/usr/bin/bwrap", "--args", "4"]
+    starts = [
+        init.words(has_own_mounts=True, has_ready_devices=True, read_only=("/dev/null", "/dev/tty")),
+        init.words(early_fds=(3, 4, 5)),
+        init.words(has_own_mounts=True, early_fds=(3, 4, 5), read_only=("/dev/null",)),
+    ]
+    inputs += [
+        _line(["init", *words, *start, "r/a/b", "w/c"], in_line=len(words) + 5, answers=answer)
+        for words in starts
+        for answer in (0, 1 << 3, 1 << 6, 1 << 7)
+    ]
     # SIGTERM of a stranger, SIGIO of the kernel and SIGUSR1 of the command.
     signals = [
         struct.pack("<IiiI112x", *signal) for signal in ((15, 0, 0, 0), (29, 0, 0x80, 0), (10, 0, 0, 77))
@@ -168,6 +193,14 @@ def _packets() -> list[bytes]:
     ]
 
 
+def _instructions() -> list[bytes]:
+    return [
+        stub_instruction.deny("Execution denied: no\n"),
+        stub_instruction.run(b"/bin/sh", [b"sh", b"-c", b"", b"\xff"], [b"A=1", b"B="]),
+        stub_instruction.run(b"x", [], []),
+    ]
+
+
 def _texts() -> list[bytes]:
     texts = [
         b"4242 (sh) S 1 4242 4242 0 -1 4194560 95 0",
@@ -179,6 +212,8 @@ def _texts() -> list[bytes]:
         b"ffffffffffffffffx",
         b"/usr/lib//x/../y/",
         b"/" + b"n" * 255 + b"/" + b"n" * 256,
+        b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 0:5 / /m\\040s rw shared:7 - tmpfs shared:1 rw\n",
+        b"22 1 8:1 / /master:1 rw unbindable - ext4 s m\n23 1 0:4 / /p rw master:2 - proc p rw\n",
     ]
     return [bytes((base, 255)) + text for text in texts for base in (0, 1)]
 
@@ -194,6 +229,17 @@ def _strings() -> list[bytes]:
     return [bytes((5, character)) + one + b"\0" + other for one, other in pairs for character in b"/\xff"]
 
 
+def _answers() -> list[bytes]:
+    answers = [wire.run(), wire.escalate(), wire.deny(None), wire.deny('é "quoted"\\ 😀'), wire.exited(-1)]
+    return [
+        *(answer[4:] for answer in answers),
+        b' { "more" : [ 1 , { "a" : null } , true ] , "action" : "Run" } ',
+        b'{"action":{"Deny":{"reason":"\\ud83d\\ude00 \\udcff \\ud800 \\/ \\n"}}}',
+        '/bin/é😀\nA=1\nCODEX_ESCALATE_SOCKET=3\nB\x01"\\'.encode(),
+        b"\xff\xc0\x80\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xf0\x9f\n=\n\xe2\x82",
+    ]
+
+
 _MAKERS = {
     "frames": _frames,
     "scan": _messages,
@@ -201,6 +247,8 @@ _MAKERS = {
     "spawner": _spawns,
     "init": _words,
     "janitor": _packets,
+    "stub": _instructions,
+    "wrapper": _answers,
     "text": _texts,
     "bare": _strings,
 }

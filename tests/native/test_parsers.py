@@ -21,6 +21,8 @@ COUNTS = {
     "spawner": 12_000,
     "init": 12_000,
     "janitor": 1_500,
+    "stub": 50_000,
+    "wrapper": 50_000,
     "text": 100_000,
     "bare": 50_000,
 }
@@ -53,17 +55,41 @@ FAULTS = [
     Fault("spawner", "spawner.c", "head->argc < 1 || head->argc > length ||", "head->argc < 1 ||"),
     Fault("spawner", "spawner.c", "if (request->n_fds < FDS_MAX) {", "if (request->n_fds <= FDS_MAX) {"),
     Fault("init", "init.c", "/ (ssize_t)sizeof *arrived;", "/ 64;"),
+    Fault("stub", "instruction.h", "for (; *at < end; ++*at)", "for (; *at <= end; ++*at)"),
+    Fault("stub", "instruction.h", "calloc((size_t)count + 1,", "calloc((size_t)count,"),
+    Fault("stub", "escalation.h", "escalation->n_files > ESCALATION_FILES ||", ""),
+    Fault("wrapper", "wrapper_message.h", "json->at < json->end && *json->at == c;", "*json->at == c;"),
+    Fault("wrapper", "wrapper_message.h", "(size_t)(json->end - json->at) < length || memcmp", "memcmp"),
+    Fault(
+        "wrapper", "wrapper_message.h", "if ((at[i] & 0xC0) != 0x80)", "if (!at[1] && (at[i] & 0xC0) != 0x80)"
+    ),
+    Fault(
+        "wrapper", "wrapper_message.h", "code >= 0xDC80 && code <= 0xDCFF", "code > 0xDC80 && code <= 0xDCFF"
+    ),
+    Fault("init", "entering.h", "if (task.filter < 0) {", "if (task.filter < -1) {"),
+    Fault("init", "entering.h", "if (!has_files) {", "if (has_files && !count) {"),
+    Fault("init", "early_mount.h", "|| item[1] != '/')", "|| !item[1])"),
+    Fault("init", "early_mount.h", "item < list + size;", "item <= list + size;"),
+    Fault("init", "confinement.h", "(PR_SET_DUMPABLE, 0) < 0", "(PR_SET_DUMPABLE, 0) < -1"),
+    Fault("init", "confinement.h", "(PR_CAPBSET_DROP, capability) < 0", "(PR_CAPBSET_DROP, capability) < -1"),
     Fault("init", "task.h", "calloc((size_t)*argc + count + 1,", "calloc((size_t)*argc + count,"),
-    Fault("init", "task.h", "if (size == 0 || text[size - 1] != '\\0') {", "if (size == 0) {"),
+    Fault("init", "task.h", "if (*size == 0 || text[*size - 1] != '\\0') {", "if (*size == 0) {"),
     Fault(
         "janitor",
         "item.h",
         "|| *text++ != ':' || !read_number(&text, 16, &item->inode)",
         "|| !text++ || !text++ || !text++",
     ),
-    Fault("janitor", "janitor.c", "sizeof *place + strlen(text) + 1", "sizeof *place + strlen(text)"),
+    Fault(
+        "janitor",
+        "held_placeholder.h",
+        "sizeof *placeholder + strlen(text) + 1",
+        "sizeof *placeholder + strlen(text)",
+    ),
     Fault("text", "without_links.h", "if (length < sizeof name) {", "if (length <= sizeof name) {"),
     Fault("bare", "bare_string.h", "while (text[length] && strchr(accepted,", "while (strchr(accepted,"),
+    Fault("text", "isolation.h", "before = *at++", "at++"),
+    Fault("text", "isolation.h", "field = NO_TAGS;", "field = FIRST_TAG;"),
     Fault("text", "descendants.h", 'strlen(rest) < strlen(") S ")', 'strlen(rest) < strlen(")")'),
 ]
 

@@ -1,6 +1,6 @@
 /*
- * Numbers (native/number.h), /proc/PID/stat (native/descendants.h) and paths (native/without_links.h). Input: which base a number
- * is in and how an open ends, and text.
+ * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), paths (native/without_links.h) and the table of mounts
+ * (native/isolation.h). Input: which base a number is in and how an open ends, and text.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,16 +14,20 @@
 #include "harness.h"
 
 static int fake_openat(int directory, const char *name);
+static ssize_t fake_read(char *to, size_t size);
 #define openat(directory, name, flags) fake_openat(directory, name)
 #define open(path, ...) 2
 #define close(fd) ((void)(fd))
+#define read(fd, to, size) ((void)(fd), fake_read(to, size))
 
 #include "descendants.h"
+#include "isolation.h"
 #include "number.h"
 #include "without_links.h"
 
 const char *const dictionary[] = {"1 (sh) S 1 ", "(", ")", ") S ", "18446744073709551615", "18446744073709551616", "4194304",
-                                  "ffffffffffffffff", "/", "//", "..", NULL};
+                                  "ffffffffffffffff", "/", "//", "..",
+                                  "22 1 8:1 / / rw", " shared:1", " master:2", " unbindable", " - ext4 /dev/a rw", "\n", NULL};
 
 static size_t names_left;
 
@@ -34,6 +38,41 @@ static int fake_openat(int directory, const char *name) {
         return -1;
     }
     return 3;
+}
+
+static struct input table;
+
+/* A piece at a time, of a length that the input says. */
+static ssize_t fake_read(char *to, size_t size) {
+    size_t piece = names_left % 64 + 1;
+    piece = piece < size ? piece : size;
+    piece = piece < left_of(&table) ? piece : left_of(&table);
+    memcpy(to, table.at, piece);
+    table.at += piece;
+    return (ssize_t)piece;
+}
+
+/* Word for word, as proc_pid_mountinfo(5) describes a line. */
+static bool has_shared_line(char *text) {
+    for (char *rest_of_text, *line = strtok_r(text, "\n", &rest_of_text); line; line = strtok_r(NULL, "\n", &rest_of_text)) {
+        int spaces = 0;
+        for (char *at = line; *at; at++) {
+            spaces += *at == ' ';
+            if (*at != ' ' || spaces < FIRST_TAG)
+                continue;
+            if (at[1] == '-')
+                break;
+            if (at[1] == 's' || at[1] == 'm')
+                return true;
+        }
+    }
+    return false;
+}
+
+static void try_table(char *text, size_t size) {
+    table = (struct input){(uint8_t *)text, (uint8_t *)text + strnlen(text, size)};
+    bool is_shared = has_receiver(3);
+    check(is_shared == has_shared_line(text), "a mount that receives others is found, and no other");
 }
 
 static void try_number(char *text, unsigned base) {
@@ -67,4 +106,5 @@ void try_input(const uint8_t *data, size_t size) {
     pid_t parent = parent_in(text);
     check(parent == -1 || (parent >= 0 && parent < PID_LIMIT), "a parent is a process");
     walk_without_links(text);
+    try_table(text, left_of(&input));
 }

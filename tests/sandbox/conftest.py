@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.janitor import Janitor
+from paddock.sandbox.enforce.janitor import Janitor
 from tests.sandbox.identity import ORDINARY
 from tests.sandbox.launcher import Launcher
+from tests.sandbox.ways import WAYS, go
 
 OUTSIDE_TMP = Path("/var/tmp")
 """/tmp itself can be written under the usual profiles, so it is no place for what must be protected."""
@@ -56,11 +58,35 @@ def each_user_in_turn(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.fixture(scope="session")
+def launcher_of(ground: Path) -> Iterator[Callable[[int], Launcher]]:
+    """The launcher of each user, started when it is first needed.
+
+    A fixture with parameters would start a new one at every change of users, twice in each file.
+    """
+    launchers: dict[int, Launcher] = {}
+    with ExitStack() as opened:
+
+        def get(user: int) -> Launcher:
+            if user not in launchers:
+                launchers[user] = opened.enter_context(Launcher(user, ground))
+            return launchers[user]
+
+        yield get
+
+
 @pytest.fixture(scope="session", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary")
-def launcher(request: pytest.FixtureRequest, ground: Path) -> Iterator[Launcher]:
+def launcher(request: pytest.FixtureRequest, launcher_of: Callable[[int], Launcher]) -> Launcher:
     """The command line, as each user in turn."""
-    with Launcher(request.param, ground) as launcher:
-        yield launcher
+    return launcher_of(request.param)
+
+
+@pytest.fixture(params=WAYS)
+def launcher_way(request: pytest.FixtureRequest, launcher: Launcher) -> Iterator[str]:
+    """How command lines get the sandboxes of commands: both ways in turn."""
+    launcher.way = request.param
+    yield launcher.way
+    launcher.way = "cold"
 
 
 @pytest.fixture
@@ -70,6 +96,13 @@ def workspace(ground: Path, launcher: Launcher) -> Iterator[Path]:
     os.chown(directory, launcher.user, launcher.user)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How servers of this process get the sandboxes of commands: both ways in turn."""
+    go(request.param, monkeypatch)
+    return str(request.param)
 
 
 @pytest.fixture

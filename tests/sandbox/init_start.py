@@ -14,9 +14,10 @@ import pytest
 
 from paddock.model.profile import Limits, NetworkMode
 from paddock.own_program import own_environment
-from paddock.sandbox import init, seccomp
-from paddock.sandbox.init import Report
-from paddock.sandbox.landlock import Ruleset
+from paddock.sandbox.enforce import init
+from paddock.sandbox.enforce.init import Report
+from paddock.sandbox.plan import seccomp
+from paddock.sandbox.plan.landlock import Ruleset
 from tests.sandbox.identity import drop_to
 
 TIMEOUT_S = 20.0
@@ -62,6 +63,11 @@ class Start:
     ruleset: Ruleset | None = None
     has_own_session: bool = True
     argv0: str | None = None
+    is_isolated: bool = False
+    holds: bool = False
+    """To keep the sandbox for others, without a command."""
+    options: tuple[str, ...] = ()
+    """More of bubblewrap's."""
 
     def run(self, *command: str) -> Outcome:
         """Run a command to its end."""
@@ -117,6 +123,8 @@ class Start:
                 report_fd=writable,
                 argv0=self.argv0,
                 environment=ENVIRONMENT,
+                holds=self.holds,
+                is_isolated=self.is_isolated,
             )
             argv = [f"/proc/self/fd/{program}", *words, "--", *command]
             if self.has_bwrap:
@@ -134,7 +142,7 @@ class Start:
         path = shutil.which("bwrap")
         if path is None:
             pytest.skip("bubblewrap is not installed")
-        argv = [path, *MOUNTS, *NAMESPACES, *OTHERS]
+        argv = [path, *MOUNTS, *NAMESPACES, *OTHERS, *self.options]
         if self.has_own_session:
             argv.append("--new-session")
         if filter_fd is not None:

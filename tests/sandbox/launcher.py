@@ -27,18 +27,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import paddock
 from paddock import installation
 from paddock.cli.main import main
+from paddock.fs import namespace_entry
 from paddock.process import spawner
-from paddock.sandbox import init, janitor
+from paddock.sandbox.enforce import init, janitor
 from paddock.transport import runtime_directory
 from tests.processes import children_of
+from tests.sandbox.ways import go_in_launchers
 
 LEAKED_DESCRIPTOR = 9
 INSTALLATION = "installation"
 """With the user's number: a directory in the launcher's. Paddock is told that it runs what is in it."""
 
+READY = "ready"
+MCP_SERVER = "paddock.mcp_server"
+ADAPTERS = "paddock.adapters"
 
 Stream = tuple[str | int | None, int]
 """A path and the flags to open it with, another stream to copy, or None for a closed one."""
@@ -58,6 +65,8 @@ class Launcher:
 
     def __init__(self, user: int, directory: Path) -> None:
         self.user = user
+        self.way = "cold"
+        """How commands get their sandboxes (`ways`)."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.sandbox.launcher", str(user), str(directory)],
             stdin=subprocess.PIPE,
@@ -83,6 +92,7 @@ class Launcher:
         assert self._process.stdout is not None
         request = {
             "arguments": list(arguments),
+            "way": self.way,
             "cwd": str(cwd),
             "env": dict(env or {}),
             "stdin": stdin,
@@ -99,6 +109,9 @@ class Launcher:
         return pid
 
     def __enter__(self) -> Launcher:
+        # Seconds on a busy machine, which are not to count against the deadlines of a test.
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == f"{READY}\n", "the launcher could not be started"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,6 +125,7 @@ class Launcher:
 def serve(user: int, directory: Path) -> None:
     """Answer requests until there are no more."""
     become_launcher(user, directory)
+    print(READY, flush=True)
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), flush=True)
 
@@ -130,8 +144,8 @@ def _have_installation(directory: Path) -> None:
     """A place of the user that counts as one of Paddock's: the real one may be out of his reach."""
     (directory / "lib").mkdir(parents=True, exist_ok=True)
     (directory / "program").write_text("genuine")
-    everything = (*installation.places(), str(directory))
-    installation.places = lambda: everything
+    everything = (*installation.own_paths(), str(directory))
+    installation.own_paths = lambda: everything
 
 
 def become_user(user: int, directory: Path) -> Path:
@@ -149,9 +163,13 @@ def become_user(user: int, directory: Path) -> Path:
 
 
 def import_everything() -> None:
-    """Import the whole package: interpreter and clone may be out of reach at a later import."""
+    """Import the package: interpreter and clone may be out of reach at a later import.
+
+    All but the MCP server, which nobody runs here and whose SDK takes longer than all the rest, and the
+    adapters, whose frameworks are not here.
+    """
     for module in pkgutil.walk_packages(paddock.__path__, "paddock."):
-        if not module.name.endswith(".__main__"):
+        if not module.name.endswith(".__main__") and not module.name.startswith((MCP_SERVER, ADAPTERS)):
             importlib.import_module(module.name)
 
 
@@ -164,7 +182,8 @@ def rehearse() -> None:
 
 def use_copies(directory: Path) -> None:
     """Native programs that everybody can reach; an ordinary user may not reach those of the package."""
-    for module, name in ((init, "PATH"), (janitor, "PROGRAM"), (spawner, "HELPER_PATH")):
+    programs = ((init, "PATH"), (janitor, "PROGRAM"), (spawner, "HELPER_PATH"), (namespace_entry, "LIBRARY"))
+    for module, name in programs:
         original: Path = getattr(module, name)
         copy = directory / original.name
         if not copy.exists():
@@ -206,6 +225,8 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
                 os.close(number)
             else:
                 os.dup2(os.open(path, flags), number)
+        if request["way"] == "warm":
+            go_in_launchers(pytest.MonkeyPatch())
         status = main(request["arguments"])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from paddock.sandbox.janitor import Janitor, PlaceTaken, locate
-from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken, locate
+from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
 from tests.sandbox.launcher import become_user, use_copies
 
 PLACES = {
@@ -32,7 +32,7 @@ def run(user: int, directory: Path, project: str, rounds: int) -> int:
         try:
             places = locate(wanted)
             janitor.hold(places)
-        except PlaceTaken:
+        except PlaceholderTaken:
             continue
         held += 1
         janitor.release(places, was_killed=False)

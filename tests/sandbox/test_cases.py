@@ -27,6 +27,8 @@ import pytest
 from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome
 
+pytestmark = pytest.mark.usefixtures("launcher_way")
+
 Case = dict[str, Any]
 
 DATA = json.loads((Path(__file__).parent.parent / "data" / "sandbox" / "cases.json").read_text())

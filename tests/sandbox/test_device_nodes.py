@@ -6,6 +6,7 @@ The nodes are the test's own (`private_devices`). Nothing here is aimed at those
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -82,7 +83,7 @@ def _apart(way: str, directory: Path, script: str, *words: str) -> str:
 
 
 SEEN = "stat -c '%n %a %Y' " + " ".join(f"/dev/{name}" for name in NODES)
-PADDOCK = '"$0" -m paddock sandbox'
+PADDOCK = '"$0" -P -m paddock sandbox'
 
 
 def _script(command: str) -> str:
@@ -125,11 +126,65 @@ def test_devices_can_be_used(tmp_path: Path, way: str) -> None:
 
 
 @needs_root
-def test_root_that_may_not_mount_keeps_its_nodes_as_well(tmp_path: Path) -> None:
-    """As in a container without CAP_SYS_ADMIN."""
-    without = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin"
+@each_way
+@pytest.mark.parametrize("capability", ["sys_admin", "mknod"])
+def test_root_that_may_not_mount_or_make_nodes_keeps_its_nodes_as_well(
+    tmp_path: Path, capability: str, way: str
+) -> None:
+    """As in a container."""
+    without = f"setpriv --bounding-set -{capability} --inh-caps -{capability}"
     script = _script(f'{without} {PADDOCK} -- "$1" -c "$2" < /dev/null')
-    assert _outcome(_apart("whole", tmp_path, script, sys.executable, PYTHON, CHANGE)) == ([], False)
+    assert _outcome(_apart(way, tmp_path, script, sys.executable, PYTHON, CHANGE)) == ([], False)
+
+
+WITHOUT_CALL = f"""
+import ctypes, os, sys
+# fsopen(2) has this number everywhere. Load it, fail if it is that one with ENOSYS, or allow it.
+steps = (0x20, 0, 0, 0), (0x15, 0, 1, 430), (6, 0, 0, 0x50000 | {errno.ENOSYS}), (6, 0, 0, 0x7FFF0000)
+code = ctypes.create_string_buffer(b"".join(
+    a.to_bytes(2, "little") + bytes((b, c)) + d.to_bytes(4, "little") for a, b, c, d in steps))
+class Program(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
+program = Program(len(steps), ctypes.addressof(code))
+assert ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(program)) == 0
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@needs_root
+@each_way
+@pytest.mark.parametrize("capabilities", ["", "setpriv --bounding-set -mknod --inh-caps -mknod"])
+def test_devices_are_the_same_where_the_kernel_mounts_only_in_the_old_way(
+    tmp_path: Path, capabilities: str, way: str
+) -> None:
+    filtered = f'{capabilities} "$0" -c "$3" -P -m paddock sandbox -- "$1" -c "$2" < /dev/null'
+    for directory, code in (("change", CHANGE), ("use", USE)):
+        (tmp_path / directory).mkdir()
+        words = (sys.executable, PYTHON, code, WITHOUT_CALL)
+        said = _apart(way, tmp_path / directory, _script(filtered), *words)
+        if code is CHANGE:
+            assert _outcome(said) == ([], False)
+        else:
+            assert "used" in said.splitlines()
+
+
+@needs_root
+def test_program_finds_its_terminal_by_a_name(tmp_path: Path) -> None:
+    leader, follower = os.openpty()
+    try:
+        subprocess.run(
+            [sys.executable, "-P", "-m", "paddock", "sandbox", "--", "/usr/bin/tty"],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "PADDOCK_RUNTIME_DIR": str(tmp_path / "runtime")},
+        )
+        assert os.read(leader, 100).startswith(b"/dev/")
+    finally:
+        os.close(leader)
+        os.close(follower)
 
 
 @needs_root

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from paddock.model.profile import NetworkMode
-from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.host.syscall_table import MACHINES
 from tests.sandbox.identity import PYTHON, each_user
 from tests.sandbox.init_start import Start
 
 each_mode = pytest.mark.parametrize("mode", list(NetworkMode))
 RESTRICTED, LOOPBACK, ENABLED = NetworkMode.RESTRICTED, NetworkMode.LOOPBACK, NetworkMode.ENABLED
+PROXIED = NetworkMode.PROXIED
 
 if platform.machine() not in MACHINES:
     pytest.skip(f"there is no filter for {platform.machine()}", allow_module_level=True)
@@ -185,6 +186,7 @@ attempt("pair-datagram", lambda: [end.close() for end in socket.socketpair(1, 2)
 OPEN = {
     RESTRICTED: {"unix", "pair"},
     LOOPBACK: {"inet", "inet6", "route", "pair"},
+    PROXIED: {"inet", "inet6", "pair"},
     ENABLED: {
         "inet",
         "inet6",

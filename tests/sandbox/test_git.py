@@ -9,15 +9,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from tests.sandbox.helper_process import wait_until
 from tests.sandbox.identity import drop_to
 from tests.sandbox.launcher import Launcher, Outcome
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -78,16 +84,25 @@ class Site:
         return done.stdout
 
     def confined(
-        self, script: str, *writable: Path, cwd: Path | None = None, access: str = "write"
+        self,
+        script: str,
+        *writable: Path,
+        cwd: Path | None = None,
+        access: str | None = "write",
+        everything: str = "read",
+        roots: Sequence[Path] = (),
     ) -> Outcome:
-        """Run something confined to the project, to which it has this access, and these directories."""
+        """Run something confined to the project and `roots`, to which it has this access, and `writable`."""
+        project = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": access}
         entries = [
-            {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
-            {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": access},
+            {"path": {"type": "special", "value": {"kind": "root"}}, "access": everything},
+            *([project] if access else []),
             *({"path": {"type": "path", "path": str(path)}, "access": "write"} for path in writable),
         ]
         profile = {"type": "managed", "file_system": {"type": "restricted", "entries": entries}}
-        words = ["sandbox", "--policy-cwd", str(cwd or self.project), "--profile", json.dumps(profile)]
+        words = ["sandbox", "--profile", json.dumps(profile)]
+        for root in (cwd or self.project, *roots):
+            words += ["--policy-cwd", str(root)]
         env = {"PATH": os.environ["PATH"], "HOME": str(self.top), "RAN": str(self.ran)}
         return self.launcher.run([*words, "--", "/bin/bash", "-c", script], cwd=cwd or self.project, env=env)
 
@@ -116,8 +131,13 @@ class Trap:
     where: str = "project"
     """The directory below the top in which the attack and the judge run."""
     writable: tuple[str, ...] = ()
-    access: str = "write"
-    """To the project."""
+    access: str | None = "write"
+    """To the project, if the profile says so."""
+    project: str = "project"
+    everything: str = "read"
+    """The access to all other files."""
+    roots: tuple[str, ...] = ()
+    """Directories below the top that are project roots as well."""
 
 
 IN_GIT = f"mkdir -p .git && cd .git && {REPOSITORY} {EVIL} > config"
@@ -138,6 +158,11 @@ TRAPS = [
         "bare repository whose parts are elsewhere",
         ELSEWHERE,
         "git ls-remote ssh://localhost/x",
+    ),
+    Trap(
+        "bare repository by another name of what an earlier command left like a place",
+        "chmod 600 sub/h; echo 'ref: refs/heads/main' > sub/h; " + BARE.partition("HEAD; ")[2],
+        setup=": > HEAD; chmod 1400 HEAD; mkdir sub; ln HEAD sub/h",
     ),
     Trap("bare repository beside an empty .git", BARE, setup="mkdir .git"),
     Trap(
@@ -240,13 +265,87 @@ TRAPS = [
         "git -C ../m/main worktree add -q ../../w; mv ../w/.git ../.git; rmdir ../w",
         writable=("m",),
     ),
+    *(
+        replace(trap, name=f"{trap.name} below a grant", writable=(".",), access=None)
+        for trap in (
+            Trap("configuration", f"{EVIL} > .git/config", setup="git init -q ."),
+            Trap("new repository", IN_GIT),
+            Trap("bare repository", BARE),
+            Trap("configuration of a linked worktree", f"{EVIL} > ../other/.git/config", setup=WORKTREE),
+            Trap(
+                "pointer of a submodule",
+                f"cd libs/sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+                setup=SUBMODULE,
+            ),
+            Trap(
+                "configuration of the repository around the project",
+                f"{EVIL} > ../../.git/config",
+                setup="mkdir -p ../outer/a/b; git init -q ../outer",
+                where="outer/a/b",
+                project="outer/a/b",
+            ),
+            Trap(
+                "repository between the project and the one around it",
+                f"cd ..; {IN_GIT}",
+                setup="mkdir -p ../outer/a/b; git init -q ../outer",
+                where="outer/a/b",
+                project="outer/a/b",
+            ),
+        )
+    ),
+    *(
+        replace(trap, name=f"{trap.name} in another project", roots=("other",), project=trap.where)
+        for trap in (
+            Trap(
+                "repository above the project",
+                f"cd ..; {IN_GIT}",
+                setup="mkdir -p ../other/a/b",
+                where="other/a/b",
+            ),
+            Trap(
+                "bare repository above the project",
+                f"cd ..; {BARE}",
+                setup="mkdir -p ../other/a/b",
+                where="other/a/b",
+            ),
+            Trap(
+                "configuration of the repository around the project",
+                f"{EVIL} > ../../.git/config",
+                setup="mkdir -p ../other/a/b/c; git init -q ../other/a",
+                where="other/a/b/c",
+            ),
+            Trap(
+                "pointer of a submodule of the repository around the project",
+                f"cd sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+                "cd ..; git status",
+                setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; mkdir -p ../other/a/b;"
+                ' lib=$PWD/../lib; cd ../other/a; git init -q .; git submodule -q add "$lib" b/sub;'
+                " git commit -qm x",
+                where="other/a/b",
+            ),
+        )
+    ),
+    *(
+        replace(trap, name=f"{trap.name} where everything is granted", everything="write", access=None)
+        for trap in (
+            Trap("configuration", f"{EVIL} > .git/config", setup="git init -q ."),
+            Trap("new repository", IN_GIT),
+            Trap(
+                "configuration of the repository around the project",
+                f"{EVIL} > ../.git/config",
+                setup="mkdir -p ../outer/a; git init -q ../outer",
+                where="outer/a",
+                project="outer/a",
+            ),
+        )
+    ),
 ]
 
 
 def _spring(site: Site, trap: Trap, run: Callable[[str], object]) -> bool:
     """Set up, attack, and tell whether the owner's git runs a program."""
     site.shell(trap.setup)
-    run(f"cd ../{trap.where}; {trap.attack}")
+    run(f"cd {site.top}/{trap.where}; {trap.attack}")
     site.shell(trap.judge, site.top / trap.where)
     return site.ran.exists()
 
@@ -257,8 +356,16 @@ def test_git_obeys_nothing_that_a_command_left(site: Site, trap: Trap) -> None:
 
     # The second command finds what the first has left.
     def run(script: str) -> None:
-        site.confined(script, *writable, access=trap.access)
-        site.confined(script, *writable, access=trap.access)
+        for _ in range(2):
+            project = site.top / trap.project
+            site.confined(
+                script,
+                *writable,
+                cwd=project,
+                access=trap.access,
+                everything=trap.everything,
+                roots=[site.top / name for name in trap.roots],
+            )
 
     assert not _spring(site, trap, run)
 
@@ -327,6 +434,79 @@ def test_git_does_not_see_what_keeps_a_bare_repository_from_being_made(site: Sit
     site.shell("git init -q ..; touch file")
     done = site.confined("git status --porcelain --untracked-files=all .; ls -d refs commondir")
     assert done.stdout == "?? project/file\ncommondir\nrefs\n"
+    # Nor does anything that looks for packages or for files to read.
+    assert site.confined("find . -type f -o -type d -not -name '.*'").stdout == "./file\n"
+    assert sorted(path.name for path in site.project.iterdir()) == ["file"]
+
+
+def _while_confined(site: Site, script: str, host: Callable[[], T]) -> tuple[T, Outcome]:
+    """Do something on the host while a command that has run a script waits in the sandbox."""
+    os.mkfifo(site.project / "done")
+    os.mkfifo(site.project / "go")
+    for name in ("done", "go"):
+        os.chown(site.project / name, site.launcher.user, site.launcher.user)
+    with ThreadPoolExecutor() as pool:
+        outcome = pool.submit(site.confined, f"{script}; echo > done; cat go")
+        (site.project / "done").read_text()
+        try:
+            result = host()
+        finally:
+            (site.project / "go").write_text("")
+        return result, outcome.result()
+
+
+def test_git_of_the_owner_leaves_alone_what_keeps_a_bare_repository_from_being_made(site: Site) -> None:
+    site.shell("git init -q ..; echo x > file; git add file; git commit -qm one")
+
+    def work() -> str:
+        return site.shell(
+            "echo y > new; git status --porcelain .; git clean -fxn;"
+            "git add -A .; git commit -qm two; git show --format= --name-only; git diff HEAD"
+        )
+
+    told, done = _while_confined(site, "ls -d refs commondir", work)
+    assert told == "?? project/new\nWould remove new\nproject/new\n"
+    assert (done.status, done.stdout) == (0, "commondir\nrefs\n"), done
+    assert sorted(path.name for path in site.project.iterdir()) == ["done", "file", "go", "new"]
+
+
+def test_git_obeys_no_bare_repository_while_the_command_runs(site: Site) -> None:
+    site.shell("git init -q ..")
+    attack = f"{BARE}; echo x > commondir; rm -rf refs commondir; mkdir refs"
+
+    def judge() -> None:
+        # Without the other name, too: they are removed one after the other.
+        site.shell("git status; mkdir ../copy; cp -r HEAD objects config refs ../copy")
+        site.shell("git status", site.top / "copy")
+
+    _while_confined(site, attack, judge)
+    site.shell("git status")
+    assert not site.ran.exists()
+
+
+def test_what_stands_beside_git_goes_though_the_owner_takes_git(site: Site) -> None:
+    site.shell("git init -q ..")
+    _while_confined(site, "true", lambda: site.shell("git init -q ."))
+    assert sorted(path.name for path in site.project.iterdir()) == [".git", "done", "go"]
+    assert site.shell("git rev-parse --git-dir") == ".git\n"
+
+
+@pytest.mark.parametrize(("everything", "writable"), [("write", False), ("read", True)])
+def test_metadata_of_a_project_below_a_grant_can_not_be_made(
+    site: Site, everything: str, writable: bool
+) -> None:
+    attempt = (
+        "for name in .git .codex .agents .aws .paddock; do mkdir $name; touch $name/y; done; touch other"
+    )
+    directories = [site.top] if writable else []
+    site.confined(attempt, *directories, access=None, everything=everything)
+    assert [path.name for path in site.project.iterdir()] == ["other"]
+
+
+def test_metadata_that_the_profile_names_is_open_below_a_grant(site: Site) -> None:
+    site.shell("git init -q .; git commit -q --allow-empty -m one")
+    done = site.confined("git commit -q --allow-empty -m two", site.top, site.project / ".git", access=None)
+    assert (done.status, site.shell("git log --format=%s")) == (0, "two\none\n"), done
 
 
 @pytest.mark.parametrize("place", ["lib", "libs/sub"])
@@ -339,3 +519,16 @@ def test_a_file_in_place_of_a_submodule_is_protected(site: Site, place: str) -> 
     done = site.confined(f"touch other; rm {top}; echo y > {top}")
     assert (site.project / "other").exists(), done.stderr
     assert (site.project / top).read_text() == "x\n"
+
+
+@pytest.mark.parametrize("outer", ["git init -q ..", ":"], ids=["part", "alone"])
+def test_command_that_closes_its_project_leaves_nothing_for_good(site: Site, outer: str) -> None:
+    """As read-only exports do. The next sandbox works, and clears away what could not be removed."""
+    site.shell(outer)
+    site.shell("touch file")
+    assert site.confined("chmod 500 . && echo done").stdout == "done\n"
+    assert stat.S_IMODE(site.project.stat().st_mode) == 0o500
+    site.shell("chmod 755 .")
+    outcome = site.confined("echo works")
+    assert (outcome.stdout, outcome.stderr) == ("works\n", "")
+    wait_until(lambda: os.listdir(site.project) == ["file"])

@@ -27,6 +27,8 @@ import pytest
 from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import LEAKED_DESCRIPTOR, Launcher
 
+pytestmark = pytest.mark.usefixtures("launcher_way")
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEER = next(REPOSITORY.glob(".peer/node_modules/@openai/*/vendor/*/bin/codex"), None)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from paddock.model.profile import Limits, NetworkMode
-from paddock.sandbox import init, landlock
-from paddock.sandbox.init import ReportKind
-from paddock.sandbox.kernel import Kernel
+from paddock.sandbox.enforce import init
+from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.host.landlock_abi import COMPLETE_ABI, NEEDED_ABI
+from paddock.sandbox.plan import landlock
 from tests.sandbox.identity import PYTHON, drop_to, each_user
 from tests.sandbox.init_start import COUNTING, TIMEOUT_S, Start
 
@@ -341,8 +343,8 @@ def test_a_command_that_fails_with_as_many_processes_as_it_may_have_is_reported(
 @pytest.fixture(name="abi")
 def landlock_abi() -> int:
     abi = Kernel().landlock_abi()
-    if abi < landlock.NEEDED_ABI:
-        pytest.skip(f"this kernel has Landlock ABI {abi}, {landlock.NEEDED_ABI} is needed")
+    if abi < NEEDED_ABI:
+        pytest.skip(f"this kernel has Landlock ABI {abi}, {NEEDED_ABI} is needed")
     return abi
 
 
@@ -391,8 +393,8 @@ def test_landlock_grants_a_single_file(user: int, has_bwrap: bool, abi: int, pla
 
 @each_user
 def test_landlock_keeps_a_command_from_abstract_sockets_of_the_host(user: int, abi: int) -> None:
-    if abi < landlock.COMPLETE_ABI:
-        pytest.skip(f"this kernel has Landlock ABI {abi}, {landlock.COMPLETE_ABI} is needed")
+    if abi < COMPLETE_ABI:
+        pytest.skip(f"this kernel has Landlock ABI {abi}, {COMPLETE_ABI} is needed")
     code = "import socket; s = socket.socket(socket.AF_UNIX); s.connect({!r}); print('connected')"
     with socket.socket(socket.AF_UNIX) as server:
         name = f"\0paddock-test-{os.getpid()}-{user}"

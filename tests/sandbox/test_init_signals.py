@@ -19,10 +19,11 @@ from pathlib import Path
 import pytest
 
 from paddock.model.profile import Limits
-from paddock.sandbox import bpf, init
-from paddock.sandbox.init import ReportKind
-from paddock.sandbox.kernel import Kernel
-from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.enforce import init
+from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.host.syscall_table import MACHINES
+from paddock.sandbox.plan import bpf
 from tests.processes import children_of
 from tests.sandbox.identity import PYTHON, each_user
 from tests.sandbox.init_start import COUNTING, TIMEOUT_S, Start

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import bpf, init
-from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.enforce import init
+from paddock.sandbox.host.syscall_table import MACHINES
+from paddock.sandbox.plan import bpf
 from tests.sandbox.identity import PYTHON, each_user
 from tests.sandbox.init_start import ENVIRONMENT, TIMEOUT_S, Start
 

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox.facts import FileFacts
-from paddock.sandbox.janitor import JOURNALS, PROGRAM, Janitor, PlaceTaken, locate, lock
-from paddock.sandbox.look import Kind
-from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
+from paddock.sandbox.enforce.janitor import JOURNALS, PROGRAM, Janitor, PlaceholderTaken, locate, lock
+from paddock.sandbox.host.facts import FileFacts
+from paddock.sandbox.host.look import Kind
+from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from tests.sandbox.helper_process import kill_janitors, wait_until
 from tests.sandbox.storm import janitors
 
@@ -54,6 +55,103 @@ def test_places_are_there_while_held_and_gone_afterwards(janitor: Janitor, tmp_p
     assert (tmp_path / "secret").is_file()
     janitor.release(places, was_killed=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def _socket(path: Path) -> LocatedPlaceholder:
+    (place,) = locate([Placeholder(str(path), PlaceholderKind.SOCKET)])
+    return place
+
+
+def test_sockets_come_and_go_with_the_git_beside_them(janitor: Janitor, tmp_path: Path) -> None:
+    places = [_directory(tmp_path / ".git"), _socket(tmp_path / "refs"), _socket(tmp_path / "commondir")]
+    janitor.hold(places)
+    janitor.hold(places)
+    assert (tmp_path / "refs").is_socket()
+    assert FileFacts().at(str(tmp_path / "refs")).kind is Kind.MISSING
+    janitor.release(places, was_killed=False)
+    assert (tmp_path / "commondir").is_socket()
+    janitor.release(places, was_killed=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_socket_is_not_held_without_git_nor_where_something_is(janitor: Janitor, tmp_path: Path) -> None:
+    with pytest.raises(PlaceholderTaken):
+        janitor.hold([_socket(tmp_path / "refs")])
+    (tmp_path / "refs").touch()
+    with pytest.raises(PlaceholderTaken):
+        janitor.hold([_directory(tmp_path / ".git"), _socket(tmp_path / "refs")])
+    assert [path.name for path in tmp_path.iterdir()] == ["refs"]
+
+
+@pytest.mark.parametrize("is_git_left", [True, False])
+def test_sockets_that_killed_janitors_left_are_cleared_away(
+    tmp_path: Path, runtime: Path, is_git_left: bool
+) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    first, second = Janitor(runtime), Janitor(runtime)
+    first.hold([_directory(project / ".git"), _socket(project / "refs")])
+    kill_janitors(runtime)
+    if not is_git_left:
+        (project / ".git" / "PADDOCK").unlink()
+        (project / ".git").rmdir()
+    second.hold([_directory(elsewhere / ".git")])
+    wait_until(lambda: not list(project.iterdir()))
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("mode", [0o1600, 0o755, 0o644])
+def test_places_go_though_somebody_has_changed_their_modes(
+    janitor: Janitor, tmp_path: Path, mode: int
+) -> None:
+    places = [_directory(tmp_path / ".git"), _socket(tmp_path / "refs"), _file(tmp_path / "secret")]
+    janitor.hold(places)
+    for name in (".git", "refs", "secret"):
+        (tmp_path / name).chmod(mode | 0o700 if name == ".git" else mode)
+    janitor.release(places, was_killed=False)
+    wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def test_sockets_go_though_their_git_is_a_repository_when_the_janitors_were_killed(
+    tmp_path: Path, runtime: Path
+) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    first, second = Janitor(runtime), Janitor(runtime)
+    first.hold([_directory(project / ".git"), _socket(project / "refs"), _socket(project / "commondir")])
+    (project / ".git/HEAD").write_text("ref: refs/heads/main")
+    kill_janitors(runtime)
+    second.hold([_directory(elsewhere / ".git")])
+    wait_until(lambda: os.listdir(project) == [".git"])
+    wait_until(lambda: (project / ".git").stat().st_mode & 0o7777 == 0o755)
+    assert os.listdir(project / ".git") == ["HEAD"]
+    first.close()
+    second.close()
+
+
+def test_socket_that_was_left_without_a_place_of_git_makes_room(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    os.mknod(tmp_path / "refs", stat.S_IFSOCK | 0o600)
+    (tmp_path / "refs").chmod(0o1400)
+    place = _file(tmp_path / "refs")
+    janitor.hold([place])
+    assert (tmp_path / "refs").is_file()
+    janitor.release([place], was_killed=False)
+    assert os.listdir(tmp_path) == [".git"]
+
+
+def test_file_with_another_name_is_no_place(janitor: Janitor, tmp_path: Path) -> None:
+    (tmp_path / "HEAD").touch()
+    (tmp_path / "HEAD").chmod(0o1400)
+    assert FileFacts().at(str(tmp_path / "HEAD")).kind is Kind.MISSING
+    (tmp_path / "name").hardlink_to(tmp_path / "HEAD")
+    assert FileFacts().at(str(tmp_path / "HEAD")).kind is Kind.FILE
+    with pytest.raises(PlaceholderTaken):
+        janitor.hold([_file(tmp_path / "HEAD")])
+    assert sorted(os.listdir(tmp_path)) == ["HEAD", "name"]
 
 
 def test_who_finds_a_place_is_told_what_it_is(janitor: Janitor, tmp_path: Path) -> None:
@@ -108,7 +206,7 @@ def test_what_is_really_there_is_never_held_nor_removed(
     make: Callable[[Path], object], janitor: Janitor, tmp_path: Path
 ) -> None:
     make(tmp_path / ".git")
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         janitor.hold([_directory(tmp_path / ".git"), _directory(tmp_path / ".aws")])
     assert os.path.lexists(tmp_path / ".git")
     assert not (tmp_path / ".aws").exists()
@@ -148,7 +246,7 @@ def test_directory_of_the_same_mode_that_holds_something_is_no_place(
     (tmp_path / ".git" / "HEAD").write_text("ref")
     (tmp_path / ".git").chmod(0o1700)
     assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         janitor.hold([_directory(tmp_path / ".git")])
 
 
@@ -198,8 +296,8 @@ def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: P
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from paddock.sandbox.janitor import Janitor, locate\n"
-        "from paddock.sandbox.mount import Placeholder, PlaceholderKind\n"
+        "from paddock.sandbox.enforce.janitor import Janitor, locate\n"
+        "from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind\n"
         "place = Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)\n"
         "Janitor(Path(sys.argv[2])).hold(locate([place]))\n"
         "print('held', flush=True)\n"
@@ -241,7 +339,7 @@ def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
 
 
 def test_place_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         lock([_directory(tmp_path / ".git")])
 
 

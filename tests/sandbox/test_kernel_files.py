@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.kernel_file import CLOSED_BY_KERNEL, VISIBLE
+from paddock.sandbox.host.kernel_file import CLOSED_BY_KERNEL, VISIBLE
 from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import Launcher
 
@@ -127,7 +127,7 @@ def test_file_system_that_is_mounted_among_the_kernels_objects_is_closed(tmp_pat
     script = f"""
         mount -t ramfs ramfs {place} && chmod 755 {place} && echo secret > {place}/secret || exit
         cat {place}/secret
-        cd {project} && exec "$0" -m paddock sandbox --profile :read-only -- /bin/sh -c '{look}'
+        cd {project} && exec "$0" -P -m paddock sandbox --profile :read-only -- /bin/sh -c '{look}'
     """
     apart = (
         ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,11 @@ from paddock.model.profile import (
     Access,
     AccessEntry,
     DisabledProfile,
+    ExactPath,
     ExternalProfile,
     GlobPath,
     ManagedProfile,
+    MinimalPath,
     NamedPath,
     NetworkMode,
     Profile,
@@ -27,12 +30,17 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     RootPath,
 )
-from paddock.sandbox import init, probe
-from paddock.sandbox.command import Command
-from paddock.sandbox.init import Report, ReportKind
-from paddock.sandbox.kernel_file import closed_files
+from paddock.sandbox.enforce import bwrap, init
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.enforce.init import Report, ReportKind
+from paddock.sandbox.host import probe
+from paddock.sandbox.host.kernel_file import closed_files
 from paddock.sandbox.launch import Sandbox
-from paddock.sandbox.profile_table import built_in
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.plan_attempts import PLAN_LIMIT, PlanAttempts
+from paddock.sandbox.planner import Planner
+from paddock.sandbox.profile.enforced import EnforcedProfile
+from paddock.sandbox.profile.table import built_in
 
 READ_ONLY = built_in(":read-only")
 PROJECT_WRITE = ManagedProfile(
@@ -116,9 +124,10 @@ def test_bubblewrap_that_fails_leaves_no_report(host: HostFacts, private: Path) 
     assert (status, reports) == (1, [])
 
 
-def test_options_are_given_in_the_open_where_there_is_no_other_way(host: HostFacts, private: Path) -> None:
+def test_bubblewrap_with_no_more_than_the_needed_options_will_do(host: HostFacts, private: Path) -> None:
     assert host.bwrap is not None
-    old = replace(host, bwrap=replace(host.bwrap, capabilities=BwrapCapabilities(perms=True, seccomp=True)))
+    needed = BwrapCapabilities(perms=True, seccomp=True, as_pid_1=True, args=True)
+    old = replace(host, bwrap=replace(host.bwrap, capabilities=needed))
     status, output, _, _ = _run(old, private, READ_ONLY, ["/bin/sh", "-c", "touch here || echo refused"])
     assert status == 0
     assert "refused" in output
@@ -144,13 +153,100 @@ def test_root_that_leads_to_another_directory_by_now_is_refused(
     profile = ExternalProfile(network=NetworkMode.RESTRICTED)
     sandbox = Sandbox(host, private)
     try:
-        assert sandbox.plan(profile, command).cwd == str(root)
+        assert sandbox.planner.plan(profile, command).cwd == str(root)
         here.rename(tmp_path / "moved")
         here.symlink_to(elsewhere)
         with pytest.raises(ProfileRefused, match="leads to another directory by now"):
-            sandbox.plan(profile, command)
+            sandbox.planner.plan(profile, command)
     finally:
         sandbox.close()
+
+
+class Restless(Planner):
+    """Plans with all the directories, one of which is gone when the plan is carried out."""
+
+    def __init__(self, host: HostFacts, private: Path, directories: list[Path], changes: list[int]) -> None:
+        super().__init__(host, private)
+        self.directories = directories
+        self.changes = changes
+        self.plan_count = 0
+        self.change_count = 0
+
+    def plan(
+        self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True, is_strict: bool = False
+    ) -> Plan:
+        for directory in self.directories:
+            directory.mkdir(exist_ok=True)
+        self.plan_count += 1
+        return super().plan(profile, command, has_proc=has_proc, is_strict=is_strict)
+
+    def change(self) -> None:
+        if self.changes and self.change_count < self.plan_count:
+            self.change_count = self.plan_count
+            self.directories[self.changes.pop()].rmdir()
+
+
+@pytest.fixture
+def restless(host: HostFacts, private: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Restless:
+    planner = Restless(host, private, [tmp_path / "one", tmp_path / "two"], [])
+    as_planned = bwrap.options
+
+    def options(*plan: Any, **more: Any) -> list[str]:
+        planner.change()
+        return as_planned(*plan, **more)
+
+    monkeypatch.setattr(bwrap, "options", options)
+    return planner
+
+
+@pytest.fixture
+def unsteady(host: HostFacts, private: Path, restless: Restless) -> Iterator[Sandbox]:
+    sandbox = Sandbox(host, private)
+    sandbox.planner = restless
+    yield sandbox
+    sandbox.close()
+
+
+def _read_only(directories: list[Path]) -> ManagedProfile:
+    entries = [AccessEntry(path=ExactPath(path=str(path)), access=Access.READ) for path in directories]
+    minimal = AccessEntry(path=NamedPath(value=MinimalPath()), access=Access.READ)
+    return ManagedProfile(file_system=RestrictedFileSystem(entries=(minimal, *entries)))
+
+
+@pytest.mark.usefixtures("open_files")
+def test_a_plan_is_made_again_when_a_file_has_vanished_since(unsteady: Sandbox, restless: Restless) -> None:
+    command = Command(["/bin/true"], "/", (), os.environ)
+    restless.changes = [0, 1]
+    confined = unsteady.prepare(_read_only(restless.directories), command)
+    done = subprocess.run(confined.argv(confined.files), pass_fds=confined.files, check=False)
+    confined.started()
+    confined.ended(was_killed=False)
+    assert (done.returncode, restless.plan_count) == (0, 3)
+
+
+@pytest.mark.usefixtures("open_files")
+def test_whatever_kept_changing_is_named_after_the_last_plan(unsteady: Sandbox, restless: Restless) -> None:
+    command = Command(["/bin/true"], "/", (), os.environ)
+    restless.changes = [0, 1] * PLAN_LIMIT
+    with pytest.raises(ProfileRefused) as refusal:
+        unsteady.prepare(_read_only(restless.directories), command)
+    assert restless.plan_count == PLAN_LIMIT
+    one, two = restless.directories
+    assert refusal.value.problem.endswith(f"never were the files as planned: {two} changed; {one} changed")
+
+
+@pytest.mark.usefixtures("open_files")
+def test_plans_that_came_to_nothing_after_the_start_count_as_well(
+    unsteady: Sandbox, restless: Restless
+) -> None:
+    command = Command(["/bin/true"], "/", (), os.environ)
+    restless.changes = [0, 1] * PLAN_LIMIT
+    attempts = PlanAttempts()
+    for _ in range(PLAN_LIMIT - 2):
+        attempts.may_plan_again("the sandbox could not be made")
+    with pytest.raises(ProfileRefused, match=r"could not be made; \S+ changed; \S+ changed"):
+        unsteady.prepare(_read_only(restless.directories), command, attempts=attempts)
+    assert restless.plan_count == 2
 
 
 EXCHANGE = """#!/bin/sh

@@ -61,14 +61,14 @@ def test_directory_that_others_can_read_is_not_said_to_be_listened_on(
 
 @pytest.mark.parametrize("limit", [12, 16, 20, 24, 28])
 def test_command_that_is_not_started_for_want_of_descriptors_says_so_by_its_status(
-    workspace: Path, limit: int
+    new_directory: Path, limit: int
 ) -> None:
     def want() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
     done = subprocess.run(
-        [sys.executable, "-m", "paddock.cli.main", "sandbox", "--", "/bin/echo", "ran"],
-        cwd=workspace,
+        [sys.executable, "-P", "-m", "paddock.cli.main", "sandbox", "--", "/bin/echo", "ran"],
+        cwd=new_directory,
         capture_output=True,
         text=True,
         preexec_fn=want,

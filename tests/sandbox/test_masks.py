@@ -18,6 +18,8 @@ import pytest
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.launcher import Launcher, Outcome
 
+pytestmark = pytest.mark.usefixtures("launcher_way")
+
 DEADLINE_S = 20.0
 
 STATUS_NOT_CONFINED = 125
@@ -156,7 +158,8 @@ def test_what_a_command_makes_is_put_aside_though_it_closes_the_directory(place:
 
 
 def test_no_place_is_left_in_a_directory_that_the_command_has_closed(place: Workplace) -> None:
-    assert place.start("chmod 000 .").result(DEADLINE_S).status == 0
+    closing = place.start("while [ -e ready ]; do sleep 0.02; done; chmod 000 .")
+    assert closing.result(DEADLINE_S).status == 0
     place.project.chmod(0o700)
     place.wait_until(lambda: not os.listdir(place.project))
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from paddock.model.profile import NetworkMode
-from paddock.sandbox import cgroup, init, landlock, limit
-from paddock.sandbox.kernel import Kernel
+from paddock.sandbox.enforce import init
+from paddock.sandbox.host import cgroup_controller, limit
+from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.plan import landlock
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.launcher import Launcher, Outcome
 
@@ -81,7 +83,7 @@ def test_a_limit_of_processes_holds_or_is_refused(launcher: Launcher, workspace:
     limited = sandboxed(launcher, workspace, profile(processes=10), PYTHON, "-c", FORKING)
     kernel = tuple(int(part) for part in platform.release().split(".")[:2])
     counts = limit.can_count_processes((kernel[0], kernel[1]), launcher.user)
-    if counts or (launcher.user == 0 and cgroup.directory(Kernel()) is not None):
+    if counts or (launcher.user == 0 and cgroup_controller.directory(Kernel(), "pids") is not None):
         # The command itself is one of the ten.
         assert limited.stdout == "9\n"
     else:

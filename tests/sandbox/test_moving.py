@@ -9,6 +9,8 @@ import pytest
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.launcher import Launcher
 
+pytestmark = pytest.mark.usefixtures("launcher_way")
+
 MOVES = """\
 import os, sys
 os.makedirs("a/tree"), os.mkdir("b")

@@ -12,11 +12,12 @@ import pytest
 
 from paddock.errors import PaddockError, ProfileRefused
 from paddock.model.profile import Access, AccessEntry, GlobPath, Limits, ManagedProfile, RestrictedFileSystem
-from paddock.sandbox import assembly, init, probe
-from paddock.sandbox.command import Command
+from paddock.sandbox.enforce import assembly
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.host import probe
 from paddock.sandbox.launch import Sandbox
-from paddock.sandbox.profile import parse_profile
-from paddock.sandbox.profile_table import built_in, parse_table
+from paddock.sandbox.profile.codec import parse_profile
+from paddock.sandbox.profile.table import built_in, parse_table
 from tests.processes import open_descriptors
 from tests.sandbox.launcher import Launcher
 from tests.sandbox.profiles import PROJECT_ROOTS, ROOT, entry, sandbox
@@ -176,7 +177,7 @@ def test_what_was_not_refused_before_is_refused_where_it_is_written(
     with pytest.raises(ProfileRefused, match="contains a NUL byte"):
         engine.prepare(profile, command)
     with pytest.raises(ProfileRefused, match="contains a NUL byte"):
-        assembly.assemble_init(init.words(limits=Limits(wall_seconds=1)), b"", command)
+        assembly.assemble_init(Limits(wall_seconds=1), None, b"", command)
     assert open_descriptors() == before
 
 

@@ -10,6 +10,14 @@ from typing import Any
 
 import pytest
 
+import paddock
+from paddock.model.profile import Access
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.host import mount_alias, probe
+from paddock.sandbox.launch import Sandbox
+from paddock.sandbox.profile.access import AccessTable
+from paddock.sandbox.profile.enforced import is_enforced
+from paddock.sandbox.profile.table import built_in
 from tests.sandbox.identity import drop_to
 from tests.sandbox.launcher import INSTALLATION, Launcher, Outcome
 from tests.sandbox.profiles import PROJECT_ROOTS, ROOT, entry, sandbox
@@ -98,3 +106,27 @@ def test_bubblewrap_that_an_earlier_command_left_on_path_is_not_run(
     outcome = _run(launcher, workspace, PROJECT, "echo real", PATH=f"{planted}:/usr/bin:/bin")
     assert (outcome.status, outcome.stdout) == (0, "real\n"), outcome.stderr
     assert not (planted / "ran").exists()
+
+
+def test_what_a_mount_shows_of_the_installation_in_a_project_is_read_only(
+    new_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory of Paddock's package is in sight in the workspace, too, by a bind mount."""
+    project, private = new_directory / "project", new_directory / "private"
+    (project / "sub").mkdir(parents=True)
+    private.mkdir(mode=0o700)
+    package = Path(paddock.__file__).resolve().parent
+    prepared = Sandbox(probe.host(), private)
+
+    def access() -> Access:
+        command = Command(["true"], str(project), (str(project),), {})
+        profile = built_in(":workspace")
+        assert is_enforced(profile)
+        plan = prepared.planner.plan(profile, command)
+        return AccessTable(plan.rules).access_of(str(project / "sub"))
+
+    assert access() is Access.WRITE
+    table = f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 {package}/native {project}/sub rw - ext4 x rw\n"
+    monkeypatch.setattr(mount_alias, "read_table", table.encode)
+    assert access() is Access.READ
+    prepared.close()

@@ -36,7 +36,7 @@ def runtime(project: Path) -> Path:
 def _start(project: Path, script: str, runtime: Path | None = None) -> subprocess.Popen[str]:
     own = {runtime_directory.VARIABLE: str(runtime)} if runtime is not None else {}
     return subprocess.Popen(
-        [sys.executable, "-m", "paddock", "sandbox", "--", "/bin/bash", "-c", script],
+        [sys.executable, "-P", "-m", "paddock", "sandbox", "--", "/bin/bash", "-c", script],
         cwd=project,
         env=os.environ | own,
         stdin=subprocess.PIPE,
@@ -106,7 +106,7 @@ def test_signal_reaches_the_command_which_ends_as_it_likes(project: Path, number
 
 
 def test_run_confines_its_command_by_a_profile(project: Path) -> None:
-    argv = [sys.executable, "-m", "paddock", "run", "--profile", ":read-only", "--", "/bin/sh", "-c"]
+    argv = [sys.executable, "-P", "-m", "paddock", "run", "--profile", ":read-only", "--", "/bin/sh", "-c"]
     script = "cat; touch made || exit 3"
     done = subprocess.run(
         [*argv, script], cwd=project, input="told\n", capture_output=True, text=True, check=False

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from paddock.inotify import CHANGES, Inotify
-from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
-from paddock.sandbox.mount import LocatedPlaceholder, Placeholder, PlaceholderKind
+from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken, locate, lock
+from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from tests.sandbox.helper_process import kill_janitors, wait_until
 from tests.sandbox.identity import each_user
 from tests.sandbox.place_rounds import PLACES
@@ -91,7 +91,7 @@ def test_nothing_is_made_where_the_path_has_come_to_lead(
 ) -> None:
     places = _places(scene.project)
     lead_astray(scene)
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         janitor.hold(places)
     assert _names(scene.victim) == []
     assert _names(scene.moved_project) == []
@@ -99,7 +99,7 @@ def test_nothing_is_made_where_the_path_has_come_to_lead(
 
 def test_project_behind_a_link_is_not_located(scene: Scene) -> None:
     scene.lead_outside()
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         _places(scene.project)
 
 
@@ -127,7 +127,7 @@ def test_place_is_not_locked_where_the_path_has_come_to_lead(
     for file in lock(places):
         os.close(file)
     lead_astray(scene)
-    with pytest.raises(PlaceTaken):
+    with pytest.raises(PlaceholderTaken):
         lock(places)
 
 

@@ -10,11 +10,14 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from paddock.transport import runtime_directory
+from tests.attack.attempt import USERS
+from tests.attack.stage import Stage
 from tests.sandbox.identity import drop_to
 from tests.sandbox.launcher import Launcher, Outcome
 from tests.sandbox.profiles import PROJECT_ROOTS, ROOT, SLASH_TMP, entry, sandbox
@@ -33,28 +36,40 @@ def _run(launcher: Launcher, root: Path, script: str, **env: str) -> Outcome:
 # --- what launchers share -----------------------------------------------------
 
 
+@pytest.fixture(scope="module", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary")
+def stage(request: pytest.FixtureRequest, ground: Path) -> Iterator[Stage]:
+    """A launcher with a /tmp of its own: what gets through to it must not hit the user's."""
+    with Stage(request.param, ground) as stage:
+        yield stage
+
+
+@pytest.fixture
+def project(stage: Stage, new_directory: Path) -> Path:
+    """A project of the stage's user."""
+    os.chown(new_directory, stage.user, stage.user)
+    return new_directory
+
+
 def test_the_usual_directory_is_out_of_reach_though_the_launcher_has_another(
-    launcher: Launcher, workspace: Path
+    stage: Stage, project: Path
 ) -> None:
     """/tmp can be written under this profile, and this launcher was told of a directory of its own."""
-    usual = Path(f"/tmp/paddock-{launcher.user}")
+    usual = f"/tmp/paddock-{stage.user}"
     script = f"""
         ls {usual} && echo LISTED
         echo x > {usual}/planted-by-test && echo WRITTEN
         chmod 700 {usual} && echo CHANGED
         mv {usual} {usual}-moved && echo MOVED
         mkdir {usual} && echo MADE
-        ln -s {workspace} {usual} && echo LINKED
-        mkdir /tmp/beside-{launcher.user}-$$ && rmdir /tmp/beside-{launcher.user}-$$ && echo beside
+        ln -s {project} {usual} && echo LINKED
+        mkdir /tmp/beside && rmdir /tmp/beside && echo beside
     """
-    outcome = _run(launcher, workspace, script)
-    assert outcome.stdout == "beside\n", outcome.stderr
-    status = usual.lstat()
-    assert stat.S_ISDIR(status.st_mode)
-    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (launcher.user, 0o700)
-    assert not (usual / "planted-by-test").exists()
-    made = usual / f"made-by-test-{os.getpid()}"
-    subprocess.run(["/bin/sh", "-c", f": > {made} && rm {made}"], check=True, **drop_to(launcher.user))
+    command = ["sandbox", "--profile", ":workspace", "--", "/bin/sh", "-c", script]
+    outcome = stage.run(command, cwd=project)
+    assert outcome.stdout == b"beside\n", outcome.stderr
+    look = f"stat -c '%F %u %a' {usual} && ls -A {usual}; : > {usual}/made && rm {usual}/made && echo made"
+    outside = stage.run(["/bin/sh", "-c", look], cwd=project, is_plain=True)
+    assert outside.stdout.decode() == f"directory {stage.user} 700\nmade\n"
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["its parent is there", "its parent is missing"])
@@ -83,24 +98,32 @@ def test_a_directory_that_the_next_launcher_would_use_can_not_be_planted(
 
 @pytest.fixture
 def roomy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory that stands for the user's, with a runtime directory of the server's own in it."""
+    """A directory with one that stands for the user's, one for /tmp, and the server's own."""
     with tempfile.TemporaryDirectory(prefix="paddock-", dir="/tmp") as name:
         place = Path(name)
-        (place / "xdg").mkdir(mode=0o700)
+        for parent in ("xdg", "shared"):
+            (place / parent).mkdir(mode=0o700)
         monkeypatch.setenv(runtime_directory.VARIABLE, str(place / "own"))
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(place / "xdg"))
+        everywhere = partial(runtime_directory.everywhere, shared_root=place / "shared")
+        monkeypatch.setattr(runtime_directory, "everywhere", everywhere)
         yield place
+
+
+def usual(roomy: Path) -> Path:
+    """Where a server without a login would have its directory."""
+    return roomy / f"shared/paddock-{os.geteuid()}"
 
 
 async def test_a_server_takes_every_place_before_it_serves(roomy: Path) -> None:
     async with session():
-        for place in (roomy / "xdg" / "paddock", Path(f"/tmp/paddock-{os.geteuid()}")):
+        for place in (roomy / "xdg" / "paddock", usual(roomy)):
             assert stat.S_IMODE(place.stat().st_mode) == 0o700
 
 
 async def test_no_command_of_a_server_sees_any_of_them(roomy: Path) -> None:
     wanted = sandbox(entry(ROOT, "read"), entry(SLASH_TMP, "write"))
-    places = [roomy / "own", roomy / "xdg" / "paddock", Path(f"/tmp/paddock-{os.geteuid()}")]
+    places = [roomy / "own", roomy / "xdg" / "paddock", usual(roomy)]
     async with session() as client:
         for number, place in enumerate(places):
             await client.start(

@@ -8,13 +8,15 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock.sandbox import probe
+from paddock.fs import namespace_entry
+from paddock.sandbox.host import probe
 from paddock.server import file_workers
 from tests.sandbox.profiles import PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, attach, encode, served, session
@@ -40,12 +42,11 @@ async def refusal_of(client: WireClient, method: str, path: Path | str, **params
 
 def workers() -> set[int]:
     """The processes below this one that carry operations out inside a sandbox."""
-    own = os.readlink("/proc/self/ns/mnt")
     found = set()
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with contextlib.suppress(OSError):
-            is_forged = b"paddock.fs.forge" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            if is_forged and os.readlink(f"/proc/{pid}/ns/mnt") != own and os.getpid() in _ancestors(pid):
+            is_worker = b"paddock.fs.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if is_worker and _namespaces_above(pid) and os.getpid() in _ancestors(pid):
                 found.add(pid)
     return found
 
@@ -56,8 +57,14 @@ def _ancestors(pid: int) -> Iterator[int]:
         yield pid
 
 
-def status_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/status").read_text()
+def _namespaces_above(pid: int) -> int:
+    """How many pid namespaces there are in which a process has another number."""
+    return len(fields(Path(f"/proc/{pid}/status").read_text())["NSpid"].split()) - 1
+
+
+def fields(status: str) -> dict[str, str]:
+    """What proc(5) tells of a process."""
+    return dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
 
 
 def names(directory: Path) -> list[str]:
@@ -82,6 +89,20 @@ async def test_operations_get_what_the_profile_grants_and_the_codes_of_the_refer
         write = {"dataBase64": "", "sandbox": READ_ONLY}
         assert await refusal_of(client, "fs/writeFile", workspace / "new", **write) == -32603
         assert await refusal_of(client, "fs/remove", workspace / "file", sandbox=READ_ONLY) == -32603
+        assert (
+            await refusal_of(client, "fs/chmod", workspace / "file", mode=0o700, sandbox=READ_ONLY) == -32603
+        )
+        moved = {"sourcePath": str(workspace / "file"), "destinationPath": str(workspace.parent / "outside")}
+        with pytest.raises(WireError) as refusal:
+            await client.call("fs/move", {**moved, "sandbox": inside})
+        # Across the edge of the profile is across mounts.
+        assert refusal.value.code == -32603
+        there = {**moved, "destinationPath": str(workspace / "moved")}
+        back = {"sourcePath": there["destinationPath"], "destinationPath": there["sourcePath"]}
+        for move in (there, back):
+            assert await client.call("fs/move", {**move, "sandbox": inside}) == {}
+        mode = {"path": str(workspace / "file"), "mode": 0o600, "sandbox": inside}
+        assert await client.call("fs/chmod", mode) == {}
         assert await refusal_of(client, "fs/readFile", key, sandbox=denied) == -32600
         assert await refusal_of(client, "fs/getMetadata", key, sandbox=denied) == -32600
         for atomic in (False, True):
@@ -98,6 +119,33 @@ async def test_operations_get_what_the_profile_grants_and_the_codes_of_the_refer
             == -32603
         )
     assert [name for name in names(workspace) if name.startswith("new")] == ["new-False", "new-True"]
+
+
+async def test_operations_work_under_a_profile_that_grants_the_network(workspace: Path) -> None:
+    open_network = workspace_write(workspace)
+    open_network["permissions"]["network"] = "enabled"
+    async with session() as client:
+        read = {"path": str(workspace / "file"), "sandbox": open_network}
+        assert await client.call("fs/readFile", read) == {"dataBase64": encode(b"hello")}
+        write = {"dataBase64": "", "sandbox": open_network}
+        outside = workspace.parent / "outside"
+        assert await refusal_of(client, "fs/writeFile", outside, **write) == -32603
+    assert not outside.exists()
+
+
+@pytest.mark.parametrize("is_confined", [False, True])
+@pytest.mark.parametrize("atomic", [False, True])
+async def test_what_a_client_writes_to_a_set_user_id_file_does_not_act_for_its_owner(
+    workspace: Path, atomic: bool, is_confined: bool
+) -> None:
+    file = workspace / "file"
+    file.chmod(0o6755)
+    write: Json = {"path": str(file), "dataBase64": encode(b"x"), "atomic": atomic}
+    if is_confined:
+        write["sandbox"] = workspace_write(workspace)
+    async with session() as client:
+        assert await client.call("fs/writeFile", write) == {}
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("x", 0o755)
 
 
 async def test_a_profile_that_restricts_reads_hides_even_the_worker_itself(workspace: Path) -> None:
@@ -253,7 +301,7 @@ async def test_nothing_is_made_at_a_protected_path_whose_place_was_moved(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that the worker is still there when the place has been moved.
-    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACES_S", 60.0)
+    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACEHOLDERS_S", 60.0)
     profile = sandbox(
         entry(ROOT, "read"),
         entry(PROJECT_ROOTS, "write"),
@@ -290,17 +338,32 @@ async def test_a_workspace_that_was_removed_and_made_anew_is_written_to(workspac
 
 
 async def test_a_worker_is_confined_as_commands_are(workspace: Path) -> None:
-    before = workers()
     async with session() as client:
-        await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": READ_ONLY})
-        [worker] = workers() - before
-        told = dict(line.split(":\t") for line in status_of(worker).splitlines() if ":\t" in line)
-        opened = {os.readlink(file.path) for file in os.scandir(f"/proc/{worker}/fd")}
+        read = {"path": "/proc/self/status", "sandbox": READ_ONLY}
+        worker = fields(base64.b64decode((await client.call("fs/readFile", read))["dataBase64"]).decode())
+        await client.start("p", "cat", "/proc/self/status", sandbox=READ_ONLY)
+        command = fields((await client.finish("p")).streams["stdout"].decode())
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Uid", "Gid"):
+        assert worker[name] == command[name], name
+    assert worker.get("Seccomp_filters") == command.get("Seccomp_filters")
     # Of /proc/pid/status, see proc(5): 2 is a filter.
-    assert (told["Seccomp"], told["NoNewPrivs"]) == ("2", "1")
-    assert {int(told[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    # No file of the host, which clients could reach through /proc.
-    assert {name.partition(":")[0] for name in opened} == {"pipe", "socket"}
+    assert (worker["Seccomp"], worker["NoNewPrivs"], int(worker["CapBnd"], 16)) == ("2", "1", 0)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no library"], ids=["missing", "empty", "damaged"])
+async def test_without_its_library_no_worker_serves_and_the_error_says_what_to_do(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    library = tmp_path / "paddock-worker.so"
+    if content is not None:
+        library.write_bytes(content)
+    monkeypatch.setattr(namespace_entry, "LIBRARY", library)
+    read = {"path": str(workspace / "file")}
+    async with session() as client:
+        for _ in range(2):
+            with pytest.raises(WireError, match="make native"):
+                await client.call("fs/readFile", {**read, "sandbox": READ_ONLY})
+        assert (await client.call("fs/readFile", read))["dataBase64"]
 
 
 async def test_a_fifo_can_t_be_written_to_where_files_can_t(workspace: Path) -> None:
@@ -364,10 +427,39 @@ async def test_when_all_workers_have_files_open_the_next_profile_is_refused_afte
         await client.call("fs/readFile", {"path": str(workspace / "file"), "sandbox": other})
 
 
+async def test_a_client_with_files_open_under_many_profiles_leaves_workers_to_others(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    monkeypatch.setattr(file_workers, "MAX_WORKERS", 4)
+    monkeypatch.setattr(file_workers, "CLIENT_SHARE", 2)
+    monkeypatch.setattr(file_workers, "BUSY_TIMEOUT_S", 0.05)
+    file = str(workspace / "file")
+    profiles = [sandbox(entry(workspace, "read"), entry(workspace / str(n), "read")) for n in range(5)]
+    async with served() as server:
+        greedy, other = attach(server), attach(server)
+        for client in (greedy, other):
+            await client.initialize(capabilities={"extensions": True})
+        for number, profile in enumerate(profiles[:2]):
+            await greedy.call("fs/open", {"handleId": f"h{number}", "path": file, "sandbox": profile})
+        for profile in profiles[2:]:
+            assert await refusal_of(greedy, "fs/readFile", file, sandbox=profile) == -32603
+            # Nor does a request that waits for its client's share keep others from the same profile.
+            monkeypatch.setattr(file_workers, "BUSY_TIMEOUT_S", 5.0)
+            waiting = greedy.request("fs/readFile", {"path": file, "sandbox": profile})
+            assert await other.call("fs/readFile", {"path": file, "sandbox": profile})
+            assert not greedy.unread
+            await greedy.call("fs/close", {"handleId": "h0"})
+            assert await greedy.answer(waiting)
+            await greedy.call("fs/open", {"handleId": "h0", "path": file, "sandbox": profiles[0]})
+            monkeypatch.setattr(file_workers, "BUSY_TIMEOUT_S", 0.05)
+        # What it has open it may go on to use.
+        assert await greedy.call("fs/readFile", {"path": file, "sandbox": profiles[1]})
+
+
 async def test_places_that_writes_need_are_gone_soon_after_them(
     monkeypatch: pytest.MonkeyPatch, workspace: Path
 ) -> None:
-    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACES_S", 0.0)
+    monkeypatch.setattr(file_workers, "IDLE_WITH_PLACEHOLDERS_S", 0.0)
     inside = workspace_write(workspace)
     async with session() as client:
         write = {"path": str(workspace / "new"), "dataBase64": "", "sandbox": inside}

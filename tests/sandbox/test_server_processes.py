@@ -10,13 +10,20 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox import bwrap, landlock, probe
-from paddock.server import explanation, sandboxes
+from paddock.sandbox.enforce import bwrap
+from paddock.sandbox.host import probe
+from paddock.sandbox.plan import landlock
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.plan_attempts import PLAN_LIMIT
+from paddock.sandbox.planner import Planner
+from paddock.server import explanation, judgement
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, encode, session, shell, start_params
 
 Json = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.fixture(name="workspace")
@@ -139,11 +146,18 @@ async def test_a_host_without_sandboxes_runs_nothing_that_asks_for_one(
 
 
 async def test_a_sandbox_that_fails_while_it_is_made_is_an_error_with_its_reason(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    as_planned = bwrap.options
+    as_planned, plan = bwrap.options, Planner.plan
     mistake = ["--bind", "/nonexistent", "/mnt"]
+    plans = []
+
+    def counted(*profile: Any, **more: Any) -> Plan:
+        plans.append(plan(*profile, **more))
+        return plans[-1]
+
     monkeypatch.setattr(bwrap, "options", lambda *plan, **more: [*as_planned(*plan, **more), *mistake])
+    monkeypatch.setattr(Planner, "plan", counted)
     async with session() as client:
         await client.start("p", "/bin/true")
         await client.finish("p")
@@ -154,7 +168,10 @@ async def test_a_sandbox_that_fails_while_it_is_made_is_an_error_with_its_reason
             ) as refusal:
                 await client.start("q", *shell("echo ran"), sandbox=READ_ONLY)
             assert refusal.value.code == -32602
-        assert len(os.listdir("/proc/self/fd")) == len(before)
+        # The spare one that can't be made either is not tried again.
+        assert len(plans) == 3 * PLAN_LIMIT + (way == "warm")
+        # And the table of mounts stays open.
+        assert len(os.listdir("/proc/self/fd")) == len(before) + (way == "warm")
         assert [known["processId"] for known in (await client.call("process/list"))["processes"]] == ["p"]
 
 
@@ -342,7 +359,7 @@ async def test_a_denial_is_told_wherever_the_end_of_a_process_is(script: str, is
         assert await denied(client, "p") == {is_denied}
 
 
-WRITE_TO_ETC = {"kind": "write", "target": "/etc/x", "rule": "root = read", "certain": True}
+WRITE_TO_ETC = {"kind": "write", "target": "/etc/x", "rule": "root = read", "certain": True, "grant": "/etc"}
 
 
 async def test_what_was_denied_is_told_wherever_the_end_of_a_process_is() -> None:
@@ -405,8 +422,8 @@ async def test_no_path_of_the_servers_own_is_told(workspace: Path) -> None:
 
 async def test_a_file_system_that_does_not_answer_keeps_no_exit_back(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    monkeypatch.setattr(sandboxes, "EXPLANATION_TIMEOUT_S", 0)
-    monkeypatch.setattr(explanation, "real_paths", lambda _: released.wait())
+    monkeypatch.setattr(judgement, "EXPLANATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(explanation, "resolutions", lambda _: released.wait())
     async with session() as client:
         await client.start("p", *shell("echo x > /etc/x"), sandbox=READ_ONLY)
         exited = await client.event("p", "process/exited")

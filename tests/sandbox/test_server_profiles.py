@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 
 from paddock.config import make_settings
 from paddock.errors import ConfigError
+from paddock.sandbox.host.tree_memory import Tree
+from paddock.sandbox.host.tree_search import TreeSearch
 from paddock.server.app import serve
 from tests.http_origin import origin, say_ok
 from tests.sandbox.profiles import READ_ONLY, ROOT, entry, sandbox, workspace_write
-from tests.wire import WireClient, WireError, encode, session, shell
+from tests.wire import WireClient, WireError, attach, encode, served, session, shell, start_params
 
 Json = dict[str, Any]
 
@@ -335,3 +339,65 @@ async def test_a_cap_that_grants_everything_caps_nothing(workspace: Path) -> Non
         await client.start("p", "/bin/true")
         assert (await client.finish("p")).exit_code == 0
         assert await client.call("fs/readFile", {"path": str(workspace / "file")})
+
+
+async def test_a_cap_that_speaks_of_no_workspace_has_none(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a service manager starts a server. In a project root the links /bin and /lib could be a command's.
+    monkeypatch.chdir("/")
+    cap = {"cap": {"filesystem": {":minimal": "read", str(workspace): "write"}}}
+    async with session(permissions=cap, max_profile="cap") as client:
+        wanted = {"profile": "cap", "cwd": str(workspace)}
+        assert await status(client, f"echo x > new; ! echo x > {workspace}x", wanted, workspace) == 0
+        read = {"path": str(workspace / "file"), "sandbox": wanted}
+        assert await client.call("fs/readFile", read) == {"dataBase64": encode(b"hello")}
+    assert (workspace / "new").exists()
+    assert workspace.name + "x" not in [path.name for path in workspace.parent.iterdir()]
+
+
+async def test_nobody_waits_for_the_searches_of_another_client(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client whose patterns take long to search for holds up neither starts without patterns nor the
+    searches of others."""
+    has_begun, may_end = threading.Event(), threading.Event()
+    run = TreeSearch.run
+
+    def slow(search: TreeSearch) -> Tree:
+        if search._bounds.top == str(workspace / "slow"):
+            has_begun.set()
+            assert may_end.wait(60)
+        return run(search)
+
+    monkeypatch.setattr(TreeSearch, "run", slow)
+    (workspace / "slow").mkdir()
+    (workspace / "quick").mkdir()
+    async with served() as server:
+        hostile, other = attach(server), attach(server)
+        await hostile.initialize()
+        await other.initialize()
+        starts = [
+            hostile.request(
+                "process/start",
+                start_params(f"h{number}", *shell("true"), sandbox=denied_in(workspace, f"slow/*.{number}")),
+            )
+            for number in range(20)
+        ]
+        try:
+            async with asyncio.timeout(30):
+                await asyncio.to_thread(has_begun.wait)
+                assert await status(other, "true", READ_ONLY, workspace) == 0
+                await other.start("q", *shell("true"), sandbox=denied_in(workspace, "quick/*.x"))
+                assert (await other.finish("q")).exit_code == 0
+                assert not hostile.unread
+        finally:
+            may_end.set()
+        for number, start in enumerate(starts):
+            await hostile.answer(start)
+            assert (await hostile.finish(f"h{number}")).exit_code == 0
+
+
+def denied_in(workspace: Path, pattern: str) -> Json:
+    hidden = {"path": {"type": "glob_pattern", "pattern": f"{workspace}/{pattern}"}, "access": "deny"}
+    return sandbox(entry(ROOT, "read"), hidden)

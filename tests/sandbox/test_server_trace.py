@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from paddock.sandbox import launch
+from paddock.sandbox.host import tracing
 from tests.processes import descendants_of, has_ended, watched
 from tests.sandbox.profiles import READ_ONLY, workspace_write
 from tests.serving import serving
@@ -60,7 +60,7 @@ async def test_an_unknown_value_of_trace_is_refused() -> None:
 async def test_where_commands_can_not_be_traced_nothing_starts(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "TRACING_KERNEL", (1000, 0))
+    monkeypatch.setattr(tracing, "TRACING_KERNEL", (1000, 0))
     async with session() as client:
         with pytest.raises(WireError, match=r"this kernel can't be asked; use Linux 1000\.0"):
             await client.start(

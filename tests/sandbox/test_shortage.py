@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import facts, hard_link, kernel_file, mounted_file, tree_search
-from paddock.sandbox.facts import FileFacts
-from paddock.sandbox.hard_link import files_with_several_names
-from paddock.sandbox.tree_search import Bounds, TreeSearch
+from paddock.sandbox.host import facts, hard_link, kernel_file, linkless, tree_search
+from paddock.sandbox.host.facts import FileFacts
+from paddock.sandbox.host.hard_link import files_with_several_names
+from paddock.sandbox.host.tree_search import Bounds, TreeSearch
 
 
 @pytest.mark.parametrize("kind", ["pipes", "terminal", "traced", "counted"])
@@ -53,7 +53,7 @@ def open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_more: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    for module in (facts, hard_link, kernel_file, mounted_file, tree_search):
+    for module in (facts, hard_link, kernel_file, linkless, tree_search):
         for name in ("open", "scandir", "listdir"):
             monkeypatch.setattr(module.os, name, refuse)
 

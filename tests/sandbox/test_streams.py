@@ -133,6 +133,16 @@ def test_command_can_do_nothing_to_a_file_that_is_its_stream(
     assert _is_harmed(other, workspace) or "linked" in name
 
 
+def test_output_into_a_set_user_id_file_makes_no_program_that_acts_for_its_owner(
+    launcher: Launcher, workspace: Path, file: Path
+) -> None:
+    for number in (1, 2):
+        file.chmod(0o6755)
+        done = _shell(launcher, workspace, {number: (str(file), WRITE)}, f"echo new >&{number}")
+        assert (done.status, file.read_text()[:4]) == (0, "new\n")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o755
+
+
 def test_directory_is_refused_as_a_stream(launcher: Launcher, workspace: Path, new_directory: Path) -> None:
     done = _shell(launcher, workspace, {0: (str(new_directory), READ)}, "ls /proc/self/fd/0/..")
     assert (done.status, done.stdout) == (125, "")
@@ -193,7 +203,7 @@ from types import SimpleNamespace
 from paddock.cli.confined_streams import ConfinedStreams
 from paddock.model.host import Enforcement
 from paddock.model.profile import Access
-from paddock.sandbox.access import Rule
+from paddock.sandbox.profile.access import Rule
 
 path, user, flags, mode = sys.argv[1], *map(int, sys.argv[2:])
 file = os.open(path, flags)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,12 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.syscall_table import MACHINES
+from paddock.sandbox.host.syscall_table import MACHINES
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.launcher import Launcher, Outcome
 
-PREFIX = "paddock: refused: "
-NOTHING = "paddock: nothing was refused\n"
+PREFIX = "paddock sandbox: the sandbox denied "
+NOTHING = f"{PREFIX}nothing\n"
+DENIAL = re.compile(
+    re.escape(PREFIX)
+    + r"(?P<deed>writing|reading|running|network access|the system call)"
+    + r"(?: to)?(?P<target> [^(].*?)? \([^()]*\)(?:; .*)?"
+)
+KINDS = {
+    "writing": "write",
+    "reading": "read",
+    "running": "exec",
+    "network access": "network",
+    "the system call": "syscall",
+}
 
 READ_ALL = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
 WRITE_HERE = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
@@ -36,6 +49,12 @@ def denied(path: Path) -> object:
 HERE = profile(READ_ALL, WRITE_HERE)
 
 
+def denials_in(stderr: str) -> list[str]:
+    """What is told to have been denied, as kind and target, without the rule and the way out."""
+    found = [DENIAL.fullmatch(line) for line in stderr.splitlines()]
+    return [f"{KINDS[denial['deed']]}{denial['target'] or ''}" for denial in found if denial is not None]
+
+
 class Tracing:
     """Runs traced commands of one user in one workspace."""
 
@@ -51,8 +70,7 @@ class Tracing:
         """What is told to have been refused, without the rule."""
         outcome = self.run(*argv, under=under)
         assert status is None or outcome.status == status, outcome
-        lines = [line for line in outcome.stderr.splitlines() if line.startswith(PREFIX)]
-        return {line.removeprefix(PREFIX).partition(" (")[0] for line in lines}
+        return set(denials_in(outcome.stderr))
 
 
 @pytest.fixture(name="tracing")
@@ -244,7 +262,7 @@ def test_calls_that_are_refused_fail_as_without_a_tracer_and_are_seen(tracing: T
         ["sandbox", "--profile", under, "--", PYTHON, "-c", TRY, *words], cwd=tracing.workspace
     )
     assert traced.stdout == plain.stdout
-    seen = {line.removeprefix(PREFIX).partition(" (")[0] for line in traced.stderr.splitlines()}
+    seen = set(denials_in(traced.stderr))
     assert {f"syscall {name}" for name in CALLS if name != "clone3"} <= seen
     assert "syscall clone3" not in seen
 
@@ -286,8 +304,7 @@ def test_threads_and_children_of_a_command_are_seen(tracing: Tracing) -> None:
 def test_a_hundred_processes_at_once_are_seen(tracing: Tracing) -> None:
     script = "for i in $(seq 100); do sh -c 'echo x > f$0; echo x > /usr/f$0' $i & done; wait"
     outcome = tracing.run("sh", "-c", script)
-    lines = [line for line in outcome.stderr.splitlines() if line.startswith(PREFIX)]
-    assert len(lines) == 100
+    assert len(denials_in(outcome.stderr)) == 100
     assert len(list(tracing.workspace.glob("f*"))) == 100
 
 
@@ -328,8 +345,7 @@ def test_arguments_that_make_no_sense_are_left_to_the_kernel(tracing: Tracing) -
     assert int(refusal) in (errno.EROFS, errno.EACCES)
     # EFAULT four times, ENAMETOOLONG.
     assert others == ["14 14 14 14", "36", "-1"]
-    refused = [line.partition(" (")[0] for line in outcome.stderr.splitlines()]
-    assert refused == [PREFIX + "write /etc/hostname", PREFIX + "write /etc/\ufffd\ufffd"]
+    assert denials_in(outcome.stderr) == ["write /etc/hostname", "write /etc/\ufffd\ufffd"]
 
 
 def test_programs_work_under_a_tracer_as_they_do_without(tracing: Tracing) -> None:

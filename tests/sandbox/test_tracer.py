@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from paddock.model.denial import Trace
 from paddock.model.profile import Access, Limits, NetworkMode
-from paddock.sandbox import init
-from paddock.sandbox.access import Rule
-from paddock.sandbox.cover import Cover
-from paddock.sandbox.notification import Listener
-from paddock.sandbox.observation import Observation
-from paddock.sandbox.plan import Plan
-from paddock.sandbox.policy import Policy
-from paddock.sandbox.syscall_table import MACHINES
-from paddock.sandbox.trace import Trace
-from paddock.sandbox.tracer import Tracer
+from paddock.sandbox.denial.mount_overlay import MountOverlay
+from paddock.sandbox.denial.notification import Listener
+from paddock.sandbox.denial.observation import Observation
+from paddock.sandbox.denial.policy import Policy
+from paddock.sandbox.denial.tracer import Tracer
+from paddock.sandbox.enforce import init
+from paddock.sandbox.host.syscall_table import MACHINES
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.access import Rule
 from tests.processes import open_descriptors
 from tests.sandbox.identity import PYTHON, drop_to, each_user
 from tests.sandbox.init_start import ENVIRONMENT
@@ -35,7 +35,11 @@ TIMEOUT_S = 20.0
 
 
 def made_tracer() -> Tracer:
-    return Tracer(Observation(PLAN, MACHINES[os.uname().machine]), Policy(PLAN), Cover(()))
+    return Tracer(Observation(PLAN, MACHINES[os.uname().machine]), Policy(PLAN), MountOverlay(()))
+
+
+IN_NAMESPACE = () if os.geteuid() == 0 else ("unshare", "--user", "--map-current-user", "--")
+"""As sandboxes of an ordinary user are: otherwise he may not look at a process that hides its memory."""
 
 
 @contextmanager
@@ -43,8 +47,9 @@ def started(trace_fd: int, user: int, *command: str) -> Iterator[subprocess.Pope
     """A command that is traced, and not confined: tracing does not need it to be."""
     # By descriptor, because an ordinary user may not reach it by its path.
     program = os.open(init.PATH, os.O_RDONLY)
+    words = init.words(trace_fd=trace_fd, environment=ENVIRONMENT)
     with subprocess.Popen(
-        [f"/proc/self/fd/{program}", *init.words(trace_fd=trace_fd, environment=ENVIRONMENT), "--", *command],
+        [*IN_NAMESPACE, f"/proc/self/fd/{program}", *words, "--", *command],
         pass_fds=[trace_fd, program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -132,7 +137,7 @@ ENDLESS = "echo ready; while :; do : > x; mkdir /usr/y 2> /dev/null; done"
 
 
 def test_nothing_survives_a_launcher_that_is_killed_while_it_traces(place: Path) -> None:
-    argv = [sys.executable, "-m", "paddock", "sandbox", "--trace", "--", "sh", "-c", ENDLESS]
+    argv = [sys.executable, "-P", "-m", "paddock", "sandbox", "--trace", "--", "sh", "-c", ENDLESS]
     with subprocess.Popen(argv, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as launcher:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == b"ready\n"

@@ -15,6 +15,8 @@ import pytest
 from tests.sandbox.identity import drop_to
 from tests.sandbox.launcher import Launcher, Outcome
 
+pytestmark = pytest.mark.usefixtures("launcher_way")
+
 MINIMAL = {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}
 PROJECT = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
 
@@ -214,6 +216,7 @@ def test_mode_of_a_directory_opens_no_path_in_it(
     assert (done.status != 0, done.stdout) == (True, "")
     if launcher.user != 0:
         assert f"may be in {file.parent}, which can't be searched" in done.stderr
+    file.parent.chmod(0o700)
     assert file.read_text() == "top secret\n"
 
 

@@ -1,9 +1,10 @@
-"""A server as another user would run it, though that user may not reach the interpreter.
+"""A server as another user would run it, in a mount namespace in which that user can reach the interpreter.
 
-    python -m tests.sandbox.user_server USER DIRECTORY SETTINGS
+    python -m tests.sandbox.user_server USER DIRECTORY SETTINGS [WAY]
 
 It imports everything and runs a confined command once while it may, gives up root for good, and
-serves on a unix socket in the directory until its input ends. SETTINGS are JSON. The first line of
+serves on a unix socket in the directory until its input ends. SETTINGS are JSON. With a WAY (`ways`), all
+commands get their sandboxes so. The first line of
 its output is the URL.
 """
 
@@ -14,25 +15,36 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from paddock.config import make_settings
 from paddock.server.app import serve
 from paddock.transport import runtime_directory
 from tests.sandbox.launcher import become_user, import_everything, use_copies
 from tests.sandbox.profiles import READ_ONLY
+from tests.sandbox.reachable import open_the_way
+from tests.sandbox.ways import go
 from tests.wire import session, shell
+
+APART = ("unshare", "--mount", "--") if os.geteuid() == 0 else ()
 
 
 @contextmanager
-def user_server(user: int, directory: Path, **settings: Any) -> Iterator[str]:
-    """The URL of a server that runs as `user`, for the time of the block."""
-    arguments = [str(user), str(directory), json.dumps(settings)]
+def user_server(
+    user: int, directory: Path, apart: Sequence[str] = APART, way: str | None = None, **settings: Any
+) -> Iterator[str]:
+    """The URL of a server that runs as `user`, for the time of the block.
+
+    Who has a mount namespace of its own already needs no words to be `apart`.
+    """
+    arguments = [str(user), str(directory), json.dumps(settings), *([] if way is None else [way])]
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.sandbox.user_server", *arguments],
+        [*apart, sys.executable, "-m", "tests.sandbox.user_server", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -69,9 +81,13 @@ def main(user: int, directory: Path, settings: dict[str, Any]) -> None:
     use_copies(directory)
     import_everything()
     asyncio.run(rehearse(directory))
+    if user != os.geteuid():
+        open_the_way()
     become_user(user, directory)
     asyncio.run(serve_until_end(directory, settings))
 
 
 if __name__ == "__main__":
+    for way in sys.argv[4:]:
+        go(way, pytest.MonkeyPatch())
     main(int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))

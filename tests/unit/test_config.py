@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.config import Settings, load_settings, make_settings
+from paddock.config import Settings, load_settings, make_settings, place_of
 from paddock.errors import ConfigError
 
 
@@ -56,6 +56,30 @@ def test_what_is_not_toml_is_an_error_that_names_the_file(tmp_path: Path, text: 
 
     with pytest.raises(ConfigError, match=r"broken\.toml.*not valid TOML"):
         load_settings(file)
+
+
+def test_a_near_miss_is_told_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "paddock.toml"
+    file.write_text("# mine\nsession_ttl_s = 3\nlistne = 'stdio'\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert str(caught.value) == (
+        f"{file}:3: setting 'listne': there is no such setting; did you mean 'listen'?"
+    )
+
+
+def test_the_place_is_that_of_the_setting_and_not_of_a_flag(tmp_path: Path) -> None:
+    file = tmp_path / "paddock.toml"
+    text = "listen = 'stdio'\nallowed_hosts = ['a', 1]\n\n[permissions.mine]\nextends = 3\n"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=f"{file}:2: "):
+        load_settings(file)
+    assert place_of("permissions.mine.extends", file, text) == f"{file}:4"
+    assert place_of("max_profile", file, text) is None
+    file.write_text("listen = 'stdio'\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, {"listen": 3})
+    assert caught.value.place is None
 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import hatch_build
-from hatch_build import MODULES, Program, compile_native
+from hatch_build import MODULES, NativeBuildError, Program, compile_native
 
 REPOSITORY = Path(hatch_build.__file__).parent
+REAL_PROGRAMS = hatch_build.PROGRAMS
 
 
 @pytest.fixture
@@ -59,16 +62,87 @@ def test_a_module_that_the_compiler_refuses_is_done_without(
     assert "warning: " in capfd.readouterr().err
 
 
-def test_the_init_can_be_made_with_a_c_library_as_some_machines_need_it(root: Path) -> None:
-    hatch_build._compile(root, Program(Path("native/init.c"), Path("init.o"), ("-c",)))
+@pytest.mark.parametrize("name", ["init", "worker"])
+def test_the_confinement_can_be_made_with_a_c_library_as_some_machines_need_it(root: Path, name: str) -> None:
+    hatch_build._compile(root, Program(Path(f"native/{name}.c"), Path(f"{name}.o"), ("-fPIC", "-c")), root)
 
-    assert (root / "init.o").read_bytes().startswith(b"\x7fELF")
+    assert (root / f"{name}.o").read_bytes().startswith(b"\x7fELF")
 
 
-def test_the_set_up_notices_when_any_of_the_modules_is_missing() -> None:
-    script = "eval \"$(grep '^readonly modules=' scripts/setup.sh)\"; printf '%s\\n' \"${modules[@]}\""
+def test_without_the_library_of_file_workers_there_is_no_build(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [library] = [program for program in REAL_PROGRAMS if program.binary.suffix == ".so"]
+    monkeypatch.setattr(hatch_build, "PROGRAMS", (library,))
+    (root / library.source).write_text("#error refused\n")
+
+    with pytest.raises(NativeBuildError, match="worker"):
+        compile_native(root)
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Path:
+    """A tree as somebody else has checked it out, without anything that was compiled."""
+    tree = tmp_path / "tree"
+    made = shutil.ignore_patterns("native", "*.abi3.so", "__pycache__")
+    shutil.copytree(REPOSITORY / "src", tree / "src", ignore=made)
+    for name in ("native", "docs/reference/man"):
+        shutil.copytree(REPOSITORY / name, tree / name)
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, tree)
+    return tree
+
+
+def in_unwritable(tree: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the tree, which nobody can write meanwhile."""
+    if os.geteuid() == 0:
+        # Root is not held back by modes.
+        mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 77'
+        argv = ["unshare", "--mount", "sh", "-c", f'{mount}; cd "$0"; exec "$@"', str(tree), *command]
+    else:
+        subprocess.run(["chmod", "-R", "a-w", str(tree)], check=True)
+        argv = [*command]
+    try:
+        return subprocess.run(
+            argv, cwd=tree, env=os.environ | env, capture_output=True, text=True, check=False
+        )
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", str(tree)], check=True)
+
+
+def test_a_tree_that_can_not_be_written_becomes_a_wheel_that_needs_no_compiler(
+    unwritable: Path, tmp_path: Path
+) -> None:
+    compiler = tmp_path / "quick-cc"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nexec cp /bin/true "$2"\n')
+    compiler.chmod(0o755)
+    out = tmp_path / "out"
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out))
+    done = in_unwritable(unwritable, *build, CC=str(compiler), PYTHONDONTWRITEBYTECODE="1")
+    if done.returncode == 77:
+        pytest.skip("this root can't mount")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = out.glob("*.whl")
+    installed = tmp_path / "installed"
+    pip = (sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile")
+    subprocess.run(
+        [*pip, "--target", str(installed), str(wheel)],
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+        check=True,
+    )
+    for program in REAL_PROGRAMS:
+        assert os.access(installed / program.binary.relative_to("src"), os.X_OK)
+    assert not any((unwritable / program.binary).exists() for program in REAL_PROGRAMS)
+
+
+def listed_by_the_set_up(name: str) -> list[str]:
+    script = f"eval \"$(grep '^readonly {name}=' scripts/setup.sh)\"; printf '%s\\n' \"${{{name}[@]}}\""
     listed = subprocess.run(
         ["bash", "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
+    return sorted(listed.stdout.split())
 
-    assert sorted(listed.stdout.split()) == sorted(str(module.binary) for module in MODULES)
+
+def test_the_set_up_notices_when_any_of_the_results_is_missing() -> None:
+    assert listed_by_the_set_up("modules") == sorted(str(module.binary) for module in MODULES)
+    assert listed_by_the_set_up("programs") == sorted(str(program.binary) for program in REAL_PROGRAMS)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from paddock.fs.gathering import Gathering
+from paddock.fs.match_collector import MatchCollector
 from paddock.fs.operation import Search
 from paddock.fs.ripgrep import search_with
 from paddock.fs.search_process import search_apart
 from paddock.own_program import Program, find, own_environment, search_path
 from paddock.process.spawner import Spawner
 from paddock.rules.loader import load_policy
-from paddock.sandbox.janitor import Janitor, locate
-from paddock.sandbox.kernel import Kernel
-from paddock.sandbox.mount import Placeholder, PlaceholderKind
-from paddock.sandbox.ripgrep import list_files
+from paddock.sandbox.enforce.janitor import Janitor, locate
+from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
+from paddock.sandbox.host.ripgrep import list_files
 
 
 def _ripgrep() -> Program:
@@ -46,8 +48,8 @@ def search_in_a_process(place: Path) -> None:
 
 def search_with_ripgrep(place: Path) -> None:
     operation = _search(place)
-    gathering = Gathering(operation)
-    search_with(_ripgrep(), operation, os.fsencode(place), gathering)
+    collector = MatchCollector(operation)
+    search_with(_ripgrep(), operation, os.fsencode(place), collector)
 
 
 def list_with_ripgrep(place: Path) -> None:
@@ -102,3 +104,24 @@ def test_no_variable_of_this_process_reaches_a_helper(
     monkeypatch.setenv("LD_DEBUG_OUTPUT", str(traces / "helper"))
     work(tmp_path / "place")
     assert list(traces.iterdir()) == []
+
+
+WITHOUT_DESCRIPTORS = """
+import os, resource
+from paddock.own_program import find
+usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 1, usual[1]))
+try:
+    find("sh", "/usr/bin:/bin")
+except OSError as error:
+    print(error.strerror)
+resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+print(len(find("sh", "/usr/bin:/bin").system))
+"""
+
+
+def test_what_was_looked_for_without_descriptors_is_found_when_there_are_some() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "Too many open files\n1\n"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import paddock
 from paddock import installation, own_program
+from tests.sandbox.shortage import MOST, open_files, room_for
 
 OTHER_USER = 61235
 NAME = "helper"
@@ -128,6 +131,28 @@ def test_what_is_put_there_later_is_not_found(directory: Path) -> None:
     assert [program.path for program in own_program.find(NAME, search_path).others] == [str(directory / NAME)]
 
 
+def test_a_shortage_of_descriptors_is_neither_taken_for_an_answer_nor_remembered(directory: Path) -> None:
+    """Tried with room for none, for one and so on, until there is enough for both programs."""
+    second = directory.parent / "second"
+    second.mkdir()
+    _program(second / NAME, "genuine")
+    before = open_files()
+    failures: list[int | None] = []
+    found: own_program.Found | None = None
+    for descriptors in range(MOST):
+        try:
+            with room_for(descriptors):
+                found = own_program.find(NAME, f"{directory}:{second}")
+            break
+        except OSError as error:
+            failures.append(error.errno)
+        assert open_files() == before
+    assert found is not None
+    assert [program.path for program in found.others] == [str(directory / NAME), str(second / NAME)]
+    assert set(failures) == {errno.EMFILE}
+    assert len(failures) > 3
+
+
 def test_none_is_taken_from_where_commands_write(directory: Path) -> None:
     found = own_program.find(NAME, str(directory)).others
     assert list(own_program.outside(found, ["/", str(directory.parent / "elsewhere")])) == list(found)
@@ -198,8 +223,14 @@ def test_the_command_line_imports_nothing_later_from_where_it_was_started(tmp_pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_whatever_paddock_needs_is_there_so_that_nobody_can_provide_it(trap: Path) -> None:
+    """A directory in which only a command could have put what is missing is not imported from."""
+    assert [name for name in installation._IMPORTED if find_spec(name) is None] == []
+    assert str(trap) not in installation._import_path((*sys.path, str(trap)))
+
+
 def test_the_installation_is_what_is_imported_from(tmp_path: Path) -> None:
-    places = installation.places()
+    places = installation.own_paths()
     for path in (Path(paddock.__file__), Path(sys.executable).resolve(), Path(os.__file__)):
         assert any(path.resolve().is_relative_to(place) for place in places), path
     assert not any(tmp_path.is_relative_to(place) for place in places)

@@ -55,14 +55,14 @@ class Link(Struct, frozen=True):
 
 
 def hash_of(line: bytes) -> str:
-    """The hash of a line, its line end included."""
+    """Return the hash of a line, its line end included."""
     return hashlib.sha256(line).hexdigest()
 
 
 def seal(
     previous: Anchor, time_ns: int, body: bytes, *, segment: int | None = None, torn: Torn | None = None
 ) -> tuple[bytes, Anchor]:
-    """The line that follows `previous` and tells `body`, a JSON object with at least one member.
+    """Return the line that follows `previous` and tells `body`, a JSON object with at least one member.
 
     The first line of a segment has its number; what a line stands behind that was not finished
     is `torn`.
@@ -82,7 +82,7 @@ _links = msgspec.json.Decoder(Link)
 
 
 def link_of(line: bytes) -> Link | None:
-    """What chains a line, with or without its line end; None if it is not a record."""
+    """Return what chains a line, with or without its line end; None if it is not a record."""
     try:
         return _links.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -90,13 +90,13 @@ def link_of(line: bytes) -> Link | None:
 
 
 def time_text(time_ns: int) -> str:
-    """A moment as records have it: UTC, in microseconds."""
+    """Format a moment as records have it: UTC, in microseconds."""
     moment = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ns // 1000 % 1_000_000:06d}Z"
 
 
 def parse_anchor(text: str) -> Anchor | None:
-    """An anchor as it is printed, `SEQ:HASH`; None if it is none."""
+    """Parse an anchor as it is printed, `SEQ:HASH`; None if it is none."""
     seq, _, sha256 = text.strip().partition(":")
     if not (seq.isascii() and seq.isdigit()):
         return None

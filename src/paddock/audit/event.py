@@ -1,4 +1,4 @@
-"""What an audit log can tell. Pure values: a line of the log is one of these, numbered and chained.
+"""Events that an audit log can tell. Pure values: a line of the log is one of these, numbered and chained.
 
 An event names what it is about by ids, as far as it has them: the connection counts from the
 start of the server, the session is the beginning of its id, the process and the request
@@ -20,7 +20,7 @@ Verdict = Literal["allow", "prompt", "forbidden"]
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Something that happened. What has no value is left out of the line."""
+    """Something that happened. The line leaves out what has no value."""
 
     connection: int | None = None
     session: str | None = None
@@ -121,7 +121,7 @@ class Exit(Event, frozen=True, kw_only=True, tag="exit"):
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
-    """What became of a process will never be known."""
+    """Nobody will ever know what became of a process."""
 
     is_ending: ClassVar[bool] = True
     reason: str
@@ -151,6 +151,25 @@ class Approval(Event, frozen=True, kw_only=True, tag="approval"):
     by: str
     scope: str | None = None
     reason: str | None = None
+
+
+class Execution(Event, frozen=True, kw_only=True, tag="exec"):
+    """A rule or an answer has decided on a program that a process wants to execute.
+
+    Of two with the same `exec_id` the second counts: what was to run outside could not be let out.
+    """
+
+    exec_id: str
+    program: str
+    argv: tuple[str, ...]
+    cwd: str
+    verdict: Literal["run", "escalate", "deny"]
+    reason: str
+    rule: str | None = None
+    """Where the rule stands that decided."""
+    justification: str | None = None
+    not_escalated: str | None = None
+    """Why it runs in the sandbox though a rule or an answer would let it out."""
 
 
 class Denial(Event, frozen=True, kw_only=True, tag="denial"):
@@ -189,6 +208,7 @@ KINDS: tuple[str, ...] = tuple(
         Lost,
         Decision,
         Approval,
+        Execution,
         Denial,
         NetworkDecision,
     )
@@ -197,7 +217,7 @@ KINDS: tuple[str, ...] = tuple(
 
 
 def encode(event: Event) -> bytes:
-    """The event as a JSON object."""
+    """Encode the event as a JSON object."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def row_of(record: Record) -> list[str]:
-    """The cells of a record in the order of COLUMNS."""
+    """Return the cells of a record in the order of COLUMNS."""
     details = {name: value for name, value in record.items() if name not in COLUMNS}
     return [_cell(details or None if name == "details" else record.get(name)) for name in COLUMNS]
 

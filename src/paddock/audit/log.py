@@ -140,7 +140,10 @@ class AuditLog:
         self._fd = self._tip_fd = self._directory_fd = -1
 
     def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
-        """The events as lines, and for each, after what is there already, its anchor and where it ends."""
+        """Return the events as lines, and the anchor and the end of each.
+
+        Anchors and ends begin with those of what is there already.
+        """
         torn = None
         if self._remainder:
             torn = Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
@@ -221,7 +224,7 @@ class AuditLog:
 
 
 def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
-    """How much was written, and why not all."""
+    """Write lines. Return how much was written, and why not all."""
     written = 0
     view = memoryview(data)
     try:
@@ -233,7 +236,7 @@ def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
 
 
 def _open_directory(directory: Path) -> int:
-    """The directory, made if need be, which nobody else may write to."""
+    """Open the directory, made if need be, which nobody else may write to."""
     directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(fd)
@@ -246,7 +249,7 @@ def _open_directory(directory: Path) -> int:
 
 
 def _open_tip(directory: Path, directory_fd: int) -> int:
-    """The tip, locked."""
+    """Open the tip, and lock it."""
     fd = os.open(TIP_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=directory_fd)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Which records somebody wants to see. Pure."""
+"""Selects the records that somebody wants to see. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 
 
 def record_of(line: bytes) -> Record | None:
-    """The record of a line; None if it is none."""
+    """Return the record of a line; None if it is none."""
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -33,7 +33,7 @@ class Query:
     """A moment as records have it (`chain.time_text`)."""
 
     def takes(self, record: Record) -> bool:
-        """Whether the record is wanted."""
+        """Return whether the query asks for the record."""
         session, process = str(record.get("session", "")), str(record.get("process", ""))
         is_of_session = session.startswith(self.session) or (
             session != "" and self.session.startswith(session)

@@ -1,4 +1,4 @@
-"""Where a log ends: its last whole record, and what a killed server left behind it. Reading only."""
+"""Finds the end of a log: its last whole record, and what a killed server left behind it. Reading only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Tail:
 
 
 def find_end(segments: Sequence[Path], needed_seq: int) -> End:
-    """The end of a log; `hashes` holds that of record `needed_seq`, if it is near and not 0.
+    """Find the end of a log; `hashes` holds that of record `needed_seq`, if it is near and not 0.
 
     Raises AuditLogError or OSError.
     """

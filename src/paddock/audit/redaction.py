@@ -1,6 +1,6 @@
 """Secrets out, and sizes bounded, before an event is written. Pure.
 
-What is secret is told by names: of variables, of flags, of headers, of parameters in URLs. A
+Names tell what is secret: of variables, of flags, of headers, of parameters in URLs. A
 value whose name looks secret is replaced, wherever it stands: in the environment, as a word
 of argv, and inside a word, for a whole shell script is one. The value of a secret variable is
 taken out of every other place as well. A secret that has no such name is not recognised.
@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from paddock.audit.event import Event
+from paddock.excerpt import excerpt
 from paddock.wildcard import simple_wildcard
 
 REDACTED = "[redacted]"
@@ -96,7 +97,7 @@ class Redactor:
         self._judge = lru_cache(REMEMBERED_NAMES)(self._is_secret)
 
     def is_secret(self, name: str) -> bool:
-        """Whether the value of a variable, flag or header of this name is to be hidden."""
+        """Return whether to hide the value of a variable, flag or header of this name."""
         # A name that is longer than any sensible one is not worth remembering, and judged by its end.
         return self._judge(name[-FIELD_LIMIT_CHARS:])
 
@@ -108,7 +109,7 @@ class Redactor:
         return any(wildcard.matches(bare) for wildcard in self._extra)
 
     def redact(self, event: Event) -> Event:
-        """The event as it may be written."""
+        """Return the event as it may be written."""
         changes: dict[str, Any] = {}
         secrets = self._secrets_of(getattr(event, "env", {}))
         for name in event.__struct_fields__:
@@ -122,21 +123,21 @@ class Redactor:
         return structs.replace(event, **changes)
 
     def environment(self, env: Mapping[str, str], secrets: Sequence[str] = ()) -> dict[str, str]:
-        """Variables with their values, as far as those are no secrets. Names stay."""
+        """Return variables with their values, as far as those are no secrets. Names stay."""
         kept: dict[str, str] = {}
         room = LIST_LIMIT_CHARS
         for name, value in env.items():
             if room <= 0:
                 kept["…"] = f"(+{len(env) - len(kept)} more)"
                 break
-            kept[cut(name, FIELD_LIMIT_CHARS)] = (
+            kept[excerpt(name, FIELD_LIMIT_CHARS)] = (
                 REDACTED if self.is_secret(name) else self.text(value, secrets, room)
             )
             room -= len(name) + len(value) + ITEM_CHARS
         return kept
 
     def arguments(self, argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
-        """Words of a command line, as far as they are no secrets."""
+        """Return words of a command line, as far as they are no secrets."""
         kept: list[str] = []
         room = LIST_LIMIT_CHARS
         previous = ""
@@ -154,18 +155,18 @@ class Redactor:
         if is_value and self.is_secret(previous):
             return REDACTED
         if previous in _USER_FLAGS and ":" in word:
-            return f"{cut(word.partition(':')[0], FIELD_LIMIT_CHARS)}:{REDACTED}"
+            return f"{excerpt(word.partition(':')[0], FIELD_LIMIT_CHARS)}:{REDACTED}"
         # A word may hold blanks, and all of it is the value; a script may begin in this way and go on.
         whole = None if _SCRIPT_FLAG.fullmatch(previous) else _WHOLE_WORD.match(word)
         if whole is not None and self.is_secret(whole["name"]):
-            return f"{cut(whole['name'], FIELD_LIMIT_CHARS)}{whole['gap']}{REDACTED}"
+            return f"{excerpt(whole['name'], FIELD_LIMIT_CHARS)}{whole['gap']}{REDACTED}"
         return self.text(word, secrets, limit_chars)
 
     def text(self, text: str, secrets: Sequence[str] = (), limit_chars: int = FIELD_LIMIT_CHARS) -> str:
-        """Any text, cut: assignments, flags, headers and URLs lose their secrets; `secrets` are hidden."""
+        """Cut any text, without the secrets of assignments, flags, headers and URLs; `secrets` are hidden."""
         for secret in secrets:
             text = text.replace(secret, REDACTED)
-        text = cut(text, limit_chars)
+        text = excerpt(text, limit_chars)
         if "://" in text:
             text = _USER_INFORMATION.sub(rf"\g<1>{REDACTED}@", text)
         for form in _FORMS:
@@ -189,8 +190,3 @@ class Redactor:
         }
         # The longest first: one may be the beginning of another.
         return sorted(secrets, key=len, reverse=True)
-
-
-def cut(text: str, limit_chars: int) -> str:
-    """The text within the limit; what was cut off is said."""
-    return text if len(text) <= limit_chars else f"{text[:limit_chars]}… (+{len(text) - limit_chars})"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paddock.audit.chain import Anchor
 from paddock.audit.tip import TIP_BYTES, Tip, decode_tip
-from paddock.audit.verification import LINE_LIMIT_BYTES, Place, Report, Verifier
+from paddock.audit.verification import LINE_LIMIT_BYTES, LinePosition, Report, Verifier
 from paddock.errors import AuditLogError
 
 TIP_NAME = "tip"
@@ -24,19 +24,19 @@ _SEGMENT_NAME = re.compile(r"audit-([0-9]{8})\.jsonl")
 class Line:
     """A line and where it stands; without a line end it is unfinished."""
 
-    place: Place
+    position: LinePosition
     data: bytes
 
 
 def segment_number(segment: Path) -> int:
-    """The number of a segment."""
+    """Return the number of a segment."""
     found = _SEGMENT_NAME.fullmatch(segment.name)
     assert found is not None
     return int(found[1])
 
 
 def segments_in(directory: Path) -> list[Path]:
-    """The segments, oldest first. Raises AuditLogError when the directory can't be read."""
+    """Return the segments, oldest first. Raises AuditLogError when the directory can't be read."""
     try:
         found = [path for path in directory.iterdir() if _SEGMENT_NAME.fullmatch(path.name)]
     except OSError as error:
@@ -45,7 +45,7 @@ def segments_in(directory: Path) -> list[Path]:
 
 
 def read_tip(directory: Path) -> Tip | None:
-    """The tip; None if there is none or it is damaged."""
+    """Read the tip; None if there is none or it is damaged."""
     try:
         with (directory / TIP_NAME).open("rb") as file:
             return decode_tip(file.read(TIP_BYTES + 1))
@@ -67,19 +67,19 @@ class Reader:
 
     @classmethod
     def of(cls, directory: Path) -> Reader:
-        """A reader of a log that must be there. Raises AuditLogError."""
+        """Return a reader of a log that must be there. Raises AuditLogError."""
         if not segments_in(directory) and not (directory / TIP_NAME).exists():
             raise AuditLogError(str(directory), "there is no audit log")
         return cls(directory)
 
     def lines(self) -> Iterator[Line]:
-        """The lines that have not been read, without an unfinished one at the end. Raises AuditLogError."""
+        """Yield the lines not read yet, without an unfinished one at the end. Raises AuditLogError."""
         for line in self.pieces():
             if line.data.endswith(b"\n"):
                 yield line
 
     def pieces(self) -> Iterator[Line]:
-        """The same, with the unfinished line, which comes again in the next call."""
+        """Yield the same lines, and the unfinished one, which comes again in the next call."""
         for segment in segments_in(self._directory):
             if self._segment is not None and segment < self._segment:
                 continue
@@ -92,7 +92,7 @@ class Reader:
             with segment.open("rb") as file:
                 file.seek(self._offset)
                 while data := file.readline(LINE_LIMIT_BYTES):
-                    line = Line(Place(segment_number(segment), self._line), data)
+                    line = Line(LinePosition(segment_number(segment), self._line), data)
                     if data.endswith(b"\n") or len(data) == LINE_LIMIT_BYTES:
                         self._offset += len(data)
                         self._line += 1
@@ -107,5 +107,5 @@ def verify(directory: Path, expected: Sequence[Anchor] = (), *, is_pruned: bool 
     # The tip first: what it names is in the segments by then.
     verifier = Verifier(read_tip(directory), expected, is_pruned=is_pruned)
     for line in reader.pieces():
-        verifier.feed(line.place, line.data)
+        verifier.feed(line.position, line.data)
     return verifier.finish()

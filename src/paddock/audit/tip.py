@@ -26,20 +26,20 @@ class Tip:
     is_closed: bool = False
 
     def fits(self, last: Anchor, hashes: Mapping[int, str]) -> bool:
-        """Whether a log may end with `last`; `hashes` are those of its last records by their numbers."""
+        """Return whether a log may end with `last`; `hashes` has those of its last records by number."""
         if self.is_closed:
             return self.anchor == last
         return self.anchor == ORIGIN or hashes.get(self.anchor.seq) == self.anchor.sha256
 
 
 def encode_tip(tip: Tip) -> bytes:
-    """The content of the file."""
+    """Encode the content of the file."""
     state = "closed" if tip.is_closed else "open"
     return f"{tip.anchor} {state}".encode().ljust(TIP_BYTES - 1) + b"\n"
 
 
 def decode_tip(data: bytes) -> Tip | None:
-    """The tip that a file holds; None if it was not written by `encode_tip`."""
+    """Decode the tip that a file holds; None if `encode_tip` has not written it."""
     anchor_text, _, state = data.decode("ascii", "replace").rstrip().partition(" ")
     anchor = parse_anchor(anchor_text)
     if anchor is None or state not in _STATES:

@@ -24,13 +24,13 @@ SHOWN_PROBLEMS = 100
 
 
 def segment_name(number: int) -> str:
-    """The name of a segment's file; the first is number 1."""
+    """Return the name of a segment's file; the first is number 1."""
     return f"audit-{number:08d}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line stands."""
+class LinePosition:
+    """The position of a line."""
 
     segment: int
     line: int
@@ -43,11 +43,11 @@ class Place:
 class Finding:
     """Something about a line, or about the whole log."""
 
-    place: Place | None
+    position: LinePosition | None
     text: str
 
     def __str__(self) -> str:
-        return self.text if self.place is None else f"{self.place}: {self.text}"
+        return self.text if self.position is None else f"{self.position}: {self.text}"
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log is as it was written, up to `last`."""
+        """Return whether the log is as it was written, up to `last`."""
         return not self.problems
 
 
@@ -72,11 +72,11 @@ class Report:
 class _Debris:
     """Lines in a row that are no records: an unfinished line, or damage."""
 
-    places: list[Place] = field(default_factory=list)
+    positions: list[LinePosition] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
 
-    def add(self, place: Place, line: bytes) -> None:
-        self.places.append(place)
+    def add(self, position: LinePosition, line: bytes) -> None:
+        self.positions.append(position)
         self.data += line
 
     def is_what_was_torn(self, torn: Torn | None) -> bool:
@@ -102,27 +102,27 @@ class Verifier:
         self._anchors.pop(ORIGIN, None)
         self._is_pruned = is_pruned
         self._last = ORIGIN
-        self._last_place: Place | None = None
+        self._last_position: LinePosition | None = None
         self._debris = _Debris()
 
-    def feed(self, place: Place, line: bytes) -> None:
-        """The next line, with its line end if it has one."""
+    def feed(self, position: LinePosition, line: bytes) -> None:
+        """Check the next line, with its line end if it has one."""
         link = link_of(line) if line.endswith(b"\n") else None
         if link is None:
-            self._debris.add(place, line)
+            self._debris.add(position, line)
             if len(self._debris.data) > LINE_LIMIT_BYTES:
                 self._condemn_debris()
             return
-        skipped = self._settle_debris(place, link)
-        self._check_link(place, link, skipped)
-        self._check_segment(place, link)
+        skipped = self._settle_debris(position, link)
+        self._check_link(position, link, skipped)
+        self._check_segment(position, link)
         self._last = Anchor(link.seq, hash_of(line))
-        self._last_place = place
+        self._last_position = position
         self._report.records += 1
-        self._check_anchors(place)
+        self._check_anchors(position)
 
     def finish(self) -> Report:
-        """What was found. The last call."""
+        """Return what was found. The last call."""
         report = self._report
         report.last = self._last
         for anchor, name in self._anchors.items():
@@ -133,79 +133,83 @@ class Verifier:
 
     # --- a line -------------------------------------------------------------
 
-    def _check_link(self, place: Place, link: Link, skipped: int) -> None:
+    def _check_link(self, position: LinePosition, link: Link, skipped: int) -> None:
         last = self._last
         self._report.first_seq = self._report.first_seq or link.seq
-        if self._last_place is None and not skipped:
+        if self._last_position is None and not skipped:
             if (link.seq != 1 or link.prev != last.sha256) and not self._is_pruned:
-                self._problem(place, f"the log begins with record {link.seq}: what came before is missing")
+                self._problem(position, f"the log begins with record {link.seq}: what came before is missing")
         elif link.seq > last.seq + 1 + skipped:
-            self._problem(place, f"records {last.seq + 1} to {link.seq - 1} are missing before this line")
+            self._problem(position, f"records {last.seq + 1} to {link.seq - 1} are missing before this line")
         elif link.seq <= last.seq:
-            self._problem(place, f"record {link.seq} follows record {last.seq}: repeated, or moved")
+            self._problem(position, f"record {link.seq} follows record {last.seq}: repeated, or moved")
         elif link.prev != last.sha256 and not skipped:
-            self._problem(self._last_place, f"this line was changed, or the line after it, {place}")
+            self._problem(self._last_position, f"this line was changed, or the line after it, {position}")
         if link.expected is not None:
             ending = f"the log did not end as its tip said, with record {link.expected}, when it was opened"
-            self._problem(place, ending)
+            self._problem(position, ending)
         if link.tip_lost:
-            self._problem(place, "there was no tip when the log was opened: lines before this may be missing")
+            self._problem(
+                position, "there was no tip when the log was opened: lines before this may be missing"
+            )
 
-    def _check_segment(self, place: Place, link: Link) -> None:
-        is_first = self._last_place is None or self._last_place.segment != place.segment
-        if is_first and link.segment != place.segment:
-            self._problem(place, "this is not the line that its segment began with")
+    def _check_segment(self, position: LinePosition, link: Link) -> None:
+        is_first = self._last_position is None or self._last_position.segment != position.segment
+        if is_first and link.segment != position.segment:
+            self._problem(position, "this is not the line that its segment began with")
         elif not is_first and link.segment is not None:
-            self._problem(place, f"this line was the first of segment {link.segment}, and was moved")
+            self._problem(position, f"this line was the first of segment {link.segment}, and was moved")
 
-    def _check_anchors(self, place: Place) -> None:
+    def _check_anchors(self, position: LinePosition) -> None:
         for anchor, name in list(self._anchors.items()):
             if anchor.seq == self._last.seq:
                 if anchor != self._last:
-                    self._problem(place, f"this line is not {name}, {anchor}: it was changed")
+                    self._problem(position, f"this line is not {name}, {anchor}: it was changed")
                 del self._anchors[anchor]
 
     # --- what is no record --------------------------------------------------
 
-    def _settle_debris(self, place: Place, link: Link) -> int:
+    def _settle_debris(self, position: LinePosition, link: Link) -> int:
         """Judge what stands before a record; how many records it may have been."""
-        places = self._debris.places
+        positions = self._debris.positions
         if self._debris.is_what_was_torn(link.torn):
             text = (
                 f"{link.torn.size_bytes if link.torn else 0} bytes of a line that was not written to its end"
             )
-            self._report.notes.append(Finding(places[0], text))
+            self._report.notes.append(Finding(positions[0], text))
             self._debris = _Debris()
             return 0
         if link.torn is not None:
-            self._problem(place, "the unfinished line that stood before this one is missing or was changed")
+            self._problem(
+                position, "the unfinished line that stood before this one is missing or was changed"
+            )
         self._condemn_debris()
-        return len(places)
+        return len(positions)
 
     def _condemn_debris(self) -> None:
-        for place in self._debris.places:
-            self._problem(place, "this line is not a record: it was changed or put in")
+        for position in self._debris.positions:
+            self._problem(position, "this line is not a record: it was changed or put in")
         self._debris = _Debris()
 
     # --- the end ------------------------------------------------------------
 
     def _check_end(self) -> None:
         is_closed = self._tip is not None and self._tip.is_closed
-        places = self._debris.places
-        if len(places) == 1 and not self._debris.data.endswith(b"\n") and not is_closed:
+        positions = self._debris.positions
+        if len(positions) == 1 and not self._debris.data.endswith(b"\n") and not is_closed:
             unfinished = "the last line is unfinished: its server was killed, or is writing now"
-            self._report.notes.append(Finding(places[0], unfinished))
+            self._report.notes.append(Finding(positions[0], unfinished))
         else:
             self._condemn_debris()
         beyond = self._last.seq - self._tip.anchor.seq if self._tip is not None else 0
         if beyond > 0 and is_closed:
-            self._problem(self._last_place, f"{beyond} records come after the log was closed")
+            self._problem(self._last_position, f"{beyond} records come after the log was closed")
         elif beyond > 0:
             text = f"{beyond} records come after the tip: their server was killed, or is writing now"
-            self._report.notes.append(Finding(self._last_place, text))
+            self._report.notes.append(Finding(self._last_position, text))
 
-    def _problem(self, place: Place | None, text: str) -> None:
+    def _problem(self, position: LinePosition | None, text: str) -> None:
         if len(self._report.problems) < SHOWN_PROBLEMS:
-            self._report.problems.append(Finding(place, text))
+            self._report.problems.append(Finding(position, text))
         else:
             self._report.untold += 1

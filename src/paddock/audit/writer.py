@@ -3,7 +3,7 @@
 A thread writes whatever has gathered in one piece (group commit). Whoever must not go on before
 an event is written awaits `commit`; whoever only tells calls `record`. The queue is bounded by
 its callers: a start waits for its record, an exit comes once for each start, and whoever can be
-made to tell things at will waits for `room`.
+made to tell things at will waits for `drain`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.audit.event import Event
+from paddock.audit.failure_policy import PolicyLog
 from paddock.audit.log import AuditLog, Stamped
 from paddock.audit.redaction import Redactor
-from paddock.audit.scribe import Scribe
 from paddock.errors import AuditUnwritable
 from paddock.journal import Journal
 from paddock.model.audit_failure import AuditFailure
@@ -28,7 +28,7 @@ from paddock.model.audit_failure import AuditFailure
 journal = Journal(logging.getLogger(__name__))
 
 QUEUE_LIMIT = 1024
-"""Events in the queue from which on `room` waits: a few MiB with ordinary command lines."""
+"""Events in the queue from which on `drain` waits: a few MiB with ordinary command lines."""
 
 BATCH_LIMIT = 256
 """Events that are written in one piece."""
@@ -71,8 +71,8 @@ class _Entry:
 class Audit:
     """An open audit log. Made by `open`; `aclose` writes what is queued and closes it."""
 
-    def __init__(self, scribe: Scribe, policy: AuditFailure) -> None:
-        self._scribe = scribe
+    def __init__(self, policy_log: PolicyLog, policy: AuditFailure) -> None:
+        self._policy_log = policy_log
         self._policy = policy
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
@@ -99,7 +99,7 @@ class Audit:
         )
         journal.info("audit log opened", path=str(options.directory), last=str(log.last))
         try:
-            return cls(Scribe(log, Redactor(options.secret_names), options.failure), options.failure)
+            return cls(PolicyLog(log, Redactor(options.secret_names), options.failure), options.failure)
         except BaseException:
             # There is no thread for it: another server must be able to take the log over.
             log.release()
@@ -127,17 +127,22 @@ class Audit:
 
     @property
     def condition(self) -> Condition:
-        """How the log is doing; costs nothing."""
-        scribe = self._scribe
+        """Return how the log is doing; costs nothing."""
+        policy_log = self._policy_log
         is_failing = self._failure is not None or self._broken is not None
-        return Condition(scribe.log.last.seq, self._queued + scribe.kept, scribe.lost_in_all, is_failing)
+        return Condition(
+            policy_log.log.last.seq,
+            self._queued + policy_log.kept,
+            policy_log.lost_in_all,
+            is_failing,
+        )
 
     @property
     def has_room(self) -> bool:
-        """Whether the disk keeps up with what is told."""
+        """Return whether the disk keeps up with the events."""
         return self._room.is_set()
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the disk has caught up, or can't be written at all."""
         await self._room.wait()
 
@@ -162,21 +167,21 @@ class Audit:
             is_open = True
             while is_open:
                 entries, is_open = self._take()
-                written = self._scribe.write([entry.stamped for entry in entries])
+                written = self._policy_log.write([entry.stamped for entry in entries])
                 self._loop.call_soon_threadsafe(self._settle, entries, written.count, written.failure)
-            self._scribe.log.close()
+            self._policy_log.log.close()
         except Exception as error:
             broken = f"its writer failed: {type(error).__name__}"
             journal.error("audit log failed", error=error)
         finally:
-            self._scribe.log.release()
+            self._policy_log.log.release()
         self._loop.call_soon_threadsafe(self._end, broken)
 
     def _take(self) -> tuple[list[_Entry], bool]:
-        """What has gathered, and whether more may come. Waits for the first."""
+        """Wait for the first event. Take what has gathered, and tell whether more may come."""
         entries: list[_Entry] = []
         try:
-            entry = self._queue.get(timeout=RETRY_S if self._scribe.is_failing else None)
+            entry = self._queue.get(timeout=RETRY_S if self._policy_log.is_failing else None)
             while entry is not None:
                 entries.append(entry)
                 if len(entries) >= BATCH_LIMIT:
@@ -215,9 +220,9 @@ class Audit:
         for waiter in list(self._waiters):
             self._answer(waiter, broken)
         self._room.set()
-        given_up = self._scribe.lost + self._scribe.kept
+        given_up = self._policy_log.lost + self._policy_log.kept
         if given_up:
             journal.error("audit records lost", count=given_up, reason=self._failure)
-        journal.info("audit log closed", last=str(self._scribe.log.last))
+        journal.info("audit log closed", last=str(self._policy_log.log.last))
         if not self._ended.done():
             self._ended.set_result(None)

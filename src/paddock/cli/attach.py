@@ -9,7 +9,9 @@ import argparse
 import os
 import sys
 
-from paddock.cli.options import ID_HELP, Verbs, add_server_option, add_verb
+from paddock.cli.message import failed
+from paddock.cli.options import ID_HELP, Verbs, add_verb
+from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
 
 DESCRIPTION = """\
@@ -31,18 +33,17 @@ exit status:
   signal n ended paddock itself, and 125 if it failed.
 """
 
+VERB = "attach"
 CLIENT_NAME = "paddock-attach"
 DETACH_KEYS = "ctrl-\\"
 """One key, so that no other one waits for it to be told apart, and one that few programs want."""
-
-STATUS_OF_OUR_OWN = 125
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     parser = add_verb(
         verbs,
-        "attach",
+        VERB,
         run,
         help="look at a running process and type to it",
         description=DESCRIPTION,
@@ -56,7 +57,7 @@ def add_parser(verbs: Verbs) -> None:
         default=DETACH_KEYS,
         help=r"the keys that leave a terminal, such as ctrl-p,ctrl-q (default: ctrl-\)",
     )
-    add_server_option(parser)
+    add_operated_server_options(parser)
     parser.add_argument("id", metavar="ID", help=ID_HELP)
 
 
@@ -70,20 +71,20 @@ def _keys(text: str) -> bytes:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Attach; the status to exit with is returned."""
+    """Attach to the process, and return the exit status."""
     import asyncio
 
     try:
         return asyncio.run(_attach(arguments))
     except PaddockError as error:
-        return _fail(str(error))
+        return failed(str(error), VERB)
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
     from paddock.cli.attachment import Attachment
     from paddock.cli.survey import reached
 
-    async with reached(arguments.id, arguments.server, CLIENT_NAME) as (candidate, process):
+    async with reached(arguments.id, operated_server(arguments), CLIENT_NAME) as (candidate, process):
         attachment = Attachment(
             process,
             candidate.process,
@@ -93,9 +94,4 @@ async def _attach(arguments: argparse.Namespace) -> int:
         outcome = await attachment.run()
     if attachment.is_detached and os.isatty(2):
         print(f"\n[paddock: detached from {arguments.id}]", file=sys.stderr)
-    return outcome.status if outcome.problem is None else _fail(outcome.problem, outcome.status)
-
-
-def _fail(problem: str, status: int = STATUS_OF_OUR_OWN) -> int:
-    print(f"paddock attach: {problem}", file=sys.stderr)
-    return status
+    return outcome.status if outcome.problem is None else failed(outcome.problem, VERB, outcome.status)

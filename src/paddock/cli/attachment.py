@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from paddock.cli import exit_status
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.detach_keys import KeyWatch
 from paddock.cli.input_queue import InputQueue
-from paddock.cli.relay import STATUS_BROKEN_PIPE, STATUS_OF_OUR_OWN, Outcome
+from paddock.cli.message import tell
+from paddock.cli.relay import Outcome
+from paddock.cli.signal_set import LEAVING, not_ignored
 from paddock.cli.streams import has_piped_input, raw_terminal, read_input, window_size
 from paddock.cli.tail import ByteTail, Piece
+from paddock.cli.terminal_modes import TerminalModes
 from paddock.client.operator import OperatedProcess, pieces
 from paddock.errors import InvalidRequest, PaddockError
 from paddock.model.stream import Stream
@@ -38,12 +41,11 @@ PENDING_INPUT_BYTES: Final = 1 << 20
 WRITE_BYTES: Final = 64 * 1024
 """Input sent at once, one pipe's capacity (pipe(7))."""
 
-FAREWELL_TIMEOUT_S: Final = 1.0
+DETACH_TIMEOUT_S: Final = 1.0
 """How long a user who wants to leave is held up by a process that does not read, or a server that hangs."""
 
 BELL: Final = b"\a"
 INTERRUPT_KEY: Final = b"\x03"
-LEAVING: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Attachment:
@@ -60,6 +62,7 @@ class Attachment:
         self._watch = KeyWatch(detach_keys)
         self._ending: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._is_detached = False
+        self._modes = TerminalModes()
         self._input = InputQueue(PENDING_INPUT_BYTES)
         self._window_changed = asyncio.Event()
         # Writing to a terminal or a pipe blocks for as long as its reader likes.
@@ -67,7 +70,7 @@ class Attachment:
 
     @property
     def is_detached(self) -> bool:
-        """Whether the user left, and the process, as far as is known, runs on."""
+        """Return whether the user left, and the process, as far as is known, runs on."""
         return self._is_detached
 
     async def run(self) -> Outcome:
@@ -79,7 +82,10 @@ class Attachment:
                 for helper in helpers:
                     helper.cancel()
             if self._is_detached:
-                await self._say_farewell()
+                await self._restore_and_flush()
+            if self._is_interactive and (restoring := self._modes.restoring()):
+                with suppress(OSError):
+                    write_all(STDOUT, restoring)
         return outcome
 
     def _works(self) -> list[Coroutine[Any, Any, None]]:
@@ -111,15 +117,15 @@ class Attachment:
                     await self._show(piece)
             self._finish(self._outcome(page))
         except BrokenPipeError:
-            self._detach(STATUS_BROKEN_PIPE)
+            self._detach(exit_status.BROKEN_PIPE)
+        except PaddockError as error:
+            self._finish(Outcome(exit_status.OWN_FAILURE, str(error)))
         except OSError as error:
             problem = f"can't write the output: {error.strerror}"
-            self._finish(Outcome(STATUS_OF_OUR_OWN, problem))
-        except PaddockError as error:
-            self._finish(Outcome(STATUS_OF_OUR_OWN, str(error)))
+            self._finish(Outcome(exit_status.OWN_FAILURE, problem))
 
     async def _replay(self) -> ReadResult:
-        """Show the newest of what is retained; the page to go on from is returned."""
+        """Show the newest of what is retained, and return the page to go on from."""
         tail = ByteTail(REPLAY_BYTES)
         async for page in self._process.pages(0, until_seq=self._status.next_seq):
             for piece in pieces(page):
@@ -139,12 +145,13 @@ class Attachment:
             await self._write(STDERR if piece.stream is Stream.STDERR else STDOUT, piece.chunk)
 
     async def _write(self, fd: int, data: bytes) -> None:
+        self._modes.feed(data)
         await asyncio.get_running_loop().run_in_executor(self._writer, write_all, fd, data)
 
     def _outcome(self, page: ReadResult) -> Outcome:
         if page.exit_code is not None:
             return Outcome(page.exit_code)
-        return Outcome(STATUS_OF_OUR_OWN, f"what became of it is not known: {page.failure}")
+        return Outcome(exit_status.OWN_FAILURE, f"what became of it is not known: {page.failure}")
 
     # --- input --------------------------------------------------------------
 
@@ -158,7 +165,7 @@ class Attachment:
                 await self._input.put(data)
         if self._is_interactive:
             # The terminal has hung up.
-            self._detach(128 + signal.SIGHUP)
+            self._detach(exit_status.of_signal(signal.SIGHUP))
         elif not self._status.tty and (has_piped_input() or os.isatty(STDIN)):
             self._input.end()
 
@@ -181,8 +188,7 @@ class Attachment:
         except InvalidRequest as error:
             # It takes no input, or has gone; its output goes on until that ends too.
             if not self._is_interactive:
-                # In one piece, for what the process writes comes out between pieces.
-                sys.stderr.write(f"paddock attach: {error}\n")
+                tell(str(error), "attach")
         except PaddockError:
             # The connection is lost: the output tells.
             pass
@@ -196,11 +202,11 @@ class Attachment:
                 await self._process.resize(window_size())
                 await self._window_changed.wait()
 
-    async def _say_farewell(self) -> None:
+    async def _restore_and_flush(self) -> None:
         """Give the window its old size, and the process what was typed before the user left."""
         rows, cols = self._status.rows, self._status.cols
         with suppress(PaddockError, TimeoutError):
-            async with asyncio.timeout(FAREWELL_TIMEOUT_S):
+            async with asyncio.timeout(DETACH_TIMEOUT_S):
                 if self._has_window and rows is not None and cols is not None:
                     await self._process.resize(TerminalSize(rows=rows, cols=cols))
                 while data := self._input.take(WRITE_BYTES):
@@ -209,11 +215,10 @@ class Attachment:
     @contextmanager
     def _caught_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        # Who started us with a signal ignored, as nohup(1) does, wants it ignored.
-        caught = [number for number in LEAVING if signal.getsignal(number) is not signal.SIG_IGN]
+        caught = not_ignored(LEAVING)
         for number in caught:
             # Where the terminal is not raw, this is what the default detach key comes as.
-            status = 0 if number is signal.SIGQUIT else 128 + number
+            status = 0 if number is signal.SIGQUIT else exit_status.of_signal(number)
             loop.add_signal_handler(number, self._detach, status)
         loop.add_signal_handler(signal.SIGWINCH, self._window_changed.set)
         try:

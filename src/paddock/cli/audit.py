@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli import exit_status
+from paddock.cli.message import tell
 from paddock.cli.options import Verbs, add_verb, count
 
 if TYPE_CHECKING:
@@ -237,13 +239,13 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(reader: Reader, query: Query) -> Iterator[tuple[str, Record]]:
-    """The lines that fit the query; what is no record is told and left out."""
+    """Yield the lines that fit the query. What is no record is reported and left out."""
     from paddock.audit.query import record_of
 
     for line in reader.lines():
         record = record_of(line.data)
         if record is None:
-            print(f"paddock audit: {line.place} is not a record; see paddock audit verify", file=sys.stderr)
+            tell(f"{line.position} is not a record; see paddock audit verify", "audit")
         elif query.takes(record):
             yield line.data.decode("utf-8", "replace"), record
 
@@ -266,7 +268,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
         print(_json(report))
     else:
         _print_report(report)
-    return 0 if report.is_sound else 1
+    return 0 if report.is_sound else exit_status.FAILURE
 
 
 def _print_report(report: Report) -> None:
@@ -291,10 +293,10 @@ def _json(report: Report) -> str:
     from paddock.audit.verification import segment_name
 
     def told(finding: Finding) -> dict[str, object]:
-        place = finding.place
+        position = finding.position
         return {
-            "segment": segment_name(place.segment) if place is not None else None,
-            "line": place.line if place is not None else None,
+            "segment": segment_name(position.segment) if position is not None else None,
+            "line": position.line if position is not None else None,
             "text": finding.text,
         }
 
@@ -332,7 +334,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     if is_csv:
         rows.writerow(COLUMNS)
     for line in reader.pieces():
-        verifier.feed(line.place, line.data)
+        verifier.feed(line.position, line.data)
         record = record_of(line.data) if line.data.endswith(b"\n") else None
         if record is None or not query.takes(record):
             continue
@@ -342,5 +344,5 @@ def run_export(arguments: argparse.Namespace) -> int:
             sys.stdout.write(line.data.decode("utf-8", "replace"))
     report = verifier.finish()
     for problem in report.problems:
-        print(f"paddock audit: {problem}", file=sys.stderr)
-    return 0 if report.is_sound else 1
+        tell(str(problem), "audit")
+    return 0 if report.is_sound else exit_status.FAILURE

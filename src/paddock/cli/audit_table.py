@@ -34,7 +34,7 @@ class AuditTable:
         self._has_header = False
 
     def print(self, record: Record) -> None:
-        """One line."""
+        """Print a record on one line."""
         if not self._has_header:
             self._has_header = True
             self._stream.write(f"{self._line(HEADER)}\n")
@@ -61,7 +61,7 @@ def _fitted(cell: str, width: int) -> str:
 
 
 def what(record: Record) -> str:
-    """What a record tells, in a few words."""
+    """Say in a few words what a record tells."""
     match record:
         case {"kind": "start", "argv": list() as argv}:
             return _command(argv)
@@ -97,7 +97,7 @@ def what(record: Record) -> str:
 
 
 def colour_of(record: Record) -> Colour:
-    """Red for what went wrong or was not allowed."""
+    """Return red for what went wrong or was not allowed."""
     is_bad = (
         record["kind"] in ("start-failed", "lost", "denial", "resumed")
         or record.get("exit_code") not in (None, 0)

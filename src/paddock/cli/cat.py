@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 
-from paddock.cli.connecting import add_connection_options, connecting
+from paddock.cli import exit_status
+from paddock.cli.connecting import connecting
 from paddock.cli.location import Location, parse_location
+from paddock.cli.message import tell
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.profile_choice import add_profile_option, chosen_files
+from paddock.cli.server_choice import add_credential_options
 from paddock.errors import PaddockError
 
 DESCRIPTION = """\
 Write the content of files to standard output, one after the other, unchanged. A path
-without a URL is on this host.
+without a URL is on this host; :/path is on the server of PADDOCK_URL, or on your only
+server.
 """
 
 EXAMPLES = """\
 examples:
+  paddock cat :/etc/os-release                    on your only server
   paddock cat ws://127.0.0.1:4100:/etc/os-release
   paddock cat unix:///run/paddock.sock:/var/log/build.log | less
   paddock cat wss://build.example:4100:/work/core.gz --token-file ~/.paddock-token | zcat
@@ -40,7 +45,7 @@ def add_parser(verbs: Verbs) -> None:
         help="the files, by their absolute paths",
     )
     add_profile_option(parser, "see no more than it grants")
-    add_connection_options(parser)
+    add_credential_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,6 +71,6 @@ async def _cat(arguments: argparse.Namespace, locations: list[Location]) -> int:
                         sys.stdout.buffer.write(piece)
             except PaddockError as error:
                 sys.stdout.flush()
-                print(f"paddock cat: {error}", file=sys.stderr)
-                status = 1
+                tell(str(error), "cat")
+                status = exit_status.FAILURE
     return status

@@ -1,7 +1,8 @@
 """Completion scripts for shells, made from an argument parser. Pure.
 
 The parser is the only source: a metavar tells what kind of value an argument takes
-(see `options`). The scripts ask `paddock ps` for process ids when they are wanted.
+(see `options`). What only the host knows, such as process ids, the scripts ask `paddock
+completion --list` for when it is wanted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from signal import Signals
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for one of SHELLS."""
+    """Return the script for one of SHELLS."""
     scripts: dict[str, Callable[[list[Verb]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     return scripts[shell](list(_verbs(parser)))
 
@@ -31,6 +32,11 @@ class Argument:
     """What it takes: a metavar such as ID, nothing for a flag, or CHOICES."""
     choices: tuple[str, ...]
 
+    @property
+    def names_file(self) -> bool:
+        """Return whether the value is a file of this host, or may be."""
+        return self.kind == "FILE" or self.kind.startswith("[URL:]")
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:
@@ -44,22 +50,22 @@ class Verb:
 
     @property
     def is_below(self) -> bool:
-        """Whether it is a command of another command."""
+        """Return whether this is a command of another command."""
         return " " in self.name
 
     @property
     def options(self) -> list[Argument]:
-        """What begins with a dash."""
+        """Return what begins with a dash."""
         return [argument for argument in self.arguments if argument.spellings]
 
     @property
     def positional(self) -> Argument | None:
-        """What stands for itself; all of our verbs have one kind at most."""
+        """Return what stands for itself; all of our verbs have one kind at most."""
         return next((argument for argument in self.arguments if not argument.spellings), None)
 
 
 def _verbs(parser: argparse.ArgumentParser, above: str = "") -> Iterator[Verb]:
-    """Every verb, each followed by those below it."""
+    """Yield every verb, each followed by those below it."""
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             continue
@@ -78,6 +84,22 @@ def _argument(action: argparse.Action) -> Argument:
     return Argument(tuple(action.option_strings), action.help or "", "CHOICES" if choices else kind, choices)
 
 
+def _asked_list(verb: Verb, argument: Argument) -> str:
+    """Return the list of `paddock completion --list` that has its values; empty if none has."""
+    match argument.kind:
+        case "ID":
+            # Whoever reads output may want that of a process that has ended.
+            return "all-ids" if verb.name == "logs" else "ids"
+        case "SERVER":
+            return "servers"
+        case "PROFILE":
+            return "profiles"
+        case "GROUP":
+            return "groups"
+        case _:
+            return ""
+
+
 def _signal_names() -> list[str]:
     return [number.name.removeprefix("SIG") for number in Signals]
 
@@ -87,20 +109,27 @@ def _signal_names() -> list[str]:
 _BASH = """\
 # bash completion for paddock; made by `paddock completion bash`
 _paddock() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
-    local verb=${{COMP_WORDS[1]}} options= positional=
+    # Not COMP_WORDS: readline breaks words at colons, which names of profiles and locations have.
+    local words line=${{COMP_LINE:0:COMP_POINT}}
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=('')
+    local last=$(( ${{#words[@]}} - 1 ))
+    local word=${{words[last]}} previous=${{words[last-1]}} verb=${{words[1]}} options= positional=
     COMPREPLY=()
-    if (( COMP_CWORD == 1 )); then
+    if (( last == 1 )); then
         COMPREPLY=($(compgen -W '{verbs} --help --version' -- "$word"))
         return
     fi
     local index
-    for (( index = 2; index < COMP_CWORD; index++ )); do
+    for (( index = 2; index < last; index++ )); do
         # What follows is another program's command line.
-        [[ ${{COMP_WORDS[index]}} == -- ]] && return
+        if [[ ${{words[index]}} == -- ]]; then
+            (( index == last - 1 )) && COMPREPLY=($(compgen -c -- "$word"))
+            return
+        fi
     done
     case $verb in
-        {nesting}) (( COMP_CWORD > 2 )) && verb+=" ${{COMP_WORDS[2]}}" ;;
+        {nesting}) (( last > 2 )) && verb+=" ${{words[2]}}" ;;
     esac
     case $verb in
 {cases}
@@ -109,12 +138,20 @@ _paddock() {{
     if [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$options" -- "$word"))
     elif [[ -n $positional ]]; then
-        COMPREPLY=($(compgen -W "$($positional)" -- "$word"))
+        _paddock_offer $positional
+    fi
+}}
+# _paddock_offer COMMAND...: those of the words that it prints that begin like the one to be completed.
+_paddock_offer() {{
+    local IFS=$'\\n'
+    COMPREPLY=($(compgen -W "$("$@")" -- "$word"))
+    # readline has the part up to the last colon already.
+    if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${{COMPREPLY[@]#"${{word%"${{word##*:}}"}}"}}")
     fi
 }}
 _paddock_words() {{ printf '%s\\n' "$@"; }}
-_paddock_ids() {{ paddock ps --quiet "$@" 2>/dev/null; }}
-_paddock_all_ids() {{ _paddock_ids --all; }}
+_paddock_list() {{ paddock completion --list "$1" 2>/dev/null; }}
 complete -o default -F _paddock paddock
 """
 
@@ -144,12 +181,12 @@ def _bash_case(verb: Verb) -> str:
 
 
 def _bash_words(verb: Verb, argument: Argument) -> str:
-    """The command that prints the possible words; empty where bash knows better."""
+    """Return the command that prints the possible words; empty where bash knows better, which is files."""
+    if asked := _asked_list(verb, argument):
+        return f"_paddock_list {asked}"
     match argument.kind:
         case "CHOICES":
             return f"_paddock_words {' '.join(argument.choices)}"
-        case "ID":
-            return _ids_function(verb)
         case "SIGNAL":
             return f"_paddock_words {' '.join(_signal_names())}"
         case _:
@@ -160,12 +197,7 @@ def _bash_values(verb: Verb, option: Argument) -> str:
     if option.kind == "DIR":
         return 'COMPREPLY=($(compgen -d -- "$word")); '
     words = _bash_words(verb, option)
-    return f'COMPREPLY=($(compgen -W "$({words})" -- "$word")); ' if words else ""
-
-
-def _ids_function(verb: Verb) -> str:
-    """Whoever reads output may want that of a process that has ended."""
-    return "_paddock_all_ids" if verb.name == "logs" else "_paddock_ids"
+    return f"_paddock_offer {words}; " if words else ""
 
 
 # --- zsh --------------------------------------------------------------------
@@ -197,12 +229,20 @@ _paddock() {{
 {cases}
     esac
 }}
-_paddock_ids() {{
-    local -a ids
-    ids=(${{(f)"$(paddock ps --quiet "$@" 2>/dev/null)"}})
-    compadd -a ids
+# _paddock_list OPTION... LIST: _arguments puts options for compadd before the word that is given here.
+_paddock_list() {{
+    local -a listed
+    listed=(${{(f)"$(paddock completion --list "${{@[-1]}}" 2>/dev/null)"}})
+    compadd "${{@[1,-2]}}" -a listed
 }}
-_paddock_all_ids() {{ _paddock_ids --all; }}
+_paddock_profiles() {{ _paddock_list "$@" profiles; _files -g '*.(toml|json)'; }}
+_paddock_command() {{
+    if [[ $words[1] == -- ]]; then
+        shift words
+        (( CURRENT-- ))
+    fi
+    _normal
+}}
 if [[ $funcstack[1] == _paddock ]]; then _paddock "$@"; else compdef _paddock paddock; fi
 """
 
@@ -220,28 +260,33 @@ def _zsh(verbs: list[Verb]) -> str:
 def _zsh_case(verb: Verb) -> str:
     specs = []
     for option in verb.options:
-        value = f":{option.kind.lower()}:{_zsh_action(verb, option)}" if option.kind else ""
+        value = f":{_zsh_text(option.kind.lower())}:{_zsh_action(verb, option)}" if option.kind else ""
         specs += [f"'{spelling}[{_zsh_text(option.help)}]{value}'" for spelling in option.spellings]
     if verb.positional is not None:
-        specs.append(f"'*:{verb.positional.kind.lower()}:{_zsh_action(verb, verb.positional)}'")
+        # With two colons the command's own completion sees its own words alone.
+        rest = "*::" if verb.positional.kind == "COMMAND" else "*:"
+        kind = _zsh_text(verb.positional.kind.lower())
+        specs.append(f"'{rest}{kind}:{_zsh_action(verb, verb.positional)}'")
     joined = " \\\n                ".join(specs)
-    return f"        '{verb.name}')\n            _arguments \\\n                {joined} ;;"
+    return f"        '{verb.name}')\n            _arguments -S \\\n                {joined} ;;"
 
 
 def _zsh_action(verb: Verb, argument: Argument) -> str:
+    if argument.kind == "PROFILE":
+        return "_paddock_profiles"
+    if asked := _asked_list(verb, argument):
+        return f"_paddock_list {asked}"
+    if argument.names_file:
+        return "_files"
     match argument.kind:
         case "CHOICES":
             return f"({' '.join(argument.choices)})"
-        case "ID":
-            return _ids_function(verb)
         case "SIGNAL":
             return f"({' '.join(_signal_names())})"
-        case "FILE":
-            return "_files"
         case "DIR":
             return "_files -/"
         case "COMMAND":
-            return "_normal"
+            return "_paddock_command"
         case _:
             return ""
 
@@ -259,6 +304,14 @@ _FISH_HEAD = """\
 complete -c paddock -f
 complete -c paddock -n __fish_use_subcommand -l help -d 'show a help message'
 complete -c paddock -n __fish_use_subcommand -l version -d 'show the version'
+# After -- stands another program's command line.
+function __paddock_is_own; not contains -- -- (commandline -opc); end
+function __paddock_command
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $words); or return
+    complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..]) (commandline -ct))
+end
+complete -c paddock -n 'not __paddock_is_own' -a '(__paddock_command)'
 """
 
 
@@ -269,7 +322,7 @@ def _fish(verbs: list[Verb]) -> str:
         if not verb.is_below
     ]
     for verb in verbs:
-        condition = f"complete -c paddock -n '{_fish_condition(verb)}'"
+        condition = f"complete -c paddock -n '__paddock_is_own; and {_fish_condition(verb)}'"
         for option in verb.options:
             spellings = " ".join(_fish_spelling(spelling) for spelling in option.spellings)
             value = f" -r{_fish_values(verb, option)}" if option.kind else ""
@@ -289,16 +342,16 @@ def _fish_spelling(spelling: str) -> str:
 
 
 def _fish_values(verb: Verb, argument: Argument) -> str:
+    if asked := _asked_list(verb, argument):
+        files = " -F" if argument.kind == "PROFILE" else ""
+        return f"{files} -a '(paddock completion --list {asked} 2>/dev/null)'"
+    if argument.names_file:
+        return " -F"
     match argument.kind:
         case "CHOICES":
             return f" -a '{' '.join(argument.choices)}'"
-        case "ID":
-            everything = " --all" if _ids_function(verb) == "_paddock_all_ids" else ""
-            return f" -a '(paddock ps --quiet{everything} 2>/dev/null)'"
         case "SIGNAL":
             return f" -a '{' '.join(_signal_names())}'"
-        case "FILE" | "COMMAND":
-            return " -F"
         case "DIR":
             return " -a '(__fish_complete_directories)'"
         case _:

@@ -6,43 +6,32 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from paddock.cli import exit_status
 from paddock.cli.confined_streams import ConfinedStreams
 from paddock.cli.descriptor import STDERR
+from paddock.cli.message import tell
+from paddock.cli.signal_set import ENDING_CONFINED, PASSED_ON_CONFINED, not_ignored
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
-    from paddock.sandbox.confined import Confined
-    from paddock.sandbox.init import Report
-
-PASSED_ON: Final = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-ENDING: Final = frozenset((signal.SIGTERM, signal.SIGQUIT))
-"""Those that mean an end whatever the command does about them."""
+    from paddock.cli.confined_network import ConfinedNetwork
+    from paddock.sandbox.enforce.confined import Confined
+    from paddock.sandbox.enforce.init import Report
 
 PATIENCE_S: Final = 2.0
 """How long a reader may take for the next 64 KiB of a command that was made to end. Whoever sends a signal
 and waits gives up after some ten seconds; a reader that reads at all takes milliseconds."""
 
-STATUS_NOT_STARTED: Final = 125
-STATUS_OUTPUT_LOST: Final = 125
-STATUS_NOT_FOUND: Final = 127
-STATUS_NOT_EXECUTABLE: Final = 126
 
+def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> int:
+    """Run the command to its end, and return the exit status. Afterwards nothing of it is left.
 
-def run_confined(confined: Confined) -> int:
-    """Run it to its end; the status to exit with is returned. Afterwards nothing of it is left.
+    If its network is proxied, that is `network`.
 
     All its output is written by then, unless it was made to end by a signal or its limit and nobody reads.
     Raises PaddockError if it can't have our standard streams.
@@ -70,26 +59,29 @@ def run_confined(confined: Confined) -> int:
         confined.started()
         confined.ended(was_killed=False)
         if error.filename is None:
-            print(f"paddock: the command can't be started: {error.strerror}", file=sys.stderr)
-            return STATUS_NOT_STARTED
-        print(f"paddock: can't run {error.filename}: {error.strerror}", file=sys.stderr)
-        return STATUS_NOT_FOUND if isinstance(error, FileNotFoundError) else STATUS_NOT_EXECUTABLE
+            tell(f"the command can't be started: {error.strerror}")
+            return exit_status.OWN_FAILURE
+        tell(f"can't run {error.filename}: {error.strerror}")
+        is_missing = isinstance(error, FileNotFoundError)
+        return exit_status.NOT_FOUND if is_missing else exit_status.NOT_EXECUTABLE
     confined.started()
+    if network is not None:
+        network.start(confined)
     streams.started()
     with _passed_on(child, confined) as passed_on:
         status = child.wait()
+    if network is not None:
+        network.finish()
     reports = confined.ended(was_killed=status < 0)
     problem = streams.finish(PATIENCE_S if _was_made_to_end(status, passed_on, reports) else None)
     if status > 0 and confined.plan is not None and not reports:
         # The command was never reached; what bubblewrap has written to stderr says why.
-        print(
-            "paddock: bubblewrap could not make the sandbox, and the command was not started", file=sys.stderr
-        )
-        return STATUS_NOT_STARTED
+        tell("bubblewrap could not make the sandbox, and the command was not started")
+        return exit_status.OWN_FAILURE
     if problem is not None:
-        _complain(f"paddock: the command's output can't be written: {problem.strerror}\n")
-        status = status or STATUS_OUTPUT_LOST
-    return status if status >= 0 else 128 - status
+        _complain(f"the command's output can't be written: {problem.strerror}")
+        status = status or exit_status.OWN_FAILURE
+    return status if status >= 0 else exit_status.of_signal(-status)
 
 
 def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]) -> bool:
@@ -97,7 +89,7 @@ def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]
     if any(report.kind.ends_command for report in reports):
         return True
     # Others may be caught by a command that goes on.
-    return not passed_on.isdisjoint(ENDING) or (bool(passed_on) and status != 0)
+    return not passed_on.isdisjoint(ENDING_CONFINED) or (bool(passed_on) and status != 0)
 
 
 def _complain(text: str) -> None:
@@ -105,7 +97,7 @@ def _complain(text: str) -> None:
     room = select.poll()
     room.register(STDERR, select.POLLOUT)
     if room.poll(0):
-        print(text, end="", file=sys.stderr)
+        tell(text)
 
 
 @contextmanager
@@ -121,9 +113,7 @@ def _passed_on(child: subprocess.Popen[bytes], confined: Confined) -> Iterator[s
         elif child.poll() is None:
             child.send_signal(number)
 
-    # Who started us with a signal ignored, as nohup(1) does, wants it ignored.
-    caught = [number for number in PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, pass_on) for number in caught}
+    before = {number: signal.signal(number, pass_on) for number in not_ignored(PASSED_ON_CONFINED)}
     try:
         yield numbers
     finally:

@@ -1,4 +1,4 @@
-"""Which descriptors a confined command has as its standard streams.
+"""Chooses the descriptors that a confined command has as its standard streams.
 
 A terminal and /dev/null it has as they are, and a file that its profile lets it write under its own
 name, if the user may open it so. In place of everything else it has a pipe (`stream_copy`). A directory is
@@ -17,15 +17,15 @@ from paddock.cli.descriptor import STDERR, STDIN, STDOUT
 from paddock.cli.input_source import source_of
 from paddock.cli.stream_copy import InputCopy, OutputCopy
 from paddock.errors import PaddockError
+from paddock.fs.set_id import clear_set_id
 from paddock.model.host import Enforcement
 from paddock.model.profile import Access
-from paddock.sandbox.access import AccessTable
-from paddock.sandbox.path import is_within
-from paddock.sandbox.view import DEV, KERNEL_OBJECTS, PROC
+from paddock.sandbox.profile.access import AccessTable
+from paddock.sandbox.profile.path import DEV, KERNEL_OBJECTS, PROC, is_within
 
 if TYPE_CHECKING:
-    from paddock.sandbox.confined import Confined
-    from paddock.sandbox.plan import Plan
+    from paddock.sandbox.enforce.confined import Confined
+    from paddock.sandbox.plan.plan import Plan
 
 NAMES: Final = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
 NULL_DEVICE: Final = os.makedev(1, 3)
@@ -90,6 +90,8 @@ class ConfinedStreams:
         # Two descriptors of one file have one pipe, so that what is written to them keeps its order.
         file = (status.st_dev, status.st_ino, fcntl.fcntl(fd, fcntl.F_GETFL))
         if file not in self._outputs:
+            # Where the command writes itself, the kernel does this: it is not root's equal there.
+            clear_set_id(fd, status)
             self._outputs[file] = OutputCopy(fd)
         return self._outputs[file].stream
 
@@ -150,7 +152,7 @@ def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and os.path.samestat(status, found)
-        and not any(is_within(path, place) for place in _HOST_ONLY)
+        and not any(is_within(path, directory) for directory in _HOST_ONLY)
         and AccessTable(plan.rules).access_of(path) is Access.WRITE
         # Whoever opened it may have been allowed more than the user who runs the command.
         and os.access(f"/proc/self/fd/{fd}", _rights_of(fd), effective_ids=True)

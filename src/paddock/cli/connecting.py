@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
 
+from paddock.cli.location import OWN_SERVER
+from paddock.cli.server_choice import token_for, url_of_environment
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
     from paddock.client.box import Box
     from paddock.client.connect import Connecting
 
-MAX_TOKEN_CHARACTERS: Final = 16 * 1024
-"""No server takes a longer head of a request; /dev/zero has no end."""
 
+@asynccontextmanager
+async def connecting(arguments: argparse.Namespace, url: str | None, client_name: str) -> AsyncIterator[Box]:
+    """Connect to a server; the connection comes back by itself when it is lost. None is a private server.
 
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Let the user say how to get into a server."""
-    parser.add_argument("--token-file", metavar="FILE", help="file with the token to show the server")
-    parser.add_argument("--tls-ca", metavar="FILE", help="certificates to trust, for wss://")
-
-
-def connecting(
-    arguments: argparse.Namespace, url: str | None, client_name: str
-) -> AbstractAsyncContextManager[Box]:
-    """A connection to a server, which comes back by itself when it is lost; None is a private server."""
+    `OWN_SERVER` is the one of PADDOCK_URL, or the only one of this user. Raises PaddockError alone.
+    """
     from paddock.client.connect import connect
 
+    if url == OWN_SERVER:
+        url = url_of_environment() or await own_server_url(None, client_name)
     if url is None:
-        return opened(connect(client_name=client_name))
-    token = read_token(arguments.token_file)
-    return opened(connect(url, client_name=client_name, token=token, tls_ca=arguments.tls_ca))
+        from paddock.cli.embedded_server import embedded_server
+
+        async with embedded_server(client_name) as box:
+            yield box
+        return
+    token = token_for(url, arguments.token_file)
+    async with opened(connect(url, client_name=client_name, token=token, tls_ca=arguments.tls_ca)) as box:
+        yield box
+
+
+async def own_server_url(server: str | None, client_name: str) -> str:
+    """Return where a server of this user can be reached: over its control socket, which asks for no token.
+
+    Without `server`, a pid or path, it is the only one. Raises SelectionError.
+    """
+    from paddock.cli.survey import lasting_server
+
+    return f"unix://{await lasting_server(server, client_name)}"
 
 
 @asynccontextmanager
@@ -49,20 +61,3 @@ async def opened(connection: Connecting) -> AsyncIterator[Box]:
         raise PaddockError(str(error)) from error
     async with aclosing(box):
         yield box
-
-
-def read_token(path: str | None) -> str | None:
-    """The token in a file; None if there is no file. Raises PaddockError."""
-    if path is None:
-        return None
-    try:
-        with open(path, encoding="ascii") as file:
-            token = file.read(MAX_TOKEN_CHARACTERS + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise PaddockError(f"can't read the token in {path}: {reason}") from error
-    if len(token) > MAX_TOKEN_CHARACTERS:
-        raise PaddockError(f"{path} has more than {MAX_TOKEN_CHARACTERS} characters; is it the right file?")
-    if not token.strip():
-        raise PaddockError(f"{path} is empty; write the token into it")
-    return token.strip()

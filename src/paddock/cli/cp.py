@@ -9,10 +9,11 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from paddock.cli.connecting import add_connection_options, connecting
+from paddock.cli.connecting import connecting
 from paddock.cli.location import Location, parse_location
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.profile_choice import add_profile_option, chosen_files
+from paddock.cli.server_choice import add_credential_options
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Copy a file, or with -r a directory, to a server's host, from it, or between servers. A
-path without a URL is on this host, and - is standard input or output. What is copied
-appears in its place as a whole, when it is complete. Into a directory that exists it is
-copied under its own name.
+path without a URL is on this host, :/path is on the server of PADDOCK_URL or on your only
+server, and - is standard input or output. What is copied appears in its place as a whole,
+when it is complete. Into a directory that exists it is copied under its own name.
 """
 
 EXAMPLES = """\
 examples:
+  paddock cp report.pdf :/work/                                on your only server
   paddock cp report.pdf ws://127.0.0.1:4100:/work/             into a directory
   paddock cp -r src unix:///run/paddock.sock:/work/src         a whole tree
   paddock cp ws://127.0.0.1:4100:/work/core.gz .               to here
@@ -55,17 +57,19 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress on a terminal")
     add_profile_option(parser, "reach no more of the servers than it grants")
-    add_connection_options(parser)
+    add_credential_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Copy."""
+    """Copy files, and return the exit status."""
     import asyncio
 
     source: Location = arguments.source
     destination: Location = arguments.destination
     if source.url is None and destination.url is None:
-        arguments.usage_error("neither side is on a server; write one as URL:/path")
+        arguments.usage_error(
+            "neither side is on a server; write one as URL:/path, or :/path for your only one"
+        )
     asyncio.run(_Copy(arguments, source, destination).run())
     return 0
 
@@ -110,7 +114,7 @@ class _Copy:
             await _send_stdin(files, self._destination.path, progress)
             return
         self._require_recursive(source.is_local_directory)
-        await files.upload(source.path, await self._remote_place(files), progress=progress)
+        await files.upload(source.path, await self._remote_path(files), progress=progress)
 
     async def _download(self, files: Files, progress: Progress) -> None:
         destination = self._destination
@@ -118,26 +122,26 @@ class _Copy:
         if destination.is_stream:
             await _send_stdout(files, self._source.path)
             return
-        place = destination.path
+        path = destination.path
         if destination.is_local_directory:
-            place = os.path.join(place, _name(self._source))
-        await files.download(self._source.path, place, progress=progress)
+            path = os.path.join(path, _name(self._source))
+        await files.download(self._source.path, path, progress=progress)
 
     async def _copy_there(self, files: Files) -> None:
         is_directory = (await files.metadata(self._source.path)).is_directory
         self._require_recursive(is_directory)
-        await files.copy(self._source.path, await self._remote_place(files), recursive=is_directory)
+        await files.copy(self._source.path, await self._remote_path(files), recursive=is_directory)
 
     async def _pass_on(self, source: Files, destination: Files, progress: Progress) -> None:
         found = await source.metadata(self._source.path)
         self._require_recursive(found.is_directory)
-        place = await self._remote_place(destination)
+        target = await self._remote_path(destination)
         path = self._source.path
         reader = source.tree_reader(path) if found.is_directory else source.reader(path)
         writer = (
-            destination.tree_writer(place)
+            destination.tree_writer(target)
             if found.is_directory
-            else destination.writer(place, atomic=destination.has("atomicWrites"))
+            else destination.writer(target, atomic=destination.has("atomicWrites"))
         )
         done = 0
         async with reader as pieces, writer as file:
@@ -145,9 +149,13 @@ class _Copy:
                 await file.write(piece)
                 done += len(piece)
                 progress(done, pieces.size_bytes)
+        if not found.is_directory and isinstance(found.mode, int):
+            from paddock.client.transfer import keep_executable
 
-    async def _remote_place(self, files: Files) -> str:
-        """The destination, or a place in it if it is a directory."""
+            await keep_executable(destination, target, found.mode)
+
+    async def _remote_path(self, files: Files) -> str:
+        """Return the destination, or a path in it if it is a directory."""
         from paddock.errors import NotFound
 
         path = self._destination.path

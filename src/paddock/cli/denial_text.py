@@ -1,4 +1,4 @@
-"""What a sandbox had to do with the end of a command, in words for people. Pure."""
+"""Explains what a sandbox had to do with the end of a command, in words for people. Pure."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from paddock.model.cause import Cause
-from paddock.model.denial import DenialKind
+from paddock.model.denial import OWN, DenialKind
+from paddock.model.endpoint import Endpoint, NetworkProtocol
+from paddock.model.host_pattern import ANY, LOCAL_NAMES, WEB_PORTS, normal_host, parse_address, split_port
+from paddock.model.profile import NetworkMode
 
 if TYPE_CHECKING:
     from paddock.client.ending import Ending
-    from paddock.model.denial import Denial
+    from paddock.model.denial import Denial, Trace
 
 _LIMITS: Final = {
-    Cause.MEMORY: "memoryBytes",
+    Cause.MEMORY: "addressSpaceBytes or totalMemoryBytes",
     Cause.CPU: "cpuSeconds",
     Cause.WALL: "wallSeconds",
     Cause.PROCESSES: "processes",
 }
+
+PROXIED: Final = f"network = {NetworkMode.PROXIED}"
+"""How a rule begins that leaves nothing but the proxy."""
 
 _DEEDS: Final = {
     DenialKind.WRITE: "writing",
@@ -29,7 +35,7 @@ _DEEDS: Final = {
 
 
 def explanations(ending: Ending) -> Iterator[str]:
-    """One line for each thing that the sandbox did to a command, with the way out.
+    """Yield one line for each thing that the sandbox did to a command, with the way out.
 
     Of one that ended well a server tells denials only if it was asked to trace it.
     """
@@ -38,10 +44,26 @@ def explanations(ending: Ending) -> Iterator[str]:
     if ending.cause is Cause.BREACH:
         yield "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
     for denial in ending.denials:
-        yield f"{_what(denial)}; {_way_out(denial)}"
+        yield explanation(denial)
     # A server that tells causes has held the failure against the profile, and found that it allows it.
     if ending.sandbox_denied and not ending.denials and ending.cause is None:
         yield "the sandbox probably made it fail; what it wrote says where, a wider --profile is the way out"
+
+
+def trace_explanations(trace: Trace) -> Iterator[str]:
+    """Yield one line for each thing that a traced command was denied, and one if that was nothing."""
+    for denial in trace.denials:
+        yield explanation(denial)
+    if trace.more:
+        yield f"the sandbox denied {trace.more} more"
+    if not trace.denials:
+        yield "the sandbox denied nothing"
+
+
+def explanation(denial: Denial) -> str:
+    """Say what the sandbox denied, by which rule, and the way out if there is one that works."""
+    way_out = _way_out(denial)
+    return _what(denial) if way_out is None else f"{_what(denial)}; {way_out}"
 
 
 def _what(denial: Denial) -> str:
@@ -53,15 +75,70 @@ def _what(denial: Denial) -> str:
     return f"the sandbox {verb} {_DEEDS[denial.kind]}{target}{rule}"
 
 
-def _way_out(denial: Denial) -> str:
+def _way_out(denial: Denial) -> str | None:
+    rule = denial.rule
+    if rule is None:
+        # Perhaps it was not the sandbox.
+        return None
+    if rule.startswith(OWN):
+        return (
+            "no profile allows it, because Paddock itself runs or obeys it; "
+            "if it is in the way, give Paddock an environment of its own (uv tool install, pipx)"
+        )
     match denial.kind:
-        case DenialKind.WRITE | DenialKind.READ as kind:
-            place = f'"{denial.target}" = "{kind}"' if denial.target is not None else f"{kind} access there"
-            return f"a profile with {place} allows it"
-        case DenialKind.EXEC:
-            place = f'"{denial.target}" = "read"' if denial.target is not None else "read access there"
-            return f"a profile with {place} allows it"
+        case DenialKind.WRITE | DenialKind.READ | DenialKind.EXEC as kind:
+            if denial.grant is None:
+                return None
+            access = DenialKind.WRITE if kind is DenialKind.WRITE else DenialKind.READ
+            return f'a profile with {_quoted(denial.grant)} = "{access}" allows it'
+        case DenialKind.NETWORK if denial.endpoint is not None:
+            return _host_way_out(denial.endpoint, rule)
+        case DenialKind.NETWORK if rule.startswith(PROXIED):
+            return "have it use that proxy"
         case DenialKind.NETWORK:
-            return 'a profile with network = "loopback" or "enabled" allows it'
+            return _network_way_out(denial.target)
         case DenialKind.SYSCALL:
             return "no profile but :danger-full-access allows it"
+
+
+def _quoted(path: str) -> str:
+    """Write a path as TOML and JSON do."""
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _network_way_out(target: str | None) -> str:
+    """Say what lets a command reach somebody by itself, or be reached."""
+    host = None if target is None else _far_host(target)
+    if host is None:
+        # The loopback of a sandbox is its own, so servers of the host are not there.
+        return 'a profile with network = "enabled" allows it, and "loopback" among its own processes'
+    return (
+        f"--allow-host {host} allows it to programs that obey HTTP_PROXY, "
+        'a profile with network = "enabled" to all'
+    )
+
+
+def _far_host(target: str) -> str | None:
+    """Return whom `--allow-host` must name; None for this host, a socket file and what is no host at all."""
+    name, port = split_port(target)
+    try:
+        host = normal_host(name)
+    except ValueError:
+        return None
+    address = parse_address(host)
+    if host in LOCAL_NAMES or (address is not None and (address.is_loopback or address.is_unspecified)):
+        return None
+    # Without a port only 80 and 443 are allowed, and which one it was is not always said.
+    shown = f"[{host}]" if ":" in host else host
+    return f"'{shown}:{ANY}'" if port is None else f"{shown}:{port}"
+
+
+def _host_way_out(endpoint: Endpoint, rule: str) -> str:
+    if endpoint.protocol is NetworkProtocol.SOCKS5_UDP:
+        return "no profile allows datagrams"
+    pattern = endpoint.host if endpoint.port in WEB_PORTS and ":" not in endpoint.host else str(endpoint)
+    if "allowLocal" in rule:
+        return "--allow-local allows it"
+    if "network.allow " in rule:
+        return f"--allow-host {pattern} allows it"
+    return "while that stands, nothing allows it"

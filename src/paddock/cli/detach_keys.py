@@ -11,7 +11,7 @@ FORMS = "expected keys such as ctrl-p or x, several separated by commas: ctrl-p,
 
 
 def parse_keys(text: str) -> bytes:
-    """The bytes that a terminal sends for keys written as `ctrl-p,ctrl-q`. Raises ValueError."""
+    """Return the bytes that a terminal sends for keys written as `ctrl-p,ctrl-q`. Raises ValueError."""
     return bytes(_parse_key(key, text) for key in text.split(","))
 
 
@@ -42,10 +42,10 @@ class KeyWatch:
     def feed(self, data: bytes) -> Typed:
         """Take what was typed. After the sequence was found the rest is dropped; do not go on then."""
         typed = self._held + data
-        place = typed.find(self._keys)
-        if place >= 0:
+        index = typed.find(self._keys)
+        if index >= 0:
             self._held = b""
-            return Typed(typed[:place], is_detaching=True)
+            return Typed(typed[:index], is_detaching=True)
         # The longest end of it that may yet become the sequence.
         held = next(
             (size for size in range(len(self._keys) - 1, 0, -1) if typed.endswith(self._keys[:size])), 0

@@ -1,4 +1,4 @@
-"""What this host offers, looked at one thing at a time.
+"""Examines what this host offers, one thing at a time.
 
 Each check tries the thing itself where that is harmless, rather than to reason from
 version numbers. None of them raises: what can't be found out is a finding too.
@@ -23,6 +23,7 @@ from typing import Final
 from paddock.cli.finding import Finding, Level
 from paddock.cli.survey import survey
 from paddock.errors import ListenError, PaddockError, RulesError, RulesUnavailable
+from paddock.fs import namespace_entry
 from paddock.process.group import PIDFD_SIGNAL_PROCESS_GROUP
 from paddock.process.spawner import HELPER_PATH, Spawner
 from paddock.rules.evaluation import RulesFile
@@ -45,7 +46,7 @@ PR_GET_CHILD_SUBREAPER: Final = 37
 
 
 def examine() -> list[Finding]:
-    """Every finding, in the order in which things depend on each other."""
+    """Return every finding, in the order in which things depend on each other."""
     checks: tuple[Callable[[], Finding], ...] = (
         check_python,
         check_platform,
@@ -55,6 +56,7 @@ def examine() -> list[Finding]:
         check_subreaper,
         check_spawner,
         check_modules,
+        check_worker_library,
         check_uvloop,
         check_rules,
         check_descriptors,
@@ -68,7 +70,7 @@ def examine() -> list[Finding]:
 
 
 def check_python() -> Finding:
-    """The version of Python."""
+    """Check the version of Python."""
     detail = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info < LEAST_PYTHON:
         return Finding("python", Level.FAIL, detail, "install Python 3.11 or newer")
@@ -76,7 +78,7 @@ def check_python() -> Finding:
 
 
 def check_platform() -> Finding:
-    """The kernel and the machine."""
+    """Check the kernel and the machine."""
     detail = f"{platform.system()} {platform.release()} {platform.machine()}"
     if sys.platform != "linux":
         return Finding("platform", Level.FAIL, detail, "run paddock on Linux")
@@ -84,7 +86,7 @@ def check_platform() -> Finding:
 
 
 def check_proc() -> Finding:
-    """Whether /proc is there: it is how daemons are found that left their session."""
+    """Check whether /proc is there: it is how daemons are found that left their session."""
     if Path("/proc/self/stat").exists():
         return Finding("proc", Level.OK, "/proc is mounted")
     return Finding(
@@ -96,7 +98,7 @@ def check_proc() -> Finding:
 
 
 def check_pidfd() -> Finding:
-    """Whether processes can be named without mistaking one for another."""
+    """Check whether processes can be named without mistaking one for another."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
@@ -107,7 +109,7 @@ def check_pidfd() -> Finding:
 
 
 def check_group_signals() -> Finding:
-    """Whether a signal to a group can't hit a stranger."""
+    """Check whether a signal to a group can't hit a stranger."""
     name = "group signals"
     try:
         pidfd = os.pidfd_open(os.getpid())
@@ -130,7 +132,7 @@ def check_group_signals() -> Finding:
 
 
 def check_subreaper() -> Finding:
-    """Whether orphans come back to the spawner, which ends them."""
+    """Check whether orphans come back to the spawner, which ends them."""
     value = ctypes.c_int(0)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(value), 0, 0, 0):
         reason = os.strerror(ctypes.get_errno())
@@ -142,7 +144,7 @@ def check_subreaper() -> Finding:
 
 
 def check_spawner() -> Finding:
-    """Whether the helper that starts every process is there and runs."""
+    """Check whether the helper that starts every process is there and runs."""
     try:
         asyncio.run(_start_spawner())
     except (PaddockError, OSError) as error:
@@ -159,7 +161,7 @@ async def _start_spawner() -> None:
 
 
 def check_modules() -> Finding:
-    """Whether the modules are there that only make the server faster."""
+    """Check whether the modules are there that only make the server faster."""
     for name in COMPILED_MODULES:
         try:
             import_module(name)
@@ -173,8 +175,18 @@ def check_modules() -> Finding:
     return Finding("modules", Level.OK, "the compiled ones are there")
 
 
+def check_worker_library() -> Finding:
+    """Check whether file workers can be confined."""
+    try:
+        namespace_entry.load(str(namespace_entry.LIBRARY))
+    except (OSError, AttributeError) as error:
+        detail = f"{error}, so file operations under a profile are refused"
+        return Finding("file workers", Level.WARN, detail, namespace_entry.REMEDY)
+    return Finding("file workers", Level.OK, f"{namespace_entry.LIBRARY} can be loaded")
+
+
 def check_uvloop() -> Finding:
-    """Whether the event loop of the server is there."""
+    """Check whether the event loop of the server is there."""
     try:
         import uvloop  # noqa: F401
     except ImportError as error:
@@ -183,7 +195,7 @@ def check_uvloop() -> Finding:
 
 
 def check_rules() -> Finding:
-    """Whether rules can be evaluated and scripts be taken apart, and whether those of this user load."""
+    """Check whether rules can be evaluated and scripts taken apart, and whether this user's rules load."""
     try:
         # With a file of our own, for without any the interpreter is not asked for.
         evaluate_files([RulesFile(path="doctor.rules", text="")])
@@ -205,7 +217,10 @@ def check_rules() -> Finding:
 
 
 def check_descriptors() -> Finding:
-    """How many processes the descriptors suffice for. A server raises the soft limit to the hard one."""
+    """Check how many processes the descriptors suffice for.
+
+    A server raises the soft limit to the hard one.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         return Finding("descriptors", Level.OK, f"limit {soft}, hard limit infinite")
@@ -220,7 +235,7 @@ def check_descriptors() -> Finding:
 
 
 def check_runtime_directory() -> Finding:
-    """Whether servers and operators can meet."""
+    """Check whether servers and operators can meet."""
     uid = os.geteuid()
     try:
         directory = runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid)
@@ -231,7 +246,7 @@ def check_runtime_directory() -> Finding:
 
 
 def check_servers() -> Finding:
-    """The servers of this user."""
+    """List the servers of this user."""
     found = asyncio.run(survey(None, CLIENT_NAME))
     servers = [answer.status.server for answer in found.answers]
     told = ", ".join(f"{server.pid} ({server.url})" for server in servers) or "none running"

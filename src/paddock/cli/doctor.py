@@ -9,6 +9,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from paddock.cli import exit_status
 from paddock.cli.options import Verbs, add_verb
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(_json(findings, is_healthy=not has_failed))
     else:
         _print(findings)
-    return 1 if has_failed else 0
+    return exit_status.FAILURE if has_failed else 0
 
 
 def _print(findings: list[Finding]) -> None:

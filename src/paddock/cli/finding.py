@@ -1,4 +1,4 @@
-"""What `paddock doctor` says about one thing."""
+"""One finding of `paddock doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     OK = "ok"
     WARN = "warn"

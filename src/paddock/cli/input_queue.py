@@ -17,7 +17,7 @@ class InputQueue:
         self._has_room.set()
 
     def offer(self, data: bytes) -> bool:
-        """Take the data if there is room for all of it; whether there was is returned."""
+        """Take the data if there is room for all of it, and return whether there was."""
         if len(self._data) + len(data) > self._limit_bytes:
             return False
         self._append(data)
@@ -29,17 +29,17 @@ class InputQueue:
         self._append(data)
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the queue: nothing more will come."""
         self._is_ended = True
         self._has_news.set()
 
     async def get(self, limit_bytes: int) -> bytes:
-        """The next bytes, none when all is taken and nothing more will come."""
+        """Wait for the next bytes and take them; none when all is taken and nothing more will come."""
         await self._has_news.wait()
         return self.take(limit_bytes)
 
     def take(self, limit_bytes: int) -> bytes:
-        """What is there now, if anything is."""
+        """Take what is there now, if anything is."""
         data = bytes(self._data[:limit_bytes])
         del self._data[: len(data)]
         if len(self._data) < self._limit_bytes:

@@ -1,4 +1,4 @@
-"""Where the standard input of a confined command comes from, one class for each kind of file.
+"""Sources of the standard input of a confined command, one class for each kind of file.
 
 Most kinds of files let one look at what comes next without taking it from whoever else reads there.
 """
@@ -21,7 +21,7 @@ SPLICE_F_NONBLOCK: Final = 2
 
 
 class Source(ABC):
-    """Where input comes from."""
+    """A source of input."""
 
     window_bytes: int | None = None
     """What can be looked at beforehand; None if more can be, without waiting until that was taken."""
@@ -136,7 +136,7 @@ class DeviceSource(Source):
         return None
 
     def take(self, count: int) -> None:
-        """Nothing is left to take."""
+        """Do nothing: `look` has left nothing to take."""
 
 
 def source_of(fd: int, status: os.stat_result) -> Source:

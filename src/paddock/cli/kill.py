@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from paddock.cli.options import ID_HELP, Verbs, add_server_option, add_verb, seconds
+from paddock.cli import exit_status
+from paddock.cli.message import tell
+from paddock.cli.options import ID_HELP, Verbs, add_verb, seconds
+from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def add_parser(verbs: Verbs) -> None:
         default=DEFAULT_GRACE_S,
         help="time between SIGTERM and SIGKILL (default 2)",
     )
-    add_server_option(parser)
+    add_operated_server_options(parser)
     parser.add_argument("ids", metavar="ID", nargs="+", help=ID_HELP)
 
 
@@ -73,24 +75,24 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     outcomes = [asyncio.run(_kill_one(name, arguments)) for name in arguments.ids]
-    return 0 if all(outcomes) else 1
+    return 0 if all(outcomes) else exit_status.FAILURE
 
 
 async def _kill_one(name: str, arguments: argparse.Namespace) -> bool:
     from paddock.cli.survey import reached
 
     try:
-        async with reached(name, arguments.server, CLIENT_NAME) as (candidate, process):
+        async with reached(name, operated_server(arguments), CLIENT_NAME) as (candidate, process):
             problem = await _kill(candidate, process, arguments)
     except PaddockError as error:
         problem = str(error)
     if problem is not None:
-        print(f"paddock kill: {problem}", file=sys.stderr)
+        tell(problem, "kill")
     return problem is None
 
 
 async def _kill(candidate: Candidate, process: OperatedProcess, arguments: argparse.Namespace) -> str | None:
-    """Do it; what went wrong is returned."""
+    """Send the signal, and return what went wrong."""
     name = f"process {candidate.process.process_id!r}"
     if not (candidate.process.running or candidate.process.survivors):
         return f"{name} has ended already"
@@ -111,11 +113,14 @@ async def _group_ends(process: OperatedProcess, timeout_s: float) -> bool:
     """Wait until nobody of the group of a process that has ended is left; False when the time is over."""
     import asyncio
 
+    timer = asyncio.timeout(timeout_s)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with timer:
             while True:
                 if not await process.has_survivors():
                     return True
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
+        if not timer.expired():
+            raise
         return False

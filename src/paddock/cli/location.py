@@ -1,4 +1,4 @@
-"""Where a file is: on this host, or on that of a server. Imported for every command line."""
+"""The location of a file: on this host, or on that of a server. Imported for every command line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import os
 import re
 from typing import NamedTuple
 
-_REMOTE = re.compile(r"((?:wss?|unix)://.*?):(/.*)", re.DOTALL)
+_REMOTE = re.compile(r"((?:wss?|unix)://.*?|):(/.*)", re.DOTALL)
 _SCHEME = re.compile(r"(wss?|unix)://")
 
 STANDARD_STREAM = "-"
 
+OWN_SERVER = ""
+"""The URL in `:/path`: the server that is found without being named."""
+
 
 class Location(NamedTuple):
-    """A path, and the server that it belongs to; None is this host."""
+    """A path, and the server that it belongs to: its URL, or `OWN_SERVER`; None is this host."""
 
     url: str | None
     path: str
@@ -26,17 +29,17 @@ class Location(NamedTuple):
 
     @property
     def is_local_directory(self) -> bool:
-        """Whether it is a directory of this host."""
+        """Return whether the location is a directory of this host."""
         return self.url is None and os.path.isdir(self.path)
 
     @property
     def is_stream(self) -> bool:
-        """Whether standard input or output takes the place of a file."""
+        """Return whether standard input or output takes the place of a file."""
         return self.url is None and self.path == STANDARD_STREAM
 
 
 def parse_location(text: str) -> Location:
-    """Read `URL:/path` or a path of this host, as an argument of a command."""
+    """Read `URL:/path`, `:/path` or a path of this host, as an argument of a command."""
     if remote := _REMOTE.fullmatch(text):
         return Location(remote[1], remote[2])
     if _SCHEME.match(text):

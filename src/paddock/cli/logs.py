@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from paddock.cli.options import ID_HELP, Verbs, add_server_option, add_verb, count
+from paddock.cli.message import tell
+from paddock.cli.options import ID_HELP, Verbs, add_verb, count
+from paddock.cli.server_choice import add_operated_server_options, operated_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,7 +48,7 @@ def add_parser(verbs: Verbs) -> None:
     streams = parser.add_mutually_exclusive_group()
     streams.add_argument("--stdout", action="store_true", help="only stdout, or the terminal")
     streams.add_argument("--stderr", action="store_true", help="only stderr")
-    add_server_option(parser)
+    add_operated_server_options(parser)
     parser.add_argument("id", metavar="ID", help=ID_HELP)
 
 
@@ -63,7 +64,7 @@ async def _print_output(arguments: argparse.Namespace) -> None:
     from paddock.cli.survey import reached
 
     streams = _wanted_streams(arguments)
-    async with reached(arguments.id, arguments.server, CLIENT_NAME) as (candidate, process):
+    async with reached(arguments.id, operated_server(arguments), CLIENT_NAME) as (candidate, process):
         output = _output(process, candidate.process.next_seq, arguments.tail, arguments.follow, streams)
         async for piece in output:
             _print(piece)
@@ -86,7 +87,7 @@ async def _output(
     is_followed: bool,
     streams: frozenset[Stream],
 ) -> AsyncIterator[Piece]:
-    """The pieces to print, in order."""
+    """Yield the pieces to print, in order."""
     from paddock.cli.tail import LineTail
     from paddock.client.operator import pieces
     from paddock.protocol.process import OutputGap
@@ -117,7 +118,6 @@ def _print(piece: Piece) -> None:
     from paddock.protocol.process import OutputGap
 
     if isinstance(piece, OutputGap):
-        notice = f"paddock logs: {piece.bytes_} bytes of output were dropped here"
-        print(notice, file=sys.stderr, flush=True)
+        tell(f"{piece.bytes_} bytes of output were dropped here", "logs")
         return
     write_all(STDERR if piece.stream is Stream.STDERR else STDOUT, piece.chunk)

@@ -7,11 +7,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from paddock.cli.connecting import add_connection_options, connecting
+from paddock.cli.connecting import connecting
 from paddock.cli.location import Location, parse_location
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.profile_choice import add_profile_option, chosen_files
-from paddock.errors import NotFound
+from paddock.cli.server_choice import add_credential_options
+from paddock.errors import NotFound, OperationFailed
 
 if TYPE_CHECKING:
     from paddock.client.files import Files
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 List a directory, or show a file, of a server's host. A path without a URL is on this
-host. Symbolic links that lead nowhere are not listed.
+host; :/path is on the server of PADDOCK_URL, or on your only server. Symbolic links that
+lead nowhere are not listed.
 """
 
 EXAMPLES = """\
 examples:
+  paddock ls :/work                              on your only server
   paddock ls ws://127.0.0.1:4100:/work           names, directories with a slash
   paddock ls -l unix:///run/paddock.sock:/tmp    with kind, size and time
   paddock ls --json ws://127.0.0.1:4100:/work    for programs
@@ -56,7 +59,7 @@ def add_parser(verbs: Verbs) -> None:
     form.add_argument("--json", action="store_true", help="everything, as JSON")
     parser.add_argument("-a", "--all", action="store_true", help="also names that begin with a dot")
     add_profile_option(parser, "see no more than it grants")
-    add_connection_options(parser)
+    add_credential_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,13 +92,14 @@ async def _look(arguments: argparse.Namespace, url: str | None, path: str) -> li
 async def _describe(files: Files, directory: str, names: list[str]) -> list[Entry]:
     import asyncio
 
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def describe(name: str) -> Entry:
-        async with places:
+        async with slots:
             try:
                 return Entry(name, await files.metadata(os.path.join(directory, name)))
-            except NotFound:
+            except (NotFound, OperationFailed):
+                # A link that leads nowhere or in circles; or it was removed meanwhile.
                 return Entry(name, None)
 
     return list(await asyncio.gather(*map(describe, names)))
@@ -109,7 +113,7 @@ def _print_table(entries: list[Entry]) -> None:
     rows = []
     for name, found in entries:
         if found is None:
-            rows.append(("gone", "", "", _printable(name)))
+            rows.append(("link", "", "", _printable(name)))
             continue
         changed = datetime.fromtimestamp(found.modified_at_ms / 1000, UTC).astimezone()
         rows.append((_kind(found), str(found.size), f"{changed:%Y-%m-%d %H:%M}", _printable(name)))
@@ -132,7 +136,7 @@ def _json(entries: list[Entry]) -> str:
 
 
 def _print_name(name: str, mark: str) -> None:
-    """A program gets the bytes of the name; a terminal nothing that could disturb it."""
+    """Print a name: its bytes for a program, nothing that could disturb it for a terminal."""
     if sys.stdout.isatty():
         print(_printable(name) + mark)
     else:

@@ -11,8 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TextIO
 
+from paddock.cli import exit_status
+from paddock.cli.message import os_error_text, tell
+from paddock.cli.parser import Parser
 from paddock.errors import PaddockError
 from paddock.installation import narrow_import_path
 from paddock.version import __version__
@@ -31,6 +35,7 @@ examples:
   paddock ps                                    what runs on your servers
   paddock attach 3f2a                           go there
   paddock cp -r src ws://127.0.0.1:4100:/work   copy files to a server's host
+  paddock mcp                                   a sandboxed shell for any MCP client
   paddock rules explain 'make && git push'      what the rules say about a script
   paddock doctor                                whether this host has what paddock needs
 
@@ -49,53 +54,62 @@ VERBS = (
     "attach",
     "logs",
     "kill",
+    "questions",
+    "answer",
+    "approve",
     "cp",
     "ls",
     "cat",
     "rules",
+    "mcp",
+    "network",
+    "proxy",
+    "agent-demo",
     "audit",
+    "config",
     "doctor",
     "completion",
     "version",
 )
 """Each is a module beside this one, in the order in which people are told of them."""
 
-STATUS_INTERRUPTED = 130
-STATUS_BROKEN_PIPE = 141
-"""128 + SIGINT and 128 + SIGPIPE, as a shell reports a program that the signal ended."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status is returned. Errors are one sentence on stderr.
+    """Run a command line, and return the exit status. Errors are one sentence on stderr.
 
     Without `argv` it is that of this process, which then imports from Paddock's installation alone.
     """
     _open_standard_streams()
     if argv is None:
         narrow_import_path()
+    words = sys.argv[1:] if argv is None else list(argv)
+    verb = words[0] if words and words[0] in VERBS else None
     try:
-        status = _run(sys.argv[1:] if argv is None else list(argv))
+        status = _run(words)
         _flush_stdout()
         return status
     except PaddockError as error:
-        print(f"paddock: {error}", file=sys.stderr)
-        status = 1
+        tell(str(error), verb)
+        status = exit_status.FAILURE
     except BrokenPipeError:
-        status = STATUS_BROKEN_PIPE
+        status = exit_status.BROKEN_PIPE
     except KeyboardInterrupt:
-        status = STATUS_INTERRUPTED
+        status = exit_status.INTERRUPTED
     except OSError as error:
         # A full disk, no descriptors left: what no verb can do anything about.
-        place = f"{error.filename}: " if error.filename is not None else ""
-        print(f"paddock: {place}{error.strerror or error}", file=sys.stderr)
-        status = 1
+        tell(os_error_text(error), verb)
+        status = exit_status.FAILURE
     _let_go_of_stdout()
     return status
 
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        arguments = build_parser(_needed_verbs(argv)).parse_args(argv)
+        parser = build_parser(_needed_verbs(argv))
+        if not argv:
+            parser.print_help()
+            return exit_status.USAGE
+        arguments = parser.parse_args(argv)
         status: int = arguments.handler(arguments)
     except SystemExit as end:
         # argparse has printed help, the version or what is wrong, and means to end without us.
@@ -104,7 +118,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Whoever started us may have closed descriptors 0 to 2; nothing else must get their numbers.
+    """Fill descriptors 0 to 2, which whoever started us may have closed: nothing else must get their numbers.
 
     Input is at its end then, output can't be written, and there is nobody to tell errors to.
     """
@@ -116,6 +130,10 @@ def _open_standard_streams() -> None:
     # Python has None in place of a stream that was closed, and `print` takes stdout for a stderr of None.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+    # PYTHONIOENCODING or the locale may name an encoding that lacks a character: better escaped than a fault.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _nowhere() -> TextIO:
@@ -143,11 +161,11 @@ def _let_go_of_stdout() -> None:
 
 
 def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
-    """The whole command line, or no more of it than these verbs.
+    """Build the parser of the whole command line, or of no more of it than these verbs.
 
     The reference and the completion scripts are made from it.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paddock",
         description=DESCRIPTION,
         epilog=EXAMPLES,
@@ -156,12 +174,12 @@ def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in verbs:
-        import_module(f"paddock.cli.{verb}").add_parser(commands)
+        import_module(f"paddock.cli.{verb.replace('-', '_')}").add_parser(commands)
     return parser
 
 
 def _needed_verbs(argv: Sequence[str]) -> Sequence[str]:
-    """The verbs that a command line can be about: to declare all of them takes longer than most work."""
+    """Return the verbs that a command line can be about. To declare them all takes longer than most work."""
     if argv[:1] == ["--version"]:
         return ()
     return argv[:1] if argv and argv[0] in VERBS else VERBS

@@ -1,8 +1,9 @@
-"""What the verbs have in common when they are declared.
+"""Options that several verbs declare alike.
 
 Imported for every command line, so it imports next to nothing itself. A metavar
 says what an argument is, and shell completion goes by it: ID is a process, SERVER a
-server, SIGNAL a signal, FILE and DIR are what they say.
+server, PROFILE a profile, GROUP a group of hosts, SIGNAL a signal; FILE, DIR and what
+begins with [URL:] are files.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def add_server_option(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    """A number of seconds from 0 up."""
+    """Parse a number of seconds from 0 up."""
     try:
         value = float(text)
     except ValueError:
@@ -65,7 +66,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A number from 0 up."""
+    """Parse a number from 0 up."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
     return int(text)

@@ -9,7 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from paddock.cli.options import Verbs, add_server_option, add_verb
+from paddock.cli.message import tell
+from paddock.cli.options import Verbs, add_verb
+from paddock.cli.server_choice import add_operated_server_options, operated_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from paddock.cli.rendering import Palette
     from paddock.cli.selection import Candidate
     from paddock.cli.survey import Survey
+    from paddock.model.control_address import ControlAddress
     from paddock.protocol.control import ProcessStatus
 
 DESCRIPTION = """\
@@ -31,6 +34,7 @@ examples:
   paddock ps --all             and what has ended, as long as its server remembers it
   paddock ps --json            servers, sessions and processes, for programs
   paddock ps --server 4711     on one server
+  paddock ps --url wss://build.example:4100 --token-file ~/.paddock-token
 
 columns:
   STATE    running, exited with this status, or lost: its end will not be known; the group lives
@@ -38,10 +42,18 @@ columns:
   SESSION  attached: its client is connected; detached: the client is gone, and the process
            ends when it does not come back; kept: the process stays without its client
   OUTPUT   how much it has written
+
+A narrow terminal shows fewer columns, so that there is room for the command.
 """
 
 CLIENT_NAME = "paddock-ps"
+SILENT_STATUS = 1
+"""There are servers, and none of them answers."""
 HEADER = ("ID", "PID", "STATE", "SESSION", "AGE", "OUTPUT", "CLIENT", "SERVER", "COMMAND")
+DISPENSABLE = ("OUTPUT", "CLIENT", "SERVER", "SESSION", "PID", "AGE", "STATE")
+"""The columns that a narrow terminal goes without, in this order."""
+COMMAND_CHARS = 24
+"""Room that the command gets first, if it needs it."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -51,7 +63,7 @@ def add_parser(verbs: Verbs) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-q", "--quiet", action="store_true", help="only the ids, one per line")
     form.add_argument("--json", action="store_true", help="everything, as JSON")
-    add_server_option(parser)
+    add_operated_server_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,20 +72,23 @@ def run(arguments: argparse.Namespace) -> int:
 
     from paddock.cli.survey import survey
 
-    found = asyncio.run(survey(arguments.server, CLIENT_NAME))
+    found = asyncio.run(survey(operated_server(arguments), CLIENT_NAME))
     found.warn()
     if arguments.json:
         print(_json(found, arguments.all))
-        return 0
-    if not found.answers and not arguments.quiet:
-        print("paddock ps: no server of this user is running", file=sys.stderr)
+        return SILENT_STATUS if found.problems and not found.answers else 0
+    if not found.answers:
+        if found.problems:
+            return SILENT_STATUS
+        if not arguments.quiet:
+            tell("no server of this user is running", "ps")
         return 0
     _print_list(found, arguments)
     return 0
 
 
 def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
-    from paddock.cli.rendering import Palette, table
+    from paddock.cli.rendering import Palette, table, without_columns
     from paddock.cli.selection import short_names
 
     known = found.candidates
@@ -90,7 +105,7 @@ def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
     now_s = time.time()
     rows = [_row(name, candidate, now_s) for name, candidate in named]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    header, *lines = table(HEADER, rows, width)
+    header, *lines = table(*without_columns(HEADER, rows, DISPENSABLE, COMMAND_CHARS, width), width)
     palette = Palette.of(sys.stdout)
     print(header)
     for line, (_, candidate) in zip(lines, named, strict=True):
@@ -138,6 +153,12 @@ def _painted(line: str, candidate: Candidate, palette: Palette) -> str:
     return palette.paint(line, Colour.RED if is_bad else Colour.DIM)
 
 
+def _socket(control: ControlAddress) -> str | None:
+    from pathlib import Path
+
+    return str(control) if isinstance(control, Path) else None
+
+
 def _json(found: Survey, with_ended: bool) -> str:
     import json
 
@@ -151,6 +172,6 @@ def _json(found: Survey, with_ended: bool) -> str:
                 to_builtins(process) for process in session.processes if with_ended or _is_live(process)
             ]
         servers.append(
-            {**status["server"], "controlSocket": str(answer.control), "sessions": status["sessions"]}
+            {**status["server"], "controlSocket": _socket(answer.control), "sessions": status["sessions"]}
         )
     return json.dumps({"servers": servers}, indent=2)

@@ -7,23 +7,28 @@ this one. How the standard streams are read and written is the business of `stre
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from paddock.cli import exit_status
+from paddock.cli.connection_watch import ConnectionWatch
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
+from paddock.cli.exec_prompt import ExecPrompt
+from paddock.cli.input_queue import InputQueue
+from paddock.cli.signal_set import PASSED_ON, not_ignored
 from paddock.cli.streams import raw_terminal, read_input, window_size
+from paddock.cli.terminal_modes import TerminalModes
 from paddock.client.process import Process
 from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream
 
-PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-STATUS_BROKEN_PIPE: Final = 128 + signal.SIGPIPE
-STATUS_OF_OUR_OWN: Final = 125
+INPUT_BYTES: Final = 64 * 1024
+"""Input that waits for the process, and that is sent at once: one pipe's capacity (pipe(7))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +42,57 @@ class Outcome:
 class Relay:
     """Joins one process to the standard streams until it has closed."""
 
-    def __init__(self, process: Process, *, is_terminal: bool, has_stdin: bool) -> None:
+    def __init__(
+        self,
+        process: Process,
+        *,
+        is_terminal: bool,
+        has_stdin: bool,
+        prompt: ExecPrompt | None = None,
+        watch: ConnectionWatch | None = None,
+    ) -> None:
+        self._prompt = prompt
+        self._watch = watch
+        self._modes = TerminalModes()
         self._process = process
         self._is_terminal = is_terminal
         self._has_stdin = has_stdin
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._input = InputQueue(INPUT_BYTES)
         # Writing to a pipe or a terminal blocks for as long as its reader likes.
         self._writer = ThreadPoolExecutor(1, "stdout")
 
     async def run(self) -> Outcome:
         """Pass everything on until the end of the output; a second call makes no sense."""
         with self._writer, self._caught_signals(), raw_terminal(STDIN, self._is_terminal):
+            if self._watch is not None:
+                self._watch.is_raw = self._is_terminal
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(self._pass_signals())]
                 if self._has_stdin:
-                    helpers.append(tasks.create_task(self._pass_input()))
-                outcome = await self._pass_output()
-                for helper in helpers:
+                    helpers.append(tasks.create_task(self._take_input()))
+                    helpers.append(tasks.create_task(self._send_input()))
+                output = tasks.create_task(self._pass_output())
+                outcome = await self._until_end(output)
+                for helper in (*helpers, output):
                     helper.cancel()
+            self._put_back_terminal()
         return outcome
+
+    async def _until_end(self, output: asyncio.Task[Outcome]) -> Outcome:
+        """Wait for the end of the output, or for a user who gives up."""
+        if self._watch is None:
+            return await output
+        await asyncio.wait((output, self._watch.given_up), return_when=asyncio.FIRST_COMPLETED)
+        if output.done():
+            return await output
+        problem = "gave up; the command may run until its server ends the session"
+        return Outcome(exit_status.INTERRUPTED, problem)
+
+    def _put_back_terminal(self) -> None:
+        if self._is_terminal and (restoring := self._modes.restoring()):
+            with suppress(OSError):
+                write_all(STDOUT, restoring)
 
     # --- output -------------------------------------------------------------
 
@@ -64,23 +101,40 @@ class Relay:
         try:
             async for output in self._process:
                 fd = STDERR if output.stream is Stream.STDERR else STDOUT
-                await loop.run_in_executor(self._writer, write_all, fd, output.data)
+                # Nothing is written around, or over, a question that somebody is to answer.
+                self._modes.feed(output.data)
+                async with self._screen(fd):
+                    await loop.run_in_executor(self._writer, write_all, fd, output.data)
             return Outcome(await self._process.wait())
         except BrokenPipeError:
             # A program that ran here would be killed by SIGPIPE without a word.
             self._process.kill_now()
-            return Outcome(STATUS_BROKEN_PIPE)
+            return Outcome(exit_status.BROKEN_PIPE)
+        except PaddockError as error:
+            return Outcome(exit_status.OWN_FAILURE, str(error))
         except OSError as error:
             self._process.kill_now()
-            return Outcome(STATUS_OF_OUR_OWN, f"can't write the output: {error.strerror}")
-        except PaddockError as error:
-            return Outcome(STATUS_OF_OUR_OWN, str(error))
+            return Outcome(exit_status.OWN_FAILURE, f"can't write the output: {error.strerror}")
+
+    def _screen(self, fd: int) -> AbstractAsyncContextManager[object]:
+        return nullcontext() if self._prompt is None or not os.isatty(fd) else self._prompt.screen
 
     # --- input --------------------------------------------------------------
 
-    async def _pass_input(self) -> None:
+    async def _take_input(self) -> None:
+        """Read what is typed, always: an answer, or the wish to give up, must not wait for the process."""
+        while data := await read_input():
+            # What is typed while a question is open is the answer.
+            if self._prompt is not None and self._prompt.feed(data):
+                continue
+            if self._is_terminal and self._watch is not None and self._watch.typed(data):
+                continue
+            await self._input.put(data)
+        self._input.end()
+
+    async def _send_input(self) -> None:
         try:
-            while data := await read_input():
+            while data := await self._input.get(INPUT_BYTES):
                 await self._process.write(data)
             await self._process.close_stdin()
         except PaddockError:
@@ -92,12 +146,11 @@ class Relay:
     @contextmanager
     def _caught_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        # Who started us with a signal ignored, as nohup(1) does, wants it ignored.
-        caught = [number for number in PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
+        caught = not_ignored(PASSED_ON)
         if self._is_terminal:
             caught.append(signal.SIGWINCH)
         for number in caught:
-            loop.add_signal_handler(number, self._signals.put_nowait, number)
+            loop.add_signal_handler(number, self._caught, number)
         if self._is_terminal:
             # The window may have changed between the start and now.
             self._signals.put_nowait(signal.SIGWINCH)
@@ -106,6 +159,10 @@ class Relay:
         finally:
             for number in caught:
                 loop.remove_signal_handler(number)
+
+    def _caught(self, number: signal.Signals) -> None:
+        if self._watch is None or not self._watch.signalled(number):
+            self._signals.put_nowait(number)
 
     async def _pass_signals(self) -> None:
         while True:

@@ -32,18 +32,18 @@ class Palette:
 
     @classmethod
     def of(cls, stream: TextIO, environment: Mapping[str, str] = os.environ) -> Palette:
-        """Colour for a terminal, unless NO_COLOR is set to anything, or the terminal has none."""
+        """Use colour for a terminal, unless NO_COLOR is set to anything, or the terminal has none."""
         is_wanted = not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
         return cls(is_wanted and stream.isatty())
 
     def paint(self, text: str, colour: Colour) -> str:
-        """The text in a colour."""
+        """Return the text in a colour."""
         is_plain = not self._is_coloured or colour is Colour.PLAIN
         return text if is_plain else f"\x1b[{colour}m{text}\x1b[0m"
 
 
 def size_text(count_bytes: int) -> str:
-    """About how many bytes: `812 B`, `1.2 MB`."""
+    """Say about how many bytes: `812 B`, `1.2 MB`."""
     if count_bytes < 1000:
         return f"{count_bytes} B"
     value = float(count_bytes)
@@ -55,7 +55,7 @@ def size_text(count_bytes: int) -> str:
 
 
 def age_text(age_s: float) -> str:
-    """About how long: `42s`, `7m`, `3h`, `12d`."""
+    """Say about how long: `42s`, `7m`, `3h`, `12d`."""
     age = max(0, int(age_s))
     for limit, length, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
         if age < limit:
@@ -63,8 +63,31 @@ def age_text(age_s: float) -> str:
     return f"{age // 86_400}d"
 
 
+def without_columns(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    dispensable: Sequence[str],
+    room: int,
+    width: int | None,
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Leave out columns, in the order in which they are `dispensable`, until the last one has its room.
+
+    That is `room` characters, or as many as its longest cell has.
+    """
+    if width is None:
+        return header, rows
+    shown = list(range(len(header)))
+    room = min(room, max(len(line[-1]) for line in (header, *rows)))
+    for name in dispensable:
+        taken = sum(max(len(line[column]) for line in (header, *rows)) + len(GAP) for column in shown[:-1])
+        if taken + room <= width:
+            break
+        shown.remove(header.index(name))
+    return [header[column] for column in shown], [[row[column] for column in shown] for row in rows]
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Lines with aligned columns, cut at a width, the header first. The last column is not padded."""
+    """Return lines with aligned columns, cut at a width, the header first. The last column is not padded."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     aligned = [

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:
-    """The decision in the shape of the peer."""
+    """Return the decision in the shape of the peer."""
     answer: dict[str, Any] = {"matchedRules": [_match_json(match) for match in decision.matches]}
     if decision.action is not None:
         answer["decision"] = decision.action

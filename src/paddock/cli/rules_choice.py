@@ -1,11 +1,12 @@
-"""Which rules a verb of `paddock rules` looks at: files that were named, or those of the layers."""
+"""Chooses the rules that a verb of `paddock rules` looks at: named files, or those of the layers."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from paddock.cli.message import tell
 
 if TYPE_CHECKING:
     from paddock.rules.policy import Policy
@@ -33,7 +34,7 @@ def add_rules_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_policy(arguments: argparse.Namespace) -> Policy:
-    """The policy of the chosen files.
+    """Load the policy of the chosen files.
 
     One that was named must be in order, or RulesFileError is raised. A broken file of a layer is
     told on stderr, and the others are in force.
@@ -47,12 +48,12 @@ def chosen_policy(arguments: argparse.Namespace) -> Policy:
         return load_sound_policy(arguments.rules)
     policy = load_layers(standard_layers(arguments.trust_project))
     for problem in policy.problems:
-        print(f"paddock: not in force: {problem}", file=sys.stderr)
+        tell(f"not in force: {problem}")
     return policy
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:
-    """The command after the options, which `--` may set apart. Without one the usage is wrong."""
+    """Return the command after the options, which `--` may set apart. Without one the usage is wrong."""
     command: list[str] = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         arguments.usage_error("a command is required after --")

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from paddock.rules.script import Script, ScriptCommand
 
     Judged = tuple[ScriptCommand, Decision | None]
-    """A command, with None where its program is not known."""
+    """A command, with None where its program is not known, or not found."""
 
 DESCRIPTION = """\
 Take a shell script apart and show for each program in it what the rules say, and the line
 that says it. Scripts in the script are looked into, as in `bash -c '…'`. A word that depends on
 the moment, such as a variable or a pattern of file names, is shown as it is written and
 fits no rule. What programs start in turn, as `make` and `xargs` do, can't be seen.
+
+With --exec, programs are looked up in PATH, as the shell does it, and judged by the files that are
+found, as interception judges what is executed.
 """
 
 EXAMPLES = """\
@@ -29,6 +32,7 @@ examples:
   paddock rules explain 'make && git push --force'
   paddock rules explain --rules team.rules "$(cat deploy.sh)"
   paddock rules explain --json 'rm -rf build' | jq .decision
+  paddock rules explain --exec 'awk -f x.awk'     by /usr/bin/awk, and by the file that it leads to
 """
 
 NO_RULE = "no rule"
@@ -48,6 +52,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     add_rules_options(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--exec", action="store_true", dest="is_executed", help="judge the files that PATH leads to"
+    )
     parser.add_argument("script", metavar="SCRIPT", help="the script itself, in one argument")
 
 
@@ -59,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     script = parse_script(arguments.script)
     policy = chosen_policy(arguments)
-    judged = [(command, _judge(policy, command)) for command in script.commands]
+    judge = _judge_execution if arguments.is_executed else _judge
+    judged = [(command, judge(policy, command)) for command in script.commands]
     action = _overall(judged)
     if arguments.json:
         print(json.dumps(_json(script, judged, action), ensure_ascii=False, indent=2))
@@ -75,8 +83,43 @@ def _judge(policy: Policy, command: ScriptCommand) -> Decision | None:
     return None if argv is None else policy.decide(argv, os.getcwd(), home=os.path.expanduser("~"))
 
 
+def _judge_execution(policy: Policy, command: ScriptCommand) -> Decision | None:
+    """Judge the file that would be executed; None if there is none.
+
+    For a builtin the shell executes nothing.
+    """
+    import os
+    import shutil
+
+    from paddock.intercept.execution import Execution
+    from paddock.intercept.verdict import decision_of
+    from paddock.model.decision import Decision
+
+    argv = command.argv
+    if argv is None:
+        return None
+    if command.is_internal:
+        return Decision(None, argv)
+    found = shutil.which(argv[0])
+    if found is None:
+        return None
+    cwd = os.getcwd()
+    called = os.path.join(cwd, found)
+    execution = Execution(
+        id="",
+        program=os.path.realpath(called),
+        called=called,
+        argv=argv,
+        cwd=cwd,
+        caller_pid=os.getpid(),
+        is_genuine=True,
+    )
+    # Which sandbox there will be is not known here; without one, nothing is in anybody's reach.
+    return decision_of(execution, policy.decide, lambda _: False)
+
+
 def _overall(judged: list[Judged]) -> Action | None:
-    """The strictest of all; but allowed is the whole only if nothing in it is left open."""
+    """Return the strictest action of all. The whole is allowed only if nothing in it is left open."""
     from paddock.model.decision import Action, strictest
 
     action = strictest(
@@ -128,6 +171,8 @@ def _notes(command: ScriptCommand, decision: Decision | None) -> list[str]:
             notes.append(
                 f"no rule is about it, and these rules are broken: {', '.join(decision.broken_files)}"
             )
+    elif command.argv is not None:
+        notes.append("there is no such program in PATH")
     if command.unknown:
         notes.append(f"depends on the moment: {', '.join(command.unknown)}")
     return notes
@@ -155,7 +200,7 @@ def _command_json(command: ScriptCommand, decision: Decision | None) -> dict[str
         "unknownWords": list(command.unknown),
         "isInternal": command.is_internal,
         "decision": decision.action if decision is not None else None,
-        "reason": decision.reason if decision is not None else "the program is not known",
+        "reason": decision.reason if decision is not None else "the program is not known, or not found",
         "rules": [_match_json(match) for match in decision.matches] if decision is not None else [],
     }
 

@@ -8,42 +8,57 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
-from errno import EACCES, ENOENT, ENOEXEC, EPERM
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli import exit_status
+from paddock.cli.message import failed, tell
+from paddock.cli.network_choice import (
+    add_network_options,
+    add_secret_option,
+    has_network_options,
+    named_profile,
+    with_network,
+)
 from paddock.cli.options import seconds
 from paddock.cli.profile_choice import add_profile_option, sandbox_of
+from paddock.cli.server_choice import URL_HELP, add_credential_options, token_for, url_of_environment
+from paddock.cli.variable import add_variable_option
 from paddock.errors import OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from paddock.cli.connection_watch import ConnectionWatch
+    from paddock.cli.exec_prompt import ExecPrompt
     from paddock.cli.options import Verbs
     from paddock.client.box import Box
     from paddock.client.confinement import Sandbox
     from paddock.client.process import Process
     from paddock.model.terminal import TerminalSize
+    from paddock.protocol.intercept import InterceptParams
 
 DESCRIPTION = """\
 Run a command on a server as if it ran here: its output comes out unchanged, its
 input is this input, signals reach it, and its exit status is the status of
-paddock. In a terminal it gets a terminal. Without --url or --server a private server
-is started, which ends with the command.
+paddock. In a terminal it gets a terminal. Without --url, PADDOCK_URL or --server it
+runs on a server inside this process, which ends with the command.
 
 With --detach the command is left running on a server that is there already, without
 input unless it has a terminal, and its id is printed: `paddock logs`, `attach` and
-`kill` take it. Without --url or --server that is the only server of this user.
+`kill` take it. Without --url, PADDOCK_URL or --server that is your only server.
 """
 
 EXAMPLES = """\
 examples:
   paddock run -- make test                          on this host
-  paddock run --url ws://127.0.0.1:4100 -- uname    on a server
+  paddock run --server -- make test                 on your only server
+  paddock run --url ws://127.0.0.1:4100 -- uname    on another
   paddock run --url wss://build.example:4100 --token-file ~/.paddock-token -- make
   tar c . | paddock run --url unix:///run/paddock.sock -- tar x -C /tmp/copy
   paddock run --profile :workspace -- make test     with the files and network of a profile
+  paddock run --profile :workspace --rules team.rules -- bash deploy.sh
   paddock run --env LANG=C --cwd /tmp -- bash       interactively
   id=$(paddock run --detach -- make all); paddock logs --follow $id
   paddock run --detach --tty -- bash                a shell to come back to, with paddock attach
@@ -54,30 +69,24 @@ exit status:
   command runs.
 """
 
+VERB = "run"
 CLIENT_NAME = "paddock-run"
 RECONNECT_S = 25.0
 """Within the 30 s that servers keep a session by default."""
 
+ONLY_SERVER = ""
+"""What `--server` is without a value."""
+
 DETACHED_ID_BYTES = 6
 """Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
 
-STATUS_OF_OUR_OWN = 125
-STATUS_NOT_EXECUTABLE = 126
-STATUS_NOT_FOUND = 127
-
-_STATUS_OF_ERRNO = {
-    ENOENT: STATUS_NOT_FOUND,
-    EACCES: STATUS_NOT_EXECUTABLE,
-    EPERM: STATUS_NOT_EXECUTABLE,
-    ENOEXEC: STATUS_NOT_EXECUTABLE,
-}
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     parser = verbs.add_parser(
-        "run",
+        VERB,
         help="run a command",
         usage="paddock run [--url URL | --server SERVER] [--detach] [--tty | --no-tty] [OPTION]...\n"
         "                   -- COMMAND [ARG]...",
@@ -86,12 +95,15 @@ def add_parser(verbs: Verbs) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--url", metavar="URL", help="the server: ws://, wss:// or unix:///path")
+    where.add_argument("--url", metavar="URL", help=f"the server, {URL_HELP}")
     where.add_argument(
-        "--server", metavar="SERVER", help="a server of this user: its pid, or the path of its control socket"
+        "--server",
+        metavar="SERVER",
+        nargs="?",
+        const=ONLY_SERVER,
+        help="a server of yours: its pid, or the path of its control socket; your only one if it is left out",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="with --url: file with the token to show it")
-    parser.add_argument("--tls-ca", metavar="FILE", help="with --url: certificates to trust, for wss://")
+    add_credential_options(parser)
     parser.add_argument(
         "--reconnect",
         metavar="SECONDS",
@@ -104,19 +116,24 @@ def add_parser(verbs: Verbs) -> None:
         "--cwd", metavar="DIR", help="where to run it (default: here; with --url, the server's directory)"
     )
     add_profile_option(parser, "confine it")
+    add_network_options(parser)
+    add_secret_option(parser)
     parser.add_argument(
         "--trace",
         action="store_true",
         help="with --profile: watch what it attempts, and say all that the sandbox refused if it fails",
     )
     parser.add_argument(
-        "--env",
-        metavar="NAME=VALUE",
-        type=_variable,
+        "--rules",
+        metavar="FILE",
+        type=Path,
         action="append",
         default=[],
-        help="set a variable on top of the server's environment; may be repeated",
+        help="with --profile: rules, or a directory of them, that decide on each program that it executes: "
+        "what is forbidden is denied, what is allowed runs outside of the sandbox, and about a prompt "
+        "you are asked at the terminal; may be repeated",
     )
+    add_variable_option(parser, "the server's environment")
     parser.add_argument(
         "--tty",
         action=argparse.BooleanOptionalAction,
@@ -130,40 +147,60 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; the status to exit with is returned."""
+    """Run the command, and return the exit status."""
     import asyncio
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     command = [utf8_text(argument) for argument in command]
     if not command:
         arguments.usage_error("give a command to run after --")
+    if arguments.server is None:
+        arguments.url = arguments.url or url_of_environment()
     if arguments.url is None and (arguments.token_file or arguments.tls_ca):
         arguments.usage_error("--token-file and --tls-ca go with --url")
     if arguments.trace and arguments.profile is None:
         arguments.usage_error("--trace goes with --profile")
+    if has_network_options(arguments) and arguments.profile is None:
+        arguments.usage_error(
+            "--allow-host, --allow-group, --deny-host, --allow-local and --secret go with --profile"
+        )
+    if arguments.rules and arguments.profile is None:
+        arguments.usage_error("--rules goes with --profile")
+    if arguments.rules and arguments.detach:
+        arguments.usage_error("--rules goes without --detach")
     try:
         cwd = _directory(arguments)
         if arguments.detach:
             return asyncio.run(_run_detached(arguments, command, cwd))
         return asyncio.run(_run(arguments, command, cwd))
     except PaddockError as error:
-        return _fail(str(error))
+        return failed(str(error), VERB)
 
 
 def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:
-    """What to confine the command to. Its workspace is where it runs, and what the profile adds."""
+    """Return what to confine the command to. Its workspace is where it runs, and what the profile adds."""
     if arguments.profile is None:
         return None
-    return sandbox_of(arguments.profile, box, cwd, is_traced=arguments.trace)
+    profile = arguments.profile
+    if has_network_options(arguments):
+        profile = with_network(named_profile(profile) if isinstance(profile, str) else profile, arguments)
+    if arguments.rules and not isinstance(profile, str):
+        from paddock.cli.run_rules import with_host_rules
+
+        profile = with_host_rules(profile, arguments.rules)
+    return sandbox_of(profile, box, cwd, is_traced=arguments.trace)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:
-    """Where to run the command; None is the server's own directory, for a private one the same as ours."""
+    """Return where to run the command.
+
+    None is the server's own directory, which for a private server is the same as ours.
+    """
     cwd: str | None = arguments.cwd
     if arguments.url is not None:
         return utf8_text(cwd) if cwd is not None else None
     try:
-        if cwd is None and not (arguments.detach or arguments.server):
+        if cwd is None and not (arguments.detach or arguments.server is not None):
             # Asked for to learn that it is there: without one, the server would choose another.
             os.getcwd()
             return None
@@ -176,9 +213,10 @@ def _directory(arguments: argparse.Namespace) -> str | None:
 async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
     import secrets
 
+    from paddock.cli.connecting import own_server_url
     from paddock.cli.descriptor import STDOUT, write_all
 
-    url = arguments.url or await _local_url(arguments.server)
+    url = arguments.url or await own_server_url(arguments.server or None, CLIENT_NAME)
     async with _connect(arguments, url) as box:
         try:
             process = await box.start(
@@ -191,67 +229,92 @@ async def _run_detached(arguments: argparse.Namespace, command: list[str], cwd: 
                 sandbox=_sandbox(arguments, box, cwd),
             )
         except (PaddockError, ValueError) as error:
-            return _fail(_reason(error, command[0]), _status_of(error))
+            return failed(_reason(error, command[0]), VERB, _status_of(error))
     try:
         write_all(STDOUT, f"{process.process_id}\n".encode())
     except OSError as error:
-        return _fail(f"{process.process_id} runs, but its id can't be written: {error.strerror}")
+        return failed(f"{process.process_id} runs, but its id can't be written: {error.strerror}", VERB)
     return 0
 
 
-def _connect(arguments: argparse.Namespace, url: str | None) -> AbstractAsyncContextManager[Box]:
-    from paddock.cli.connecting import opened, read_token
+def _connect(
+    arguments: argparse.Namespace,
+    url: str | None,
+    prompt: ExecPrompt | None = None,
+    watch: ConnectionWatch | None = None,
+) -> AbstractAsyncContextManager[Box]:
+    from paddock.cli.connecting import opened
     from paddock.client.connect import connect
     from paddock.client.reconnect import ReconnectPolicy
 
+    on_request = None if prompt is None else {"process/execApproval": prompt}
+    if url is None:
+        from paddock.cli.embedded_server import embedded_server
+
+        # It lets out what the rules of its user allow.
+        return embedded_server(CLIENT_NAME, allow_escalation=bool(arguments.rules), on_request=on_request)
     if arguments.url is None:
         # A server on this host is there or is not.
-        return opened(connect(url, client_name=CLIENT_NAME, reconnect=None))
+        return opened(connect(url, client_name=CLIENT_NAME, reconnect=None, on_request=on_request))
     policy: ReconnectPolicy | None = None
     if arguments.reconnect:
         # Another session would not have the command.
-        policy = ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False)
-    token = read_token(arguments.token_file)
+        on_change = None if watch is None else watch.changed
+        policy = ReconnectPolicy(max_time_s=arguments.reconnect, new_session=False, on_change=on_change)
+    token = token_for(arguments.url, arguments.token_file)
     return opened(
-        connect(url, client_name=CLIENT_NAME, token=token, tls_ca=arguments.tls_ca, reconnect=policy)
+        connect(
+            url,
+            client_name=CLIENT_NAME,
+            token=token,
+            tls_ca=arguments.tls_ca,
+            reconnect=policy,
+            on_request=on_request,
+        )
     )
 
 
-async def _local_url(server: str | None) -> str:
-    """Where a server of this user can be reached. Over its control socket, which asks for no token."""
-    from paddock.cli.survey import lasting_server
-
-    return f"unix://{await lasting_server(server, CLIENT_NAME)}"
-
-
 async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
+    from paddock.cli.connecting import own_server_url
+    from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.descriptor import STDIN, STDOUT
     from paddock.cli.relay import Relay
     from paddock.cli.streams import has_piped_input
 
     url = arguments.url
     if arguments.server is not None:
-        url = await _local_url(arguments.server)
+        url = await own_server_url(arguments.server or None, CLIENT_NAME)
     is_terminal = arguments.tty
     if is_terminal is None:
         is_terminal = os.isatty(STDIN) and os.isatty(STDOUT)
-    async with _connect(arguments, url) as box:
+    prompt = _prompt(arguments)
+    watch = ConnectionWatch(VERB, arguments.reconnect) if arguments.url and arguments.reconnect else None
+    async with _connect(arguments, url, prompt, watch) as box:
         # Piped input has an end, which some servers can't pass on: to let the command wait for it in vain
         # would be worse than to give it none.
         has_stdin = is_terminal or box.has("processCloseStdin")
         try:
-            process = await _start(box, arguments, command, cwd, is_terminal, has_stdin)
+            intercept = _intercept(arguments, asks=prompt is not None)
+            process = await _start(box, arguments, command, cwd, is_terminal, has_stdin, intercept)
         except (PaddockError, ValueError) as error:
-            return _fail(_reason(error, command[0]), _status_of(error))
+            return failed(_reason(error, command[0]), VERB, _status_of(error))
         if not has_stdin and has_piped_input():
-            print("paddock run: this server can't close stdin, so the command gets none", file=sys.stderr)
-        outcome = await Relay(process, is_terminal=is_terminal, has_stdin=has_stdin).run()
+            tell("this server can't close stdin, so the command gets none", VERB)
+        relay = Relay(process, is_terminal=is_terminal, has_stdin=has_stdin, prompt=prompt, watch=watch)
+        outcome = await relay.run()
+    if prompt is not None:
+        prompt.close()
     if arguments.profile is not None and process.ending is not None:
         from paddock.cli.denial_text import explanations
 
         for line in explanations(process.ending):
-            print(f"paddock run: {line}", file=sys.stderr)
-    return outcome.status if outcome.problem is None else _fail(outcome.problem, outcome.status)
+            tell(line, VERB)
+        if process.ending.execs is not None:
+            from paddock.cli.exec_summary import summary_lines
+
+            for line in summary_lines(process.ending.execs):
+                tell(line, VERB)
+    return outcome.status if outcome.problem is None else failed(outcome.problem, VERB, outcome.status)
 
 
 async def _start(
@@ -261,6 +324,7 @@ async def _start(
     cwd: str | None,
     is_terminal: bool,
     has_stdin: bool,
+    intercept: InterceptParams | None,
 ) -> Process:
     from paddock.cli.streams import window_size
 
@@ -277,32 +341,39 @@ async def _start(
         tty=tty,
         stdin=has_stdin,
         sandbox=_sandbox(arguments, box, cwd),
+        intercept=intercept,
     )
 
 
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = utf8_text(text).partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
-    return name, value
+def _prompt(arguments: argparse.Namespace) -> ExecPrompt | None:
+    """Return the prompt that answers what rules leave open; None if there are no rules, or no terminal."""
+    if not arguments.rules:
+        return None
+    from paddock.cli.exec_prompt import ExecPrompt
+    from paddock.cli.run_rules import amendment_of
+
+    return ExecPrompt.open(lambda params: amendment_of(arguments.rules[0], params))
+
+
+def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams | None:
+    if not arguments.rules:
+        return None
+    from paddock.cli.run_rules import intercept_of
+
+    return intercept_of(arguments.rules, asks=asks)
 
 
 def _reason(error: Exception, program: str) -> str:
-    """What to tell; servers of the reference protocol give no more than the operating system's words."""
+    """Return what to tell; servers of the reference protocol give only the operating system's words."""
     text = str(error)
     return f"can't start {program!r}: {text}" if _OS_ERROR.search(text) and program not in text else text
 
 
 def _status_of(error: Exception) -> int:
-    """The status that a shell would give for a failed start."""
+    """Return the status that a shell would give for a failed start."""
     if isinstance(error, SpawnError):
         number = error.errno if error.stage == "exec" else None
     else:
         found = _OS_ERROR.search(str(error)) if isinstance(error, OperationFailed) else None
         number = int(found[1]) if found is not None else None
-    return _STATUS_OF_ERRNO.get(number, STATUS_OF_OUR_OWN) if number is not None else STATUS_OF_OUR_OWN
-
-
-def _fail(problem: str, status: int = STATUS_OF_OUR_OWN) -> int:
-    print(f"paddock run: {problem}", file=sys.stderr)
-    return status
+    return exit_status.of_failed_start(number)

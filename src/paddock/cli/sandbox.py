@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from paddock.cli.message import failed, os_error_text, tell
+from paddock.cli.network_choice import add_network_options, with_network
 from paddock.cli.options import Verbs, add_verb
+from paddock.cli.variable import add_variable_option
 from paddock.errors import InvalidProfile, PaddockError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paddock.model.profile import Profile
-    from paddock.sandbox.command import Command
+    from paddock.sandbox.enforce.command import Command
     from paddock.sandbox.launch import Sandbox
-    from paddock.sandbox.plan import Plan
-    from paddock.sandbox.profile_table import WrittenProfile
-    from paddock.sandbox.trace import Trace
+    from paddock.sandbox.plan.plan import Plan
+    from paddock.sandbox.profile.table import WrittenProfile
 
 DESCRIPTION = """\
 Run a command that gets exactly the files, network and kernel that a profile grants.
@@ -47,14 +50,14 @@ exit status:
 """
 
 DEFAULT_PROFILE = ":workspace"
-STATUS_NOT_STARTED = 125
+VERB = "sandbox"
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     parser = add_verb(
         verbs,
-        "sandbox",
+        VERB,
         run,
         help="run a command under a profile",
         description=DESCRIPTION,
@@ -73,6 +76,14 @@ def add_parser(verbs: Verbs) -> None:
         default=DEFAULT_PROFILE,
         help=f"a name, a file or JSON (default {DEFAULT_PROFILE})",
     )
+    add_variable_option(parser, "your own")
+    add_network_options(parser)
+    parser.add_argument(
+        "--managed-network",
+        metavar="JSON",
+        help="let its only way out be the proxies on this host's loopback that its variables, such as "
+        'HTTP_PROXY, name: {"loopbackPorts": [PORT, ...], "allowLocalBinding": false}, as of Codex',
+    )
     parser.add_argument("--no-proc", action="store_true", help="leave /proc empty, where none can be mounted")
     parser.add_argument(
         "--use-legacy-landlock",
@@ -89,7 +100,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; the status to exit with is returned."""
+    """Run the command, and return the exit status."""
     argv = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not argv and not arguments.explain:
         arguments.usage_error("give a command to run after --")
@@ -97,51 +108,63 @@ def run(arguments: argparse.Namespace) -> int:
         return _run(arguments, argv)
     except InvalidProfile as error:
         arguments.usage_error(str(error))
+        raise
     except PaddockError as error:
-        print(f"paddock sandbox: {error}", file=sys.stderr)
+        return failed(str(error), VERB)
     except BrokenPipeError:
         raise
     except OSError as error:
         # Too few descriptors, a full disk: all that comes before the command is started.
-        place = f"{error.filename}: " if error.filename is not None else ""
-        print(f"paddock sandbox: {place}{error.strerror or error}", file=sys.stderr)
-    return STATUS_NOT_STARTED
+        return failed(os_error_text(error), VERB)
 
 
 def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
-    from paddock.cli.confined import run_confined
-    from paddock.sandbox.profile_source import read_profile
+    from dataclasses import replace
 
-    written = read_profile(arguments.profile)
-    command = _command(arguments, argv, written)
+    from paddock.cli.confined import run_confined
+    from paddock.cli.denial_text import explanation
+    from paddock.cli.sandbox_network import sandbox_network
+    from paddock.model.secret_name import without_secrets
+    from paddock.sandbox.profile.source import read_profile
+
+    written = with_network(read_profile(arguments.profile), arguments)
+    environment = without_secrets(os.environ) | dict(arguments.env)
+    network = sandbox_network(written.profile, environment, arguments.managed_network)
+    written = replace(written, profile=network.profile)
+    command = _command(arguments, argv, written, network.environment)
     has_proc = not arguments.no_proc
     sandbox = _sandbox(command, arguments.use_legacy_landlock)
     try:
         if arguments.explain:
             print(_explanation(sandbox, written.profile, command, has_proc), end="")
             return 0
-        confined = sandbox.prepare(written.profile, command, has_proc=has_proc, is_traced=arguments.trace)
+        confined = sandbox.prepare(
+            written.profile,
+            command,
+            has_proc=has_proc,
+            is_traced=arguments.trace,
+            proxy_ports=() if network.served is None else network.served.ports,
+        )
         _tell_of_tmpdir(sandbox, written.profile, confined.plan)
-        status = run_confined(confined)
+        status = run_confined(confined, network.served)
+        if confined.has_starved and status != 0:
+            tell("the limit totalMemoryBytes of its profile ended it; raise it if that is too low", VERB)
+        for denial in network.denials:
+            tell(explanation(denial), VERB)
         if arguments.trace:
-            _tell(confined.trace)
+            from paddock.cli.denial_text import trace_explanations
+
+            for line in trace_explanations(confined.trace):
+                tell(line, VERB)
         return status
     finally:
         sandbox.close()
 
 
-def _tell(trace: Trace) -> None:
-    for denial in trace.denials:
-        words = [denial.kind, *filter(None, (denial.target, denial.rule and f"({denial.rule})"))]
-        print("paddock: refused:", *words, file=sys.stderr)
-    if trace.more:
-        print(f"paddock: refused: {trace.more} more", file=sys.stderr)
-    if not trace.denials:
-        print("paddock: nothing was refused", file=sys.stderr)
-
-
-def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenProfile) -> Command:
-    from paddock.sandbox.command import Command
+def _command(
+    arguments: argparse.Namespace, argv: list[str], written: WrittenProfile, environment: Mapping[str, str]
+) -> Command:
+    from paddock.sandbox.enforce.command import Command
 
     try:
         cwd = os.getcwd()
@@ -153,44 +176,46 @@ def _command(arguments: argparse.Namespace, argv: list[str], written: WrittenPro
         argv=argv,
         cwd=cwd,
         project_roots=(*(arguments.policy_cwd or [cwd]), *written.workspace_roots),
-        environment=os.environ,
+        environment=environment,
         root_id=None if arguments.policy_cwd else (here.st_dev, here.st_ino),
     )
 
 
 def _sandbox(command: Command, use_legacy_landlock: bool) -> Sandbox:
-    from paddock.sandbox import probe
+    from paddock.sandbox.host import probe
     from paddock.sandbox.launch import Sandbox
     from paddock.transport import runtime_directory
 
     directory = runtime_directory.provide(runtime_directory.candidates(os.environ, os.getuid()), os.getuid())
-    places = runtime_directory.everywhere(os.environ, os.getuid())
-    runtime_directory.reserve(places, os.getuid())
+    directories = runtime_directory.everywhere(os.environ, os.getuid())
+    runtime_directory.reserve(directories, os.getuid())
     return Sandbox(
         probe.host(workspaces=(command.cwd, *command.project_roots), memory_directory=directory),
         directory,
-        private=places,
+        private=directories,
         use_legacy_landlock=use_legacy_landlock,
     )
 
 
 def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc: bool) -> str:
-    from paddock.sandbox.explain import explain
-    from paddock.sandbox.launch import is_enforced
+    from paddock.sandbox.plan.explain import explain
+    from paddock.sandbox.profile.enforced import is_enforced
 
     if not is_enforced(profile):
         return "nothing is enforced: the profile asks for nothing\n"
-    plan = sandbox.plan(profile, command, has_proc=has_proc)
-    problem = sandbox.tmpdir_problem(profile, plan)
+    plan = sandbox.planner.plan(profile, command, has_proc=has_proc)
+    problem = sandbox.planner.tmpdir_problem(profile, plan)
     text = explain(plan, sandbox.enforcement, sandbox.ruleset_alone(plan))
     return f"{text}\n{problem}\n" if problem else text
 
 
 def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> None:
     """Say why temporary files can't be made, where the command itself only finds that they can't."""
-    from paddock.sandbox.launch import is_enforced
+    from paddock.sandbox.profile.enforced import is_enforced
 
-    problem = sandbox.tmpdir_problem(profile, plan) if plan is not None and is_enforced(profile) else None
+    problem = (
+        sandbox.planner.tmpdir_problem(profile, plan) if plan is not None and is_enforced(profile) else None
+    )
     if problem is not None:
         with suppress(OSError):
-            print(f"paddock: {problem}", file=sys.stderr, flush=True)
+            tell(problem)

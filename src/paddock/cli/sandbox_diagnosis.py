@@ -1,4 +1,4 @@
-"""What this host can enforce, mechanism by mechanism, and the level that comes of it.
+"""Examines what this host can enforce, mechanism by mechanism, and the level that comes of it.
 
 The probe has found the facts; here they become findings. A sandbox that can't be had is
 a warning: paddock runs without one, and refuses whatever asks for it.
@@ -10,25 +10,42 @@ import os
 from pathlib import Path
 
 from paddock.cli.finding import Finding, Level
+from paddock.cli.spare_diagnosis import check_spares
 from paddock.errors import ListenError, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
-from paddock.sandbox import init, landlock, limit, probe
-from paddock.sandbox.complaint import NAMESPACES
-from paddock.sandbox.janitor import JOURNALS, Janitor, PlaceTaken, locate
-from paddock.sandbox.kernel import Kernel
-from paddock.sandbox.leftover import leftovers
-from paddock.sandbox.mount import Placeholder, PlaceholderKind
+from paddock.sandbox.enforce import init
+from paddock.sandbox.enforce.janitor import JOURNALS, Janitor, PlaceholderTaken, locate
+from paddock.sandbox.enforce.leftover import leftovers
+from paddock.sandbox.host import landlock_abi, limit, probe
+from paddock.sandbox.host.bwrap_failure import GUIDE, NAMESPACES
+from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
+from paddock.sandbox.host.propagation import receives_mounts
+from paddock.sandbox.interception import Availability, Interceptors
 from paddock.transport import runtime_directory
 
 
 def examine() -> list[Finding]:
-    """Every finding about sandboxes; the last one is the sum of them."""
+    """Return every finding about sandboxes; the last one is the sum of them."""
     # Nothing is recalled: whoever asks may have changed something just now.
-    return findings_of(probe.host(), check_init(Kernel()), check_janitor(_runtime_directories()))
+    facts = probe.host()
+    return findings_of(
+        facts,
+        check_init(Kernel()),
+        check_janitor(_runtime_directories()),
+        check_spares(facts),
+        interception_finding(Interceptors(facts).availability()),
+    )
 
 
-def findings_of(facts: HostFacts, init_finding: Finding, janitor_finding: Finding) -> list[Finding]:
-    """The findings about given facts."""
+def findings_of(
+    facts: HostFacts,
+    init_finding: Finding,
+    janitor_finding: Finding,
+    spares_finding: Finding,
+    interception: Finding,
+) -> list[Finding]:
+    """Return the findings about given facts."""
     return [
         _bubblewrap(facts),
         _namespaces(facts),
@@ -36,28 +53,37 @@ def findings_of(facts: HostFacts, init_finding: Finding, janitor_finding: Findin
         _landlock(facts),
         init_finding,
         janitor_finding,
+        spares_finding,
         _limits(facts),
+        interception,
         _sum(facts, has_init=init_finding.level is Level.OK),
     ]
 
 
 def check_init(kernel: Kernel) -> Finding:
-    """Whether the first process of every sandbox is there and runs."""
-    tried = kernel.run([str(init.PATH), "--", "true"])
+    """Check whether the first process of every sandbox is there and runs, with its own mounts if need be."""
+    command = [str(init.PATH), "--", "true"]
+    tried = kernel.run(command)
     # It has run also when there is no such program as `true`.
     if tried.status in (0, init.NOT_FOUND_STATUS):
-        return Finding("init", Level.OK, f"{init.PATH} runs")
+        if not receives_mounts():
+            return Finding("init", Level.OK, f"{init.PATH} runs")
+        tried = kernel.run([str(init.PATH), *init.words(has_own_mounts=True), "--", *command])
+        if tried.status in (0, init.NOT_FOUND_STATUS):
+            return Finding("init", Level.OK, f"{init.PATH} runs, and has mounts apart from the host's")
+        detail = f"{init.PATH}: {tried.stderr.strip() or f'status {tried.status}'}"
+        return Finding("init", Level.WARN, detail, f"let it make user namespaces, as bwrap ({GUIDE})")
     detail = f"{init.PATH}: {tried.stderr.strip() or f'status {tried.status}'}"
     return Finding("init", Level.WARN, detail, "build it: make native, or install paddock again")
 
 
-def check_janitor(places: list[Path]) -> Finding:
-    """Whether places in a tree can be held, by holding one in the first of the directories that can be used.
+def check_janitor(directories: list[Path]) -> Finding:
+    """Check whether placeholders can be held, by holding one in the first directory that can be used.
 
     What killed janitors have left is told; this one has then begun to clear it away.
     """
     try:
-        directory = runtime_directory.provide(places, os.getuid())
+        directory = runtime_directory.provide(directories, os.getuid())
     except ListenError:
         return Finding(
             "janitor", Level.WARN, "can't be tried without a private directory", "see runtime directory"
@@ -72,7 +98,7 @@ def check_janitor(places: list[Path]) -> Finding:
         janitor.release(located, was_killed=False)
     except SandboxUnavailable as error:
         return Finding("janitor", Level.WARN, error.problem, error.remedy)
-    except (PlaceTaken, OSError) as error:
+    except (PlaceholderTaken, OSError) as error:
         return Finding("janitor", Level.WARN, f"{directory} can't be used: {error}", "remove what is in it")
     finally:
         janitor.close()
@@ -83,6 +109,19 @@ def check_janitor(places: list[Path]) -> Finding:
         detail = f"left behind by killed commands, and being cleared away now: {', '.join(left)}"
         return Finding("janitor", Level.WARN, detail, "run this again, and remove by hand what is still told")
     return Finding("janitor", Level.OK, f"runs, with its journals in {directory}, and nothing is left behind")
+
+
+def interception_finding(available: Availability) -> Finding:
+    """Say which back-end decides on what commands execute, and why it is not the one that sees most."""
+    name = "interception"
+    if available.notify is None:
+        return Finding(name, Level.OK, "notify: the kernel asks about everything that a command executes")
+    reason = f"notify can't be had: {available.notify.detail}"
+    if available.wrapper is None:
+        detail = f"wrapper: only commands of Bash, and only what Bash itself executes; {reason}"
+        return Finding(name, Level.WARN, detail, available.notify.remedy)
+    detail = f"none: {reason}; nor can the wrapper: {available.wrapper.detail}"
+    return Finding(name, Level.WARN, detail, available.wrapper.remedy)
 
 
 def _runtime_directories() -> list[Path]:
@@ -120,7 +159,7 @@ def _seccomp(facts: HostFacts) -> Finding:
 def _landlock(facts: HostFacts) -> Finding:
     if problem := _problem(facts, "landlock"):
         return _warning(problem)
-    return Finding("landlock", Level.OK, f"ABI {facts.landlock_abi}, {landlock.COMPLETE_ABI} is enough")
+    return Finding("landlock", Level.OK, f"ABI {facts.landlock_abi}, {landlock_abi.COMPLETE_ABI} is enough")
 
 
 def _limits(facts: HostFacts) -> Finding:

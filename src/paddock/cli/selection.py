@@ -1,4 +1,4 @@
-"""Which process is meant. Pure.
+"""Finds the process that the user means. Pure.
 
 An operator may write a process id, the beginning of one, or `session/process` with
 the beginning of a session id. What fits exactly wins over what only begins so; what
@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from paddock.errors import SelectionError
 from paddock.journal import printable
+from paddock.model.control_address import ControlAddress
 from paddock.protocol.control import ProcessStatus, ServerStatus, SessionStatus
 
 LONG_ID_CHARS = 16
@@ -29,7 +29,7 @@ NAMED_CANDIDATES = 10
 class Candidate:
     """A process, and where it is."""
 
-    control: Path
+    control: ControlAddress
     server: ServerStatus
     session: SessionStatus
     process: ProcessStatus
@@ -41,7 +41,7 @@ class Candidate:
 
 
 def select(candidates: Sequence[Candidate], wanted: str) -> Candidate:
-    """The one process that a name fits. Raises SelectionError."""
+    """Return the one process that a name fits. Raises SelectionError."""
     for fits in (_is_exactly, _is_in_session, _is_begun_in_session, _is_begun):
         found = [candidate for candidate in candidates if fits(candidate, wanted)]
         if len(found) == 1:
@@ -78,7 +78,7 @@ def _is_begun(candidate: Candidate, wanted: str) -> bool:
 
 
 def short_names(candidates: Sequence[Candidate]) -> list[str]:
-    """For each process a short name that `select` understands, fit to be shown."""
+    """Return for each process a short name that `select` understands, fit to be shown."""
     ids = sorted(candidate.process.process_id for candidate in candidates)
     counts = Counter(ids)
     return [printable(_short_name(candidate, ids, counts)) for candidate in candidates]
@@ -93,6 +93,6 @@ def _short_name(candidate: Candidate, ids: list[str], counts: Counter[str]) -> s
     if is_short or beginning in counts:
         return process_id
     # Ids are sorted, so whatever else begins like this one stands next to it.
-    place = bisect_left(ids, process_id)
-    neighbours = ids[max(0, place - 1) : place] + ids[place + 1 : place + 2]
+    index = bisect_left(ids, process_id)
+    neighbours = ids[max(0, index - 1) : index] + ids[index + 1 : index + 2]
     return process_id if any(other.startswith(beginning) for other in neighbours) else beginning

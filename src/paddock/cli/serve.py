@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import PaddockError
+from paddock.errors import ConfigError, PaddockError
+from paddock.model.door_setting import DOOR_SETTINGS
 
 if TYPE_CHECKING:
+    import asyncio
     from argparse import _SubParsersAction
 
+    from paddock.cli.service_manager import ServiceManager
     from paddock.config import Settings
     from paddock.server.app import Server
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Listen for clients and run commands for them. The URL to connect to is the only
 line on standard output; logs go to standard error. SIGTERM or SIGINT ends the
-server: its processes get SIGTERM, a grace period, then SIGKILL.
+server: its processes get SIGTERM, a grace period, then SIGKILL. SIGHUP does the
+same when the server's terminal is gone. Otherwise it makes the server read its
+settings, tokens and certificates again.
 """
 
 EXAMPLES = """\
@@ -34,19 +38,6 @@ examples:
   paddock serve --listen ws://0.0.0.0:4100 --ws-auth capability-token --ws-token-file ~/.paddock-token \\
       --tls-cert cert.pem --tls-key key.pem       for other machines
 """
-
-_DOOR_FLAGS = (
-    "ws_auth",
-    "ws_token_file",
-    "ws_token_sha256",
-    "ws_shared_secret_file",
-    "ws_issuer",
-    "ws_audience",
-    "ws_max_clock_skew_seconds",
-    "tls_cert",
-    "tls_key",
-)
-"""The settings that `_add_door_flags` declares flags for."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -75,13 +66,11 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
-        default="warning",
         help="what to log: info tells what happens, warning only what is wrong (default warning)",
     )
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
-        default="text",
         help="what a line of the log is; one event, one line (default text)",
     )
     parser.add_argument(
@@ -92,6 +81,12 @@ def add_parser(verbs: Verbs) -> None:
         action="store_true",
         default=None,
         help="make sandboxes by Landlock alone, without bubblewrap; only where that can express the profile",
+    )
+    parser.add_argument(
+        "--allow-escalation",
+        action="store_true",
+        default=None,
+        help="let clients' rules about executed programs let these out of sandboxes",
     )
     _add_door_flags(parser)
     parser.set_defaults(handler=run_server)
@@ -148,13 +143,20 @@ def run_server(arguments: argparse.Namespace) -> int:
 
     # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
     gc.disable()
+    settings = _settings(arguments)
     from paddock.server import log
 
-    log.configure(log.LogFormat(arguments.log_format), log.LogLevel(arguments.log_level))
-    settings = _settings(arguments)
+    log.configure(settings.log_format, settings.log_level)
     import uvloop
 
-    return uvloop.run(_serve(settings, has_hint=arguments.log_format == "text"))
+    try:
+        return uvloop.run(_serve(settings, arguments))
+    except ConfigError as error:
+        if arguments.config is not None:
+            from paddock.config import locate
+
+            locate(error, arguments.config)
+        raise
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -164,7 +166,16 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     overrides: dict[str, Any] = {
         name: value
-        for name in ("listen", "concurrent_requests", "audit_log", "use_legacy_landlock", *_DOOR_FLAGS)
+        for name in (
+            "listen",
+            "concurrent_requests",
+            "log_level",
+            "log_format",
+            "audit_log",
+            "use_legacy_landlock",
+            "allow_escalation",
+            *DOOR_SETTINGS,
+        )
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.config is not None:
@@ -176,38 +187,85 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return settings
 
 
-async def _serve(settings: Settings, *, has_hint: bool) -> int:
+async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
     import asyncio
     import gc
     import signal
 
+    from paddock.cli.hangup import Hangup
+    from paddock.cli.service_manager import ServiceManager
+    from paddock.cli.signal_set import STOPPING_SERVER
     from paddock.server.app import serve
-    from paddock.transport.handshake import ignore_hang_ups
 
-    stop = asyncio.Event()
+    stop, reload = asyncio.Event(), asyncio.Event()
+    manager = ServiceManager()
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(ignore_hang_ups)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPPING_SERVER:
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
     async with serve(settings) as server:
         # What was imported lives as long as the server: no collection has to look at it again.
         gc.freeze()
         gc.enable()
         if server.url != "stdio":
             _announce(server.url)
-            if has_hint:
+            if settings.log_format == "text":
                 _hint(server)
-        # Clients need not wait for it, nor for what it takes to load.
-        from paddock.server.enforcement import report_enforcement
-
-        report = asyncio.create_task(report_enforcement(settings))
+        tasks = (
+            asyncio.create_task(_report_enforcement(server)),
+            asyncio.create_task(_reload_whenever(reload, server, arguments, manager)),
+            asyncio.create_task(manager.feed_watchdog()),
+        )
+        manager.ready(_status(server))
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in (*waits, report):
+        manager.stopping()
+        for wait in (*waits, *tasks):
             wait.cancel()
     if server.failure is not None:
         raise PaddockError(server.failure)
     return 0
+
+
+async def _report_enforcement(server: Server) -> None:
+    if server.url == "stdio":
+        # Its one client learns of it by asking for a sandbox, and most ask for none.
+        return
+    # Clients need not wait for it, nor for what it takes to load.
+    from paddock.server.enforcement import report_enforcement
+
+    server.sandbox_problem = await report_enforcement(server.settings)
+
+
+def _status(server: Server) -> str:
+    return f"Listening on {server.url}"
+
+
+async def _reload_whenever(
+    wanted: asyncio.Event, server: Server, arguments: argparse.Namespace, manager: ServiceManager
+) -> None:
+    """Have the server take over what its files say, each time that it is asked to."""
+    import asyncio
+    import logging
+
+    from paddock.config import locate
+    from paddock.journal import Journal
+    from paddock.server import log
+
+    journal = Journal(logging.getLogger(__name__))
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        manager.reloading()
+        try:
+            await server.reload(await asyncio.to_thread(_settings, arguments))
+        except PaddockError as error:
+            if isinstance(error, ConfigError) and arguments.config is not None:
+                locate(error, arguments.config)
+            journal.error("settings not reloaded; those before stay in force", reason=str(error))
+        else:
+            log.set_level(server.settings.log_level)
+        manager.ready(_status(server))
 
 
 def _announce(url: str) -> None:
@@ -219,8 +277,10 @@ def _announce(url: str) -> None:
 
 
 def _hint(server: Server) -> None:
+    from paddock.cli.door import who_can_connect
+    from paddock.cli.message import tell
+    from paddock.cli.own_command import own_command
+
+    tell(f"listening: {who_can_connect(server.settings)}", "serve")
     if server.settings.ws_auth is None:
-        hint = f"try: paddock run --url {server.url} -- echo hello"
-    else:
-        hint = f"clients need a bearer token ({server.settings.ws_auth})"
-    print(f"listening; {hint}", file=sys.stderr)
+        tell(f"try: {own_command()} run --url {server.url} -- echo hello", "serve")

@@ -20,7 +20,7 @@ from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 
 
 def has_piped_input() -> bool:
-    """Whether standard input is a pipe, a socket or a file, and not a terminal or /dev/null."""
+    """Return whether standard input is a pipe, a socket or a file, and not a terminal or /dev/null."""
     try:
         return not stat.S_ISCHR(os.fstat(STDIN).st_mode)
     except OSError:
@@ -28,7 +28,7 @@ def has_piped_input() -> bool:
 
 
 def window_size() -> TerminalSize:
-    """The size of the terminal that one of the standard streams is, or a plain default."""
+    """Return the size of the terminal that one of the standard streams is, or a plain default."""
     for fd in (STDOUT, STDIN, STDERR):
         try:
             size = os.get_terminal_size(fd)
@@ -42,7 +42,7 @@ def window_size() -> TerminalSize:
 
 @contextmanager
 def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
-    """Every byte passes as it is for the time of the block, if `fd` is a terminal."""
+    """Pass every byte as it is for the time of the block, if `fd` is a terminal."""
     if not wanted or not os.isatty(fd):
         yield
         return
@@ -55,7 +55,7 @@ def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
 
 
 async def read_input() -> bytes:
-    """The next bytes of standard input, none at its end."""
+    """Read the next bytes of standard input, none at its end."""
     loop = asyncio.get_running_loop()
     try:
         if not _can_be_awaited(STDIN):
@@ -78,7 +78,7 @@ async def read_input() -> bytes:
 
 
 def _can_be_awaited(fd: int) -> bool:
-    """Whether epoll takes the descriptor; it refuses those that never block (epoll_ctl(2), EPERM)."""
+    """Return whether epoll takes the descriptor; it refuses those that never block (epoll_ctl(2), EPERM)."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paddock.cli.message import tell
 from paddock.cli.selection import Candidate, select
 from paddock.client.operator import OperatedProcess, operate
 from paddock.errors import ConnectError, PaddockError, SelectionError
+from paddock.model.control_address import ControlAddress, RemoteControl
 from paddock.protocol.control import StatusResult
 from paddock.transport import runtime_directory
 
@@ -29,7 +30,7 @@ ENDS_WITH_CLIENT = "stdio"
 class Answer:
     """One server and what it told."""
 
-    control: Path
+    control: ControlAddress
     status: StatusResult
 
 
@@ -53,14 +54,16 @@ class Survey:
     def warn(self) -> None:
         """Tell of the servers that did not answer."""
         for problem in self.problems:
-            print(f"paddock: {problem}", file=sys.stderr)
+            tell(str(problem))
 
 
-async def survey(server: str | None, client_name: str) -> Survey:
-    """Ask all servers of this user, or one: a pid, or the path of a control socket.
+async def survey(server: str | RemoteControl | None, client_name: str) -> Survey:
+    """Ask all servers of this user, or one: a pid, the path of a control socket, or one somewhere else.
 
-    Raises SelectionError when the one is not there, ConnectError when its path does not answer.
+    Raises SelectionError when the one is not there, ConnectError when its path or URL does not answer.
     """
+    if isinstance(server, RemoteControl):
+        return Survey([Answer(server, await _ask(server, client_name))])
     if server is not None and "/" in server:
         path = _absolute(server)
         return Survey([Answer(path, await _ask(path, client_name))])
@@ -86,17 +89,17 @@ def _absolute(path: str) -> Path:
 
 def _socket_paths() -> list[Path]:
     uid = os.geteuid()
-    places = runtime_directory.trusted(runtime_directory.candidates(os.environ, uid), uid)
-    return [path for place in places for path in runtime_directory.socket_paths(place)]
+    directories = runtime_directory.trusted(runtime_directory.candidates(os.environ, uid), uid)
+    return [path for directory in directories for path in runtime_directory.socket_paths(directory)]
 
 
-async def _ask(path: Path, client_name: str) -> StatusResult:
-    async with await operate(path, client_name) as control:
+async def _ask(where: ControlAddress, client_name: str) -> StatusResult:
+    async with await operate(where, client_name) as control:
         return await control.status()
 
 
 async def _try(path: Path, client_name: str) -> Answer | str | None:
-    """The server's answer, or what to say about it; nothing when it is gone."""
+    """Return the server's answer, or what to say about it; nothing when it is gone."""
     try:
         return Answer(path, await _ask(path, client_name))
     except ConnectError as error:
@@ -111,9 +114,9 @@ async def _try(path: Path, client_name: str) -> Answer | str | None:
 
 @contextlib.asynccontextmanager
 async def reached(
-    wanted: str, server: str | None, client_name: str
+    wanted: str, server: str | RemoteControl | None, client_name: str
 ) -> AsyncIterator[tuple[Candidate, OperatedProcess]]:
-    """The process that a name fits, with a connection to its server. Raises SelectionError, ConnectError."""
+    """Connect to the server of the process that a name fits. Raises SelectionError, ConnectError."""
     found = await survey(server, client_name)
     found.warn()
     if not found.answers:
@@ -124,7 +127,7 @@ async def reached(
 
 
 async def lasting_server(server: str | None, client_name: str) -> Path:
-    """The control socket of the one server on which something can be left running. Raises SelectionError.
+    """Return the control socket of the one server that can leave something running. Raises SelectionError.
 
     A server that ends with its client is taken only if it is named.
     """
@@ -143,4 +146,6 @@ async def lasting_server(server: str | None, client_name: str) -> Path:
     if len(choice) > 1:
         names = [f"{answer.status.server.pid} ({answer.status.server.url})" for answer in choice]
         raise SelectionError("several servers are running; choose one with --server", names)
-    return choice[0].control
+    control = choice[0].control
+    assert isinstance(control, Path), "only the servers of this user were asked"
+    return control

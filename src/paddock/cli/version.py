@@ -28,7 +28,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def show_version(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the version."""
     if arguments.json:
         import json
         import platform

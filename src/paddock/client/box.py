@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal, Unpack, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from paddock.client.capability import require
-from paddock.client.command import checked_argv, start_params
-from paddock.client.confinement import SandboxLike
+from paddock.client.command import RunOptions, checked_argv, checked_input, prepared_params, start_params
+from paddock.client.completed_process import CompletedProcess
+from paddock.client.completion import TimedOut, complete
+from paddock.client.confinement import SandboxLike, with_limits
 from paddock.client.connection import Connection
 from paddock.client.ending import Ending
 from paddock.client.files import Files
 from paddock.client.inbox import Inbox
-from paddock.client.place import RemotePathLike
-from paddock.client.process import KILL_TIMEOUT_S, Bytes, Gathered, Process, send_kill
+from paddock.client.output_reader import Gathered, OutputExcess
+from paddock.client.process import Bytes, Process, send_kill
+from paddock.client.reference import BoxReference
 from paddock.client.remote_path import RemotePath
 from paddock.client.resume import Session
+from paddock.client.wire_path import RemotePathLike
 from paddock.errors import (
-    CommandFailed,
     ConnectionLost,
     InvalidRequest,
+    OutputTooLarge,
     PaddockError,
     ProcessLost,
     RequestError,
     RequestTimeout,
     RunTimeout,
 )
+from paddock.model.profile import Limits
 from paddock.model.terminal import TerminalSize
+from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.process import (
     Grace,
     GracefulMode,
@@ -46,28 +51,11 @@ from paddock.protocol.process import (
 )
 from paddock.protocol.session import EnvironmentInfo
 
-FAREWELL_GRACE_S: Final = 2.0
+CLOSE_GRACE_S: Final = 2.0
 """Time between SIGTERM and SIGKILL for processes that still run when their box is closed."""
 
-FAREWELL_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 5.0
 """How long `aclose` waits for the server to acknowledge that it ends them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedProcess:
-    """A command that has ended, with everything it wrote. A terminal's output is all stdout."""
-
-    argv: tuple[str, ...]
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-    ending: Ending
-    """What its sandbox denied, what ended it, what it used, as far as the server told."""
-
-    def check(self) -> None:
-        """Raise CommandFailed unless the status is 0."""
-        if self.returncode != 0:
-            raise CommandFailed(self.argv, self.returncode, self.stdout, self.stderr)
 
 
 class Box:
@@ -85,41 +73,66 @@ class Box:
         connection: Connection,
         session: Session,
         when_closed: Callable[[], Awaitable[None]] | None = None,
+        *,
+        url: str | None = None,
     ) -> None:
+        self._url = url
         self._connection = connection
         self._session = session
         self._when_closed = when_closed
         self._files = Files(connection, session)
         self._handles: WeakValueDictionary[str, Process] = WeakValueDictionary()
 
+    def __repr__(self) -> str:
+        where = "a private server" if self._url is None else self._url
+        state = "connected" if self.is_connected else "not connected"
+        return f"<Box on {where}, session {self.session_id[:8]}, {state}>"
+
     @property
     def session_id(self) -> str:
-        """The session on the server; another one after the first was lost, see `ReconnectPolicy`."""
+        """Return the session on the server; another one after the first was lost, see `ReconnectPolicy`."""
         return self._session.id
 
     @property
+    def url(self) -> str | None:
+        """Return the address of its server; None for a private server."""
+        return self._url
+
+    @property
+    def reference(self) -> BoxReference:
+        """Return what another process needs to come back to this session, once this one is detached from it.
+
+        Raises ValueError for a private server, which ends with its client.
+        """
+        if self._url is None:
+            raise ValueError("a private server ends with its client; connect to a server by its url")
+        return BoxReference(
+            url=self._url, provider_id=self.environment.provider_id, session_id=self.session_id
+        )
+
+    @property
     def environment(self) -> EnvironmentInfo:
-        """What the server told about its host."""
+        """Return what the server told about its host."""
         return self._session.environment
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now; while it is being made again there is none."""
+        """Return whether there is a connection now. While the client makes a new one there is none."""
         return self._connection.is_connected
 
     def has(self, capability: str) -> bool:
-        """Whether the server offers a capability, such as "processResize"."""
+        """Return whether the server offers a capability, such as "processResize"."""
         return self.environment.capabilities.get(capability, False)
 
     # --- files --------------------------------------------------------------
 
     @property
     def fs(self) -> Files:
-        """What can be done with the files of the server's host."""
+        """Return the files of the server's host, to read, write and watch."""
         return self._files
 
     def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
-        """An absolute path on the server's host, to work with like a `pathlib.Path`.
+        """Return an absolute path on the server's host, to work with like a `pathlib.Path`.
 
         With a `sandbox`, whatever is done with it, and with paths made from it, is confined to that.
         """
@@ -141,18 +154,23 @@ class Box:
         keep_alive: bool = False,
         idempotency_key: str | None = None,
         sandbox: SandboxLike | None = None,
+        limits: Limits | None = None,
+        intercept: InterceptParams | None = None,
     ) -> Process:
         """Start a program; no shell is involved.
 
         `cwd` is an absolute path or a `file:` URI on the server's host; None is the
         server's own directory. `env` is the whole environment; None inherits the server's
-        without variables whose names look like secrets (KEY, SECRET, TOKEN). `extra_env`
+        without variables whose names look like secrets (`paddock.model.secret_name`). `extra_env`
         goes on top of either. `stdin` opens a pipe to write to; else the process reads the
         end of file. `tty` gives it a terminal instead of pipes, of this size or 24 x 80.
         `arg0` is what the program sees as its own name. With `keep_alive` the process
         outlives this connection. A `sandbox` confines it: the name of a profile that the server
-        knows, such as ":workspace", a profile as a dict, or a `Sandbox`, which says what its
-        workspace is; without that it is `cwd`.
+        knows, such as ":workspace", the path of a file with a profile, a profile as a dict, such as
+        `{"extends": ":workspace", "network": "loopback"}`, or a `Sandbox`, which says what its
+        workspace is; without that it is `cwd`. `limits` bound what it uses, with a sandbox or alone.
+        With `intercept`, rules decide on each program that it executes in its sandbox, and what they
+        leave open is asked (`on_request` of `connect`).
 
         Returns once the program runs, or raises: SpawnError, with an errno, when it can't be
         started, ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError
@@ -166,13 +184,9 @@ class Box:
         and happens once. On a server without idempotency it may raise ConnectionLost instead,
         and always does with a `process_id` of the caller's.
         """
-        name = process_id if process_id is not None else uuid4().hex
-        is_idempotent = idempotency_key is not None
-        if idempotency_key is None and self.has("startIdempotency"):
-            idempotency_key = uuid4().hex
         params = start_params(
             self.environment,
-            name,
+            process_id if process_id is not None else uuid4().hex,
             argv,
             cwd=cwd,
             env=env,
@@ -181,23 +195,44 @@ class Box:
             tty=tty,
             arg0=arg0,
             keep_alive=keep_alive,
-            idempotency_key=idempotency_key,
-            sandbox=sandbox,
+            idempotency_key=self._idempotency_key(idempotency_key),
+            sandbox=with_limits(sandbox, limits),
+            intercept=intercept,
         )
-        inbox = self._connection.find_inbox(name) if is_idempotent else None
-        # Before the request goes out: events may overtake its answer.
-        inbox = inbox or self._connection.open_inbox(name, is_kept_alive=keep_alive)
-        started_id = await self._start(
-            params, inbox, is_idempotent=is_idempotent, is_unique=process_id is None
+        return await self._started(
+            params, is_idempotent=idempotency_key is not None, is_unique=process_id is None
         )
-        if started_id != name:
-            self._connection.drop_inbox(inbox)
-            return self._first_of_key(started_id, stdin=params.has_open_stdin)
-        self._connection.started(inbox)
-        return self._handle(inbox, stdin=params.has_open_stdin)
+
+    async def start_prepared(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: RemotePathLike,
+        env: Mapping[str, str],
+        arg0: str | None = None,
+        stdin: bool = False,
+        tty: bool | TerminalSize = False,
+    ) -> Process:
+        """Start exactly this, without a sandbox: the server adds no variable and applies no policy.
+
+        The program is a path, and `env` is the whole environment. Else it is like `start`. Servers take
+        prepared starts only with the setting `allow_prepared_exec`; raises CapabilityMissing for others.
+        """
+        params = prepared_params(
+            self.environment,
+            uuid4().hex,
+            argv,
+            cwd=cwd,
+            env=env,
+            arg0=arg0,
+            stdin=stdin,
+            tty=tty,
+            idempotency_key=self._idempotency_key(None),
+        )
+        return await self._started(params, is_idempotent=False, is_unique=True)
 
     async def attach(self, process_id: str, *, after_seq: int = 0) -> Process:
-        """The handle of a process of this session that somebody else has started, or this client before.
+        """Return the handle of a process of this session that this client or another has started before.
 
         Its output begins after the event numbered `after_seq`, see `Process.read_seq`, or at
         its beginning; where the server has dropped some of it, readers get OutputGap. A process
@@ -224,12 +259,34 @@ class Box:
             raise
         return self._handle(inbox, stdin=True)
 
+    @overload
     async def run(
         self,
         argv: Sequence[str],
         *,
+        text: Literal[False] = False,
         input: Bytes | None = None,
+        **options: Unpack[RunOptions],
+    ) -> CompletedProcess[bytes]: ...
+
+    @overload
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        text: Literal[True],
+        input: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> CompletedProcess[str]: ...
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        text: bool = False,
+        input: Bytes | str | None = None,
         timeout_s: float | None = None,
+        output_limit_bytes: int | None = None,
         check: bool = False,
         cwd: RemotePathLike | None = None,
         env: Mapping[str, str] | None = None,
@@ -237,49 +294,55 @@ class Box:
         tty: bool | TerminalSize = False,
         arg0: str | None = None,
         sandbox: SandboxLike | None = None,
-    ) -> CompletedProcess:
+        limits: Limits | None = None,
+        intercept: InterceptParams | None = None,
+    ) -> CompletedProcess[bytes] | CompletedProcess[str]:
         """Run a command to its end, like `subprocess.run`; see `start` for the arguments.
 
-        `input` is all of stdin. Returns when the process has exited and its output is at
-        its end, so a child that it leaves behind with its stdout is waited for. After
-        `timeout_s`, counted from the start, the process group is killed and RunTimeout
-        raised, with the output so far. With `check`, a status other than 0 is
-        CommandFailed. When cancelled, the process group is killed.
+        `input` is all of stdin. With `text`, input and output are str; bytes that are not UTF-8 become
+        U+FFFD. Returns when the process has exited and what it wrote has come. If a child that it left
+        behind still holds its output, `is_output_complete` says so. After `timeout_s`, counted from the
+        start, the process group is killed and RunTimeout raised, with the output so far; after more than
+        `output_limit_bytes` in one stream, OutputTooLarge. In a sandbox everything that it started is killed
+        with it. With `check`, a status other than 0 is CommandFailed. When cancelled, the process group is
+        killed.
         """
         arguments = tuple(checked_argv(argv))
-        if input is not None:
+        data = checked_input(input, is_text=text)
+        if data is not None:
             require(self.environment, "processCloseStdin", "close stdin after the input")
         process = await self.start(
             arguments,
             cwd=cwd,
             env=env,
             extra_env=extra_env,
-            stdin=input is not None,
+            stdin=data is not None,
             tty=tty,
             arg0=arg0,
             sandbox=sandbox,
+            limits=limits,
+            intercept=intercept,
         )
-        gathered = Gathered()
+        gathered = Gathered(output_limit_bytes)
         try:
-            async with asyncio.timeout(timeout_s):
-                await process.gather(gathered, input)
-                returncode = await process.wait()
-        except TimeoutError:
-            process.kill_now()
-            await self._gather_rest(process, gathered)
+            is_complete = await complete(process, gathered, data, timeout_s)
+        except TimedOut:
             assert timeout_s is not None
             raise RunTimeout(arguments, timeout_s, gathered.stdout, gathered.stderr) from None
-        except BaseException:
-            process.kill_now()
-            raise
+        except OutputExcess:
+            assert output_limit_bytes is not None
+            raise OutputTooLarge(arguments, output_limit_bytes, gathered.stdout, gathered.stderr) from None
+        returncode = await process.wait()
         ending = process.ending or Ending(returncode)
-        completed = CompletedProcess(arguments, returncode, gathered.stdout, gathered.stderr, ending)
+        completed = CompletedProcess(
+            arguments, returncode, gathered.stdout, gathered.stderr, ending, is_output_complete=is_complete
+        )
         if check:
             completed.check()
-        return completed
+        return completed.as_text() if text else completed
 
     async def processes(self) -> list[ProcessSummary]:
-        """The processes of the session, oldest first; closed ones only for a while."""
+        """Return the processes of the session, oldest first; closed ones only for a while."""
         require(self.environment, "processList", "list processes")
         return (await self._connection.request("process/list", None, ListResult)).processes
 
@@ -301,10 +364,10 @@ class Box:
         """
         await self._close(None)
 
-    async def _close(self, farewell: Callable[[], Awaitable[None]] | None) -> None:
+    async def _close(self, last_call: Callable[[], Awaitable[None]] | None) -> None:
         try:
-            if farewell is not None and self._connection.is_open:
-                await farewell()
+            if last_call is not None and self._connection.is_open:
+                await last_call()
             await self._session.aclose()
             await self._connection.aclose()
         except BaseException:
@@ -327,11 +390,26 @@ class Box:
 
     # --- inside -------------------------------------------------------------
 
+    def _idempotency_key(self, chosen: str | None) -> str | None:
+        return uuid4().hex if chosen is None and self.has("startIdempotency") else chosen
+
+    async def _started(self, params: StartParams, *, is_idempotent: bool, is_unique: bool) -> Process:
+        name = params.process_id
+        inbox = self._connection.find_inbox(name) if is_idempotent else None
+        # Before the request goes out: events may overtake its answer.
+        inbox = inbox or self._connection.open_inbox(name, is_kept_alive=params.keep_alive)
+        started_id = await self._start(params, inbox, is_idempotent=is_idempotent, is_unique=is_unique)
+        if started_id != name:
+            self._connection.drop_inbox(inbox)
+            return self._first_of_key(started_id, stdin=params.has_open_stdin)
+        self._connection.started(inbox)
+        return self._handle(inbox, stdin=params.has_open_stdin)
+
     async def _start(self, params: StartParams, inbox: Inbox, *, is_idempotent: bool, is_unique: bool) -> str:
-        """The id of the process that runs now."""
+        """Ask for a start and return the id of the process that runs now."""
         connection = self._connection
         try:
-            # Nobody else takes an id that was made here, so a second start finds its own first at worst.
+            # Nobody else takes an id that was made here: at worst, a second start finds the first.
             answer = connection.submit("process/start", params, can_repeat=True if is_unique else None)
             try:
                 return (await connection.result(answer, StartResult)).process_id
@@ -340,7 +418,7 @@ class Box:
                     raise
                 return await self._find_started(params.process_id, error)
         except (asyncio.CancelledError, RequestTimeout):
-            # Whether it was or will be started is not known.
+            # Nobody knows whether the process was or will be started.
             if not is_idempotent:
                 send_kill(connection, params.process_id)
                 connection.drop_inbox(inbox)
@@ -354,7 +432,7 @@ class Box:
             raise
 
     async def _find_started(self, process_id: str, refusal: InvalidRequest) -> str:
-        """The id of a process whose start was refused the second time, if the first time did it."""
+        """Return the id of a process if its first start succeeded though the server refused the second."""
         params = ReadParams(process_id=process_id, max_bytes=0)
         try:
             await self._connection.request("process/read", params, ReadResult)
@@ -383,19 +461,10 @@ class Box:
             )
         return known
 
-    async def _gather_rest(self, process: Process, gathered: Gathered) -> None:
-        try:
-            async with asyncio.timeout(KILL_TIMEOUT_S):
-                async for output in process:
-                    gathered.add(output)
-        except (TimeoutError, PaddockError):
-            # The timeout is what the caller must hear about.
-            pass
-
     async def _end_processes(self) -> None:
         mode = None
         if self.has("processTerminateGraceful"):
-            mode = GracefulMode(graceful=Grace(timeout_ms=round(FAREWELL_GRACE_S * 1000)))
+            mode = GracefulMode(graceful=Grace(timeout_ms=round(CLOSE_GRACE_S * 1000)))
         answers = [
             self._connection.submit(
                 "process/terminate", TerminateParams(process_id=inbox.process_id, mode=mode)
@@ -404,7 +473,7 @@ class Box:
             if not inbox.is_kept_alive
         ]
         try:
-            async with asyncio.timeout(FAREWELL_TIMEOUT_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 for answer in answers:
                     await self._connection.result(answer, TerminateResult)
         except (TimeoutError, PaddockError):

@@ -1,4 +1,4 @@
-"""What a server told that it can do. Pure."""
+"""The capabilities that a server says it has. Pure."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from paddock.client.answering import RequestHandler
 from paddock.client.box import Box
 from paddock.client.connection import Connection
 from paddock.client.dial import DialOptions, Token, dialer
@@ -51,6 +52,8 @@ def connect(
     ssl_context: SSLContext | None = None,
     ping_interval_s: float | None = PING_INTERVAL_S,
     ping_timeout_s: float | None = PING_INTERVAL_S,
+    on_request: Mapping[str, RequestHandler] | None = None,
+    allow_escalation: bool = False,
 ) -> Connecting:
     """Connect to a server and open a session on it.
 
@@ -67,10 +70,19 @@ def connect(
     any, and `ssl_context` replaces both. A websocket is pinged every `ping_interval_s`
     and counts as lost when nothing comes for `ping_timeout_s` after that.
 
-    A lost connection is made again as `reconnect` says, and the session resumed; see
-    `ReconnectPolicy`. `resume` is the id of a session that another client has left, whose
-    processes `Box.attach` gives. `request_timeout_s` bounds every request, with the time
-    that it waits for a connection, but not those that wait for a process to read or to end.
+    When the connection is lost, the client makes it again as `reconnect` says, and resumes the session; see
+    `ReconnectPolicy`. `resume` is the id of a session that another client has left, whose processes
+    `Box.attach` gives. `request_timeout_s` bounds every request, with the time that it waits for a
+    connection, but not those that wait for a process to read or to end.
+
+    `on_request` has functions that answer what the server asks, by the name of the request, such as
+    "process/execApproval". The client calls each with the parameters, in a task of its own, and each
+    returns or awaits the result. The client does not ask a function the same question again after a lost
+    connection. It cancels a function when the server needs its answer no more; one that raises answers
+    with an error.
+
+    With `allow_escalation` a private server lets programs out of sandboxes as the rules of this client say
+    (`intercept` of `Box.start`); another server has its own settings.
 
     Raises ConnectError (HandshakeRefused when an HTTP server turned it away), what the
     server answered, UnknownSession and SessionAttached with `resume`, and ValueError for
@@ -79,6 +91,8 @@ def connect(
     """
     if url is None and resume is not None:
         raise ValueError("a session to resume needs the url of its server")
+    if url is not None and allow_escalation:
+        raise ValueError("whether a server lets programs out of sandboxes is up to its settings")
     options = DialOptions(
         timeout_s=connect_timeout_s,
         token=token,
@@ -89,7 +103,16 @@ def connect(
         ping_interval_s=ping_interval_s,
         ping_timeout_s=ping_timeout_s,
     )
-    return Connecting(url, client_name, options, request_timeout_s, reconnect or None, resume)
+    return Connecting(
+        url,
+        client_name,
+        options,
+        request_timeout_s,
+        reconnect or None,
+        resume,
+        on_request,
+        allow_escalation=allow_escalation,
+    )
 
 
 class Connecting:
@@ -103,14 +126,28 @@ class Connecting:
         request_timeout_s: float | None,
         policy: ReconnectPolicy | None,
         resume: str | None,
+        on_request: Mapping[str, RequestHandler] | None,
+        *,
+        allow_escalation: bool = False,
     ) -> None:
+        self._allow_escalation = allow_escalation
         self._url = url
         self._client_name = client_name
         self._options = options
         self._request_timeout_s = request_timeout_s
         self._policy = policy
         self._resume = resume
+        self._on_request = dict(on_request or {})
         self._box: Box | None = None
+
+    def answer(self, method: str, handler: RequestHandler) -> None:
+        """Let a function answer one more request of the server; before the connection is made.
+
+        Raises ValueError for a request that `on_request` has a function for.
+        """
+        if method in self._on_request:
+            raise ValueError(f"on_request has a function for {method!r} already")
+        self._on_request[method] = handler
 
     def __await__(self) -> Generator[Any, None, Box]:
         return self._open().__await__()
@@ -134,10 +171,10 @@ class Connecting:
                 if self._url is None:
                     return await self._open_private()
                 return await self._open_box(dialer(self._url, self._options), self._policy)
-        except TimeoutError as error:
-            raise ConnectError(self._target, f"no answer within {self._options.timeout_s} s") from error
         except (ConnectionLost, RequestTimeout) as error:
             raise ConnectError(self._target, str(error)) from error
+        except TimeoutError as error:
+            raise ConnectError(self._target, f"no answer within {self._options.timeout_s} s") from error
 
     @property
     def _target(self) -> str:
@@ -150,19 +187,20 @@ class Connecting:
         when_closed: Callable[[], Awaitable[None]] | None = None,
     ) -> Box:
         return await open_box(
-            Connection(request_timeout_s=self._request_timeout_s),
+            Connection(request_timeout_s=self._request_timeout_s, on_request=self._on_request),
             dial,
             client_name=self._client_name,
             policy=policy,
             connect_timeout_s=self._options.timeout_s,
             resume=self._resume,
             when_closed=when_closed,
+            url=self._url,
         )
 
     async def _open_private(self) -> Box:
         from paddock.transport import stdio
 
-        server, sock = await PrivateServer.start()
+        server, sock = await PrivateServer.start(allow_escalation=self._allow_escalation)
 
         async def dial(accept: Accept) -> Link:
             return await stdio.connect_socket(sock, accept, CLIENT_LIMITS, peer=PRIVATE_SERVER)
@@ -189,10 +227,11 @@ async def open_box(
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
     resume: str | None = None,
     when_closed: Callable[[], Awaitable[None]] | None = None,
+    url: str | None = None,
 ) -> Box:
     """Dial and shake hands; nothing is left open if that fails. `when_closed` follows the box's own end."""
     session = Session(
         connection, dial, client_name=client_name, policy=policy, connect_timeout_s=connect_timeout_s
     )
     await session.open(resume)
-    return Box(connection, session, when_closed)
+    return Box(connection, session, when_closed, url=url)

@@ -9,21 +9,22 @@ A `Connection` runs over one link at a time:
     otherwise               every request fails with ConnectionLost and every process is lost;
                             nothing is ever made up
 
-It runs no tasks: the link calls it, and it wakes whoever waits. It knows processes
-only as inboxes, and not how a link is made.
+It runs no tasks but those of `answering`: the link calls it, and it wakes whoever waits. It
+knows processes only as inboxes, and not how a link is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, TypeVar
 
+from paddock.client.answering import Answering, RequestHandler
+from paddock.client.flow_control import FlowControl, FlowLimits
 from paddock.client.inbox import Inbox
-from paddock.client.intake import Intake, IntakeLimits
 from paddock.client.request import Answer, Outcome, Requests
 from paddock.client.watch import Watchers
 from paddock.errors import (
@@ -39,9 +40,11 @@ from paddock.errors import (
 from paddock.protocol.methods import INITIALIZE
 from paddock.protocol.process import ReadParams, ReadResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
+from paddock.protocol.question import QuestionClosedEvent
 from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
 from paddock.protocol.watch import ChangedEvent
+from paddock.rpc.calling import Asked, Told, Unanswerable
 from paddock.transport.link import Link, Received, Receiver
 
 R = TypeVar("R", bound=Result)
@@ -60,20 +63,28 @@ def _nobody(loss: ConnectionLost) -> bool:
 class Connection:
     """Requests and inboxes over successive links. `aclose` it at the end."""
 
-    def __init__(self, *, request_timeout_s: float | None = None, limits: IntakeLimits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        request_timeout_s: float | None = None,
+        limits: FlowLimits | None = None,
+        on_request: Mapping[str, RequestHandler] | None = None,
+    ) -> None:
         self.revive: Callable[[ConnectionLost], bool] = _nobody
-        """Asked when an open link is lost: whether `attach` or `give_up` will follow."""
+        """Called when an open link is lost. Returns whether `attach` or `give_up` will follow."""
         self.peer = "the server"
         """The server, for messages."""
         self.watchers = Watchers()
-        """Who is told of changes to files."""
+        """The watches that are told of changes to files."""
+        self.answering = Answering(on_request or {}, self._reply)
+        """The functions that answer what the server asks."""
         self._request_timeout_s = request_timeout_s
         self._requests = Requests()
         self._inboxes: dict[str, Inbox] = {}
         self._catching_up: set[Inbox] = set()
         self._paged: set[Inbox] = set()
         self._can_page = False
-        self._intake: Intake[Inbox] = Intake(limits or IntakeLimits(), self._set_reading)
+        self._flow_control: FlowControl[Inbox] = FlowControl(limits or FlowLimits(), self._set_reading)
         self._link: Link | None = None
         self._link_number = 0
         self._latest_loss: ConnectionLost | None = None
@@ -92,7 +103,7 @@ class Connection:
         self._link_number += 1
         self._fault = None
         self.peer = link.peer
-        if not self._intake.is_reading:
+        if not self._flow_control.is_reading:
             link.pause_reading()
         return _LinkEnd(self, link)
 
@@ -102,7 +113,7 @@ class Connection:
             raise self._final_loss()
         answer = self._requests.add(INITIALIZE, params)
         self._send(answer)
-        greeting = await self.slow_result(answer, InitializeResult, self._intake.impatience())
+        greeting = await self.slow_result(answer, InitializeResult, self._flow_control.impatience())
         self._can_page = greeting.environment_info.capabilities.get("outputGaps", False)
         return greeting
 
@@ -113,7 +124,7 @@ class Connection:
         self._link.send(self._requests.initialized())
         self._is_ready = True
         self._is_reviving = False
-        # Before anything that a busy server might hold up: what it retains does not wait.
+        # This comes before anything that a busy server might hold up: what it retains does not wait.
         for inbox in list(self._inboxes.values()):
             self._follow(inbox)
         for answer in list(self._requests.unsent):
@@ -127,27 +138,28 @@ class Connection:
             self._requests.link_lost(ConnectionLost(f"the handshake with {self.peer} was given up"))
 
     def lose_session(self, reason: str) -> None:
-        """The server does not have the session any more, nor its processes; another takes its place."""
+        """End a session that the server no longer has, with its processes; another takes its place."""
         loss = ConnectionLost(reason)
         lost = [inbox for inbox in self._inboxes.values() if inbox.is_started]
         for inbox in lost:
             self._close_inbox(inbox)
             inbox.fail(ProcessLost(inbox.process_id, reason))
+        self.answering.lose_session()
         self._requests.session_lost({inbox.process_id for inbox in lost}, loss)
 
     def give_up(self, loss: ConnectionLost) -> None:
-        """There will be no other link: everything fails."""
+        """Fail everything: there will be no other link."""
         self.drop_link()
         self._end(loss)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are taken; they may have to wait for a new link."""
+        """Return whether the connection takes requests; they may have to wait for a new link."""
         return not (self._is_closing or self._closed.is_set())
 
     @property
     def is_connected(self) -> bool:
-        """Whether requests go out at once."""
+        """Return whether requests go out at once."""
         return self._is_ready
 
     # --- requests -----------------------------------------------------------
@@ -186,14 +198,14 @@ class Connection:
         return answer
 
     def forget(self, answer: Answer) -> None:
-        """Nobody wants the answer any more. Nothing happens when it was there."""
+        """Forget an answer that nobody wants any more. Nothing happens when it has come already."""
         self._requests.forget(answer)
 
     async def result(self, answer: Answer, kind: type[R]) -> R:
         """Wait for an answer within the connection's request timeout, a reconnection included."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
-                return await self.slow_result(answer, kind, self._intake.impatience())
+                return await self.slow_result(answer, kind, self._flow_control.impatience())
         except TimeoutError as error:
             raise RequestTimeout(f"{self.peer} did not answer within {self._request_timeout_s} s") from error
 
@@ -212,18 +224,18 @@ class Connection:
     # --- processes ----------------------------------------------------------
 
     def open_inbox(self, process_id: str, *, after_seq: int = 0, is_kept_alive: bool = False) -> Inbox:
-        """Have the events of a process kept, from before it is started. Raises ProcessExists.
+        """Keep the events of a process, from before it is started. Raises ProcessExists.
 
         `started` must follow when the server has it, else `drop_inbox`.
         """
         if process_id in self._inboxes:
             raise ProcessExists(process_id)
-        inbox = Inbox(process_id, self._intake, after_seq=after_seq, is_kept_alive=is_kept_alive)
+        inbox = Inbox(process_id, self._flow_control, after_seq=after_seq, is_kept_alive=is_kept_alive)
         self._inboxes[process_id] = inbox
         return inbox
 
     def started(self, inbox: Inbox) -> None:
-        """The server has the process: from now on, what is missed of it is asked for."""
+        """Note that the server has the process: from now on the client asks for the events it has missed."""
         inbox.is_started = True
         self._follow(inbox)
 
@@ -236,7 +248,7 @@ class Connection:
             raise RequestTimeout(f"{self.peer} did not answer within {self._request_timeout_s} s") from error
 
     def find_inbox(self, process_id: str) -> Inbox | None:
-        """The inbox of a process that has not closed."""
+        """Return the inbox of a process that has not closed."""
         return self._inboxes.get(process_id)
 
     def drop_inbox(self, inbox: Inbox) -> None:
@@ -246,13 +258,8 @@ class Connection:
 
     @property
     def inboxes(self) -> list[Inbox]:
-        """The processes that have not closed."""
+        """Return the inboxes of the processes that have not closed."""
         return list(self._inboxes.values())
-
-    @property
-    def unread_bytes(self) -> int:
-        """Output that has arrived and was not read, of all processes."""
-        return self._intake.unread_bytes
 
     # --- the end ------------------------------------------------------------
 
@@ -264,6 +271,7 @@ class Connection:
         else:
             self._end(self._explain(None))
         await self._closed.wait()
+        await self.answering.aclose()
 
     def abort(self) -> None:
         """Drop the link now."""
@@ -276,7 +284,7 @@ class Connection:
     # --- for the link -------------------------------------------------------
 
     def receive(self, message: Received) -> None:
-        """One message of the server."""
+        """Take one message of the server."""
         try:
             told = self._requests.receive(bytes(message))
         except ProtocolError as error:
@@ -285,11 +293,17 @@ class Connection:
             assert self._link is not None
             self._link.abort()
             return
-        if told is not None:
-            self._told(told.params)
+        match told:
+            case Told():
+                self._told(told.params)
+            case Asked():
+                self.answering.asked(told)
+            case Unanswerable():
+                log.warning("%s asks what can't be understood: %s", self.peer, told.problem)
+                self._reply(told.reply)
 
     def link_closed(self, link: Link, error: Exception | None) -> None:
-        """A link has ended; one that was dropped before does not matter."""
+        """Note that a link has ended. One that was dropped before does not matter."""
         if link is not self._link:
             return
         fault = self._fault or error
@@ -306,6 +320,7 @@ class Connection:
             inbox.cut()
         self._requests.link_lost(loss)
         self.watchers.lose()
+        self.answering.cut()
 
     # --- inside -------------------------------------------------------------
 
@@ -316,6 +331,10 @@ class Connection:
         answer.link_number = self._link_number
         self._link.send(answer.message)
 
+    def _reply(self, message: bytes) -> None:
+        if self._link is not None:
+            self._link.send(message)
+
     def _told(self, params: Result) -> None:
         if isinstance(params, OutputEvent | ExitedEvent | ClosedEvent):
             inbox = self._inboxes.get(params.process_id)
@@ -324,6 +343,8 @@ class Connection:
                 self._follow(inbox)
         elif isinstance(params, ChangedEvent):
             self.watchers.told(params)
+        elif isinstance(params, QuestionClosedEvent):
+            self.answering.closed(params.question_id)
         elif isinstance(params, FailedEvent):
             inbox = self._inboxes.get(params.process_id)
             if inbox is not None:
@@ -336,7 +357,7 @@ class Connection:
             self._close_inbox(inbox)
         elif inbox.needs_read and inbox.is_started:
             self._catch_up(inbox)
-        if self._intake.must_drop:
+        if self._flow_control.must_drop:
             self._make_room()
 
     def _catch_up(self, inbox: Inbox) -> None:
@@ -368,7 +389,7 @@ class Connection:
                 inbox.fail(lost)
                 self._follow(inbox)
             case _:
-                # The link was lost before the answer came: less of it may get through the next one.
+                # The link was lost before the answer came: a smaller answer may get through the next one.
                 self._paged.add(inbox)
 
     def _close_inbox(self, inbox: Inbox) -> None:
@@ -378,7 +399,8 @@ class Connection:
 
     def _make_room(self) -> None:
         largest = max(
-            self._intake.holders, key=lambda inbox: (not inbox.is_read, self._intake.unread_of(inbox))
+            self._flow_control.holders,
+            key=lambda inbox: (not inbox.is_read, self._flow_control.unread_of(inbox)),
         )
         largest.overrun()
 
@@ -397,6 +419,7 @@ class Connection:
         self._closed.set()
         self._requests.fail_all(loss)
         self.watchers.lose()
+        self.answering.lose_session()
         for inbox in self._inboxes.values():
             lost = ProcessLost(inbox.process_id, str(loss))
             lost.__cause__ = loss
@@ -428,7 +451,7 @@ class _LinkEnd:
         self.message_received = connection.receive
 
     def writing_paused(self) -> None:
-        """Nothing to do: only writes are big, and each process has a bounded window of them."""
+        """Do nothing: only writes are big, and each process has a bounded window of them."""
 
     def writing_resumed(self) -> None:
         """See `writing_paused`."""

@@ -40,7 +40,7 @@ class DialOptions:
 
 
 def dialer(url: str, options: DialOptions) -> Dial:
-    """Something that connects to `url`. Raises ConnectError or ValueError for what can't work."""
+    """Return a function that connects to `url`. Raises ConnectError or ValueError for what can't work."""
     scheme, separator, rest = url.partition("://")
     match scheme.lower() if separator else "":
         case "ws":

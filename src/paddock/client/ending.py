@@ -12,8 +12,10 @@ from msgspec import UNSET
 
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
+from paddock.model.execution_note import ExecutionSummary
 from paddock.model.usage import Usage
 from paddock.protocol.denial import decode_denial
+from paddock.protocol.intercept import decode_summary
 from paddock.protocol.process import ReadResult
 from paddock.protocol.process_event import ExitedEvent
 from paddock.protocol.usage import decode_usage
@@ -33,10 +35,12 @@ class Ending:
     """What ended it."""
     usage: Usage | None = None
     """What it used."""
+    execs: ExecutionSummary | None = None
+    """What became of the programs that it executed, if they were intercepted."""
 
 
 def ending_of(told: ExitedEvent | ReadResult) -> Ending | None:
-    """What a server told of the end; None while there is none."""
+    """Return what a server told of the end; None while there is none."""
     if told.exit_code is None:
         return None
     return Ending(
@@ -45,4 +49,5 @@ def ending_of(told: ExitedEvent | ReadResult) -> Ending | None:
         denials=() if told.denials is UNSET else tuple(decode_denial(denial) for denial in told.denials),
         cause=None if told.cause is UNSET else told.cause,
         usage=None if told.usage is UNSET else decode_usage(told.usage),
+        execs=decode_summary(told.execs),
     )

@@ -12,18 +12,21 @@ from msgspec.structs import replace
 from paddock.client.capability import require
 from paddock.client.confinement import SandboxLike, sandbox_context
 from paddock.client.connection import Connection
-from paddock.client.place import RemotePathLike, local_name, wire_path
 from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.client.resume import Session
 from paddock.client.watch import Watch
+from paddock.client.wire_path import RemotePathLike, local_name, wire_path
 from paddock.protocol.fs import (
     CanonicalizeResult,
+    ChmodParams,
     CopyParams,
     CreateDirectoryParams,
     DirectoryEntry,
     FollowablePathParams,
     MetadataResult,
+    MoveParams,
     PathParams,
+    ReadDirectoryParams,
     ReadDirectoryResult,
     ReadFileResult,
     RemoveParams,
@@ -42,12 +45,12 @@ from paddock.protocol.watch import UnwatchParams, WatchParams, WatchResult
 MAX_DEPTH: Final = 64
 MAX_DIRECTORIES: Final = 10_000
 MAX_ENTRIES: Final = 50_000
-"""The farthest that servers let a walk go."""
+"""How far servers let a walk go at most."""
 
 R = TypeVar("R", bound=Result)
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes are done, and of how many if that is known."""
+"""Called with how many bytes are done, and of how many if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Files:
         self._sandbox = sandbox
 
     def confined(self, sandbox: SandboxLike) -> Files:
-        """The same files under a profile: what it does not grant is InvalidRequest, or not found.
+        """Return the same files under a profile: what it does not grant is InvalidRequest, or not found.
 
         See `Box.start` for `sandbox`; the workspace is the server's own directory unless it says otherwise.
         """
@@ -105,7 +108,7 @@ class Files:
     # --- content ------------------------------------------------------------
 
     async def read_file(self, path: RemotePathLike, *, follow_symlinks: bool = True) -> bytes:
-        """The whole content, up to 512 MiB, in one message. Use `reader` for larger files."""
+        """Return the whole content, up to 512 MiB, in one message. Use `reader` for larger files."""
         params = FollowablePathParams(path=self._wire(path), follow_symlinks=_unless(follow_symlinks, True))
         return (await self._ask("fs/readFile", params, ReadFileResult, can_repeat=True)).data_base64
 
@@ -133,11 +136,11 @@ class Files:
         await self._ask("fs/writeFile", params, Empty)
 
     def reader(self, path: RemotePathLike) -> RemoteReader:
-        """A file of any size for reading piece by piece; use it with `async with`."""
+        """Return a file of any size for reading piece by piece; use it with `async with`."""
         return RemoteReader(self._connection, self._wire(path), sandbox=self._context())
 
     def writer(self, path: RemotePathLike, *, atomic: bool = False) -> RemoteWriter:
-        """A file of any size for writing piece by piece; use it with `async with`.
+        """Return a file of any size for writing piece by piece; use it with `async with`.
 
         With `atomic` it appears in its place as a whole at the end of the block.
         """
@@ -146,29 +149,35 @@ class Files:
         return self._writer(path, is_atomic=atomic)
 
     def tree_reader(self, path: RemotePathLike) -> RemoteReader:
-        """A directory with everything in it as a tar archive; use it with `async with`."""
+        """Return a directory with everything in it as a tar archive; use it with `async with`."""
         self._require("treeTransfers", "read a directory as a whole")
         return RemoteReader(self._connection, self._wire(path), is_tree=True, sandbox=self._context())
 
     def tree_writer(self, path: RemotePathLike) -> RemoteWriter:
-        """A new directory, from a tar archive; use it with `async with`. It appears when it is complete."""
+        """Return a writer of a new directory that takes a tar archive; use it with `async with`.
+
+        The directory appears when it is complete.
+        """
         self._require("treeTransfers", "write a directory as a whole")
         return self._writer(path, is_tree=True)
 
     # --- what is there ------------------------------------------------------
 
     async def metadata(self, path: RemotePathLike, *, follow_symlinks: bool = True) -> MetadataResult:
-        """What a path is. All but `is_symlink` is about what it leads to."""
+        """Describe what a path is. All but `is_symlink` is about what it leads to."""
         params = FollowablePathParams(path=self._wire(path), follow_symlinks=_unless(follow_symlinks, True))
         return await self._ask("fs/getMetadata", params, MetadataResult, can_repeat=True)
 
     async def read_directory(self, path: RemotePathLike) -> list[DirectoryEntry]:
-        """The names in a directory, in no particular order; links that lead nowhere are left out."""
-        params = PathParams(path=self._wire(path))
+        """Return the names in a directory, in no particular order.
+
+        Links that lead nowhere are among them, neither file nor directory, where the server tells of them.
+        """
+        params = ReadDirectoryParams(path=self._wire(path), all_links=self.has("fsLinks") or None)
         return (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
 
     async def canonicalize(self, path: RemotePathLike) -> str:
-        """The absolute path without links and dots."""
+        """Return the absolute path without links and dots."""
         params = PathParams(path=self._wire(path))
         return local_name(
             (await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)).path
@@ -184,7 +193,7 @@ class Files:
         follow_symlinks: bool = False,
         prune_hidden: bool = False,
     ) -> Tree:
-        """Everything below a directory; with a depth of 0 only what is in it.
+        """Return everything below a directory; with a depth of 0, only what is in it.
 
         `follow_symlinks` enters directories that links lead to; other links are not listed.
         `prune_hidden` does not enter directories whose name begins with a dot.
@@ -246,6 +255,17 @@ class Files:
         )
         await self._ask("fs/copy", params, Empty)
 
+    async def rename(self, source: RemotePathLike, destination: RemotePathLike) -> None:
+        """Give a file, a link or a directory another name, in one step; a file of that name is replaced."""
+        self._require("fsMove", "rename files")
+        params = MoveParams(source_path=self._wire(source), destination_path=self._wire(destination))
+        await self._ask("fs/move", params, Empty)
+
+    async def chmod(self, path: RemotePathLike, mode: int) -> None:
+        """Set the permissions of what a path leads to, such as 0o755; set-user-ID can't be given."""
+        self._require("fsChmod", "change modes")
+        await self._ask("fs/chmod", ChmodParams(path=self._wire(path), mode=mode), Empty, can_repeat=True)
+
     # --- text ---------------------------------------------------------------
 
     async def search(
@@ -286,7 +306,7 @@ class Files:
         )
 
     async def edit(self, path: RemotePathLike, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
-        """Replace texts in a file, each `(old, new)` or `(old, new, count)`; the diff is returned.
+        """Replace texts in a file, each `(old, new)` or `(old, new, count)`, and return the diff.
 
         Each `old` must occur exactly `count` times, once by default, or nothing is changed and
         InvalidRequest says which and how often it occurs.
@@ -296,9 +316,9 @@ class Files:
         return (await self._ask("fs/edit", EditParams(path=self._wire(path), edits=changes), EditResult)).diff
 
     def watch(self, path: RemotePathLike, *, recursive: bool = False) -> Watch:
-        """Be told what changes in a directory, in the whole tree if `recursive`, or about a file.
+        """Watch a directory, its whole tree if `recursive`, or a file.
 
-        Use it with `async with`, and iterate over it. After a lost connection an overflow is told.
+        Use it with `async with`, and iterate over it. After a lost connection it reports an overflow.
         """
         self._require("fsWatch", "watch files")
         params = WatchParams(path=self._wire(path), recursive=recursive)
@@ -322,9 +342,10 @@ class Files:
         *,
         progress: Progress | None = None,
     ) -> None:
-        """Bring a file or a directory from this host to the server's, of any size.
+        """Copy a file or a directory, of any size, from this host to the server's.
 
-        A file replaces what is there, as a whole where the server can do that. There must be no
+        A file replaces what is there, as a whole where the server can do that, and is executable if it is
+        here. There must be no
         directory in the place of a directory, or an empty one; it appears when it is complete.
         """
         from paddock.client.transfer import upload
@@ -338,13 +359,13 @@ class Files:
         *,
         progress: Progress | None = None,
     ) -> None:
-        """Bring a file or a directory from the server's host to this one; as `upload`."""
+        """Copy a file or a directory from the server's host to this one; as `upload`."""
         from paddock.client.transfer import download
 
         await download(self, source, destination, progress)
 
     def has(self, capability: str) -> bool:
-        """Whether the server offers a capability, such as "treeTransfers"."""
+        """Return whether the server offers a capability, such as "treeTransfers"."""
         return self._session.environment.capabilities.get(capability, False)
 
     # --- inside -------------------------------------------------------------
@@ -381,5 +402,5 @@ class Files:
 
 
 def _unless(value: bool, default: bool) -> bool | None:
-    """What every server assumes need not be said."""
+    """Return `value`, or None if it is the default: every server assumes that without being told."""
     return None if value == default else value

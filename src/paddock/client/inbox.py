@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from paddock.client.ending import Ending, ending_of
-from paddock.client.intake import Intake
+from paddock.client.event_sequence import EventSequence, Gap, Item, Piece, ProcessEvent
+from paddock.client.flow_control import FlowControl
 from paddock.client.pending import Pending
-from paddock.client.timeline import Gap, Item, Piece, ProcessEvent, Timeline
 from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
 from paddock.protocol.process import ReadResult
@@ -32,10 +32,15 @@ class Output:
 
 
 class Inbox:
-    """Events of one process; its unread output is accounted for in `intake`."""
+    """Events of one process; its unread output is accounted for in `flow_control`."""
 
     def __init__(
-        self, process_id: str, intake: Intake[Inbox], *, after_seq: int = 0, is_kept_alive: bool = False
+        self,
+        process_id: str,
+        flow_control: FlowControl[Inbox],
+        *,
+        after_seq: int = 0,
+        is_kept_alive: bool = False,
     ) -> None:
         self.process_id = process_id
         self.is_kept_alive = is_kept_alive
@@ -46,8 +51,8 @@ class Inbox:
         self.failure: ProcessLost | None = None
         self.read_seq = after_seq
         """The number of the last piece that somebody has read."""
-        self._intake = intake
-        self._timeline = Timeline(after_seq)
+        self._flow_control = flow_control
+        self._sequence = EventSequence(after_seq)
         self._unread: deque[Piece | Gap] = deque()
         self._unread_bytes = 0
         self._accounted_bytes = 0
@@ -65,13 +70,13 @@ class Inbox:
         if isinstance(event, ExitedEvent):
             # The status is true whatever output is still on its way.
             self._exit(event)
-        self._keep(self._timeline.push(event))
+        self._keep(self._sequence.push(event))
 
     def merge(self, reading: ReadResult, *, is_page: bool = False) -> None:
         """Take the answer to a `process/read` after `last_seq`, which was made on the present connection."""
         self._exit(reading)
-        self._keep(self._timeline.merge(reading, is_page=is_page))
-        if self._timeline.needs_read:
+        self._keep(self._sequence.merge(reading, is_page=is_page))
+        if self._sequence.needs_read:
             return
         if reading.failure is not None:
             self.fail(ProcessLost(self.process_id, reading.failure))
@@ -80,11 +85,11 @@ class Inbox:
         _wake(self._waiting)
 
     def cut(self) -> None:
-        """Events may be missing, for the connection was lost or nobody listened: `needs_read` is set."""
-        self._timeline.cut()
+        """Set `needs_read`: events may be missing, for the connection was lost or nobody listened."""
+        self._sequence.cut()
 
     def fail(self, failure: ProcessLost) -> None:
-        """Nothing more will be known of the process. What is unread can still be read."""
+        """End the inbox: nothing more will be known of the process. What is unread can still be read."""
         if not self.is_closed and self.failure is None:
             self.failure = failure
             _wake(self._reading)
@@ -92,29 +97,30 @@ class Inbox:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event that was taken in order."""
-        return self._timeline.last_seq
+        """Return the number of the last event that was taken in order."""
+        return self._sequence.last_seq
 
     @property
     def needs_read(self) -> bool:
-        """Whether events are missing that only `process/read` can bring."""
-        return self._timeline.needs_read
+        """Return whether events are missing that only `process/read` can bring."""
+        return self._sequence.needs_read
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process has exited and all its output has arrived, read or not."""
-        return self._timeline.is_closed
+        """Return whether the process has exited and all its output has arrived, read or not."""
+        return self._sequence.is_closed
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status, if it is known."""
+        """Return the exit status, if it is known."""
         return self.ending.exit_code if self.ending is not None else None
 
     def _exit(self, told: ExitedEvent | ReadResult) -> None:
-        # What was told first was told in full, too.
+        # The server told everything the first time.
         if self.ending is None and (ending := ending_of(told)) is not None:
             self.ending = ending
             _wake(self._waiting)
+            _wake(self._reading)
 
     def _keep(self, items: Sequence[Item]) -> None:
         if not self._is_discarding:
@@ -129,13 +135,13 @@ class Inbox:
         self._account()
 
     def _account(self) -> None:
-        size_bytes = 0 if self._is_discarding else self._unread_bytes + self._timeline.held_bytes
+        size_bytes = 0 if self._is_discarding else self._unread_bytes + self._sequence.held_bytes
         change = size_bytes - self._accounted_bytes
         self._accounted_bytes = size_bytes
         if change > 0:
-            self._intake.add(self, change)
+            self._flow_control.add(self, change)
         elif change < 0:
-            self._intake.remove(self, -change)
+            self._flow_control.remove(self, -change)
 
     def overrun(self) -> None:
         """Drop what is unread and what will come; readers are told."""
@@ -154,38 +160,49 @@ class Inbox:
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody is in the middle of reading the output."""
+        """Return whether somebody is in the middle of reading the output."""
         return self._readers > 0
 
     def add_reader(self) -> None:
-        """Somebody begins to read; `remove_reader` must follow."""
+        """Note that somebody begins to read; `remove_reader` must follow."""
         self._readers += 1
         if self._readers == 1:
-            self._intake.wait(patient=self._bound, impatient=-self._bound)
+            self._flow_control.wait(patient=self._bound, impatient=-self._bound)
 
     def remove_reader(self) -> None:
-        """Somebody will not read on."""
+        """Note that somebody will not read on."""
         self._readers -= 1
         if self._readers == 0:
-            self._intake.wait(patient=-self._bound, impatient=self._bound)
+            self._flow_control.wait(patient=-self._bound, impatient=self._bound)
 
     async def next_output(self) -> Output | Gap | None:
-        """The next piece of output or what is missing in its place, None at the end.
+        """Return the next piece of output, or the gap in its place; None at the end.
 
         Raises OutputOverrun if some was dropped here, or ProcessLost when no more will
         come. Cancelling it loses nothing.
         """
+        item = await self.next_item()
+        return item if item is None or isinstance(item, Gap) else Output(item.stream, item.chunk)
+
+    async def next_item(self, *, or_exit: bool = False) -> Piece | Gap | None:
+        """Return what `next_output` gives, as it came, so that the caller can put it back.
+
+        With `or_exit`, None also once the exit is known and nothing is unread.
+        """
         while True:
             if self._unread:
-                return self._take()
+                return self.take_unread()
             if self._has_overrun:
-                raise OutputOverrun(self.process_id, self._intake.limits.limit_bytes)
-            if self.is_closed:
+                raise OutputOverrun(self.process_id, self._flow_control.limits.limit_bytes)
+            if self.is_closed or (or_exit and self.ending is not None):
                 return None
             self.raise_failure()
-            await _change(self._reading, self._intake.impatience())
+            await _change(self._reading, self._flow_control.impatience())
 
-    def _take(self) -> Output | Gap:
+    def take_unread(self) -> Piece | Gap | None:
+        """Take the next item if it has arrived, without waiting for it."""
+        if not self._unread:
+            return None
         item = self._unread.popleft()
         if isinstance(item, Gap):
             self.read_seq = item.to_seq
@@ -193,12 +210,26 @@ class Inbox:
         self.read_seq = item.seq
         self._unread_bytes -= len(item.chunk)
         self._account()
-        return Output(item.stream, item.chunk)
+        return item
+
+    def put_back(self, pieces: Sequence[Piece]) -> None:
+        """Let the next reader begin with pieces, or ends of pieces, that were taken and not used."""
+        if self._is_discarding or not pieces:
+            return
+        self._unread.extendleft(reversed(pieces))
+        self._unread_bytes += sum(len(piece.chunk) for piece in pieces)
+        # A reader that goes on elsewhere reads the used part of a piece again, rather than missing the rest.
+        self.read_seq = pieces[0].seq - 1
+        _wake(self._reading)
+        self._account()
 
     # --- waiting ------------------------------------------------------------
 
     async def exited(self) -> Ending:
-        """How it ended, as soon as that is known. Raises ProcessLost when it will never be."""
+        """Wait for the exit and return how the process ended.
+
+        Raises ProcessLost when that will never be known.
+        """
         while self.ending is None:
             self.raise_failure()
             await _change(self._waiting, self.waiting())
@@ -213,7 +244,7 @@ class Inbox:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """For the time of a wait on the process itself: patient while somebody reads its output."""
+        """Mark the block as a wait on the process itself. It is patient while somebody reads the output."""
         self._bound += 1
         self._wait(1)
         try:
@@ -224,9 +255,9 @@ class Inbox:
 
     def _wait(self, count: int) -> None:
         if self.is_read:
-            self._intake.wait(patient=count)
+            self._flow_control.wait(patient=count)
         else:
-            self._intake.wait(impatient=count)
+            self._flow_control.wait(impatient=count)
 
     def raise_failure(self) -> None:
         """Raise ProcessLost if nothing more will be known of the process."""

@@ -1,4 +1,4 @@
-"""A server as its operator sees it: all sessions and their processes, over the control socket.
+"""A server as its operator sees it: all sessions and their processes.
 
 A `ServerControl` holds one connection. It owns nothing on the server: when it is
 closed, every process that it looked at or wrote to goes on. Which sockets there are
@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from paddock.client.connection import Connection
+from paddock.client.dial import DialOptions, dialer
+from paddock.client.resume import Dial
 from paddock.errors import ConnectError, ConnectionLost, MethodNotFound, StdinClosed, UnknownProcess
+from paddock.model.control_address import ControlAddress
 from paddock.model.terminal import TerminalSize
-from paddock.protocol.control import StatusResult
+from paddock.protocol.control import AnswerParams, QuestionsResult, StatusResult
 from paddock.protocol.process import (
     Grace,
     GracefulMode,
@@ -49,28 +52,46 @@ PAGE_BYTES: Final = 1 << 20
 POLL_MS: Final = 60_000
 """How long one request waits for news; a new one follows."""
 
+NOT_OPERATED: Final = (
+    "it is not a control socket, and takes no operators over the network: that needs ws_auth and "
+    "network_operators = true in its settings"
+)
+
 CAPABILITIES: Final = ClientCapabilities(extensions=True)
 
 
 class ServerControl:
     """An open control connection. Made by `operate`; `aclose` must follow."""
 
-    def __init__(self, path: Path, connection: Connection) -> None:
-        self.path = path
+    def __init__(self, url: str, connection: Connection) -> None:
+        self.url = url
         self._connection = connection
 
     async def status(self) -> StatusResult:
-        """The server, its sessions and their processes. Raises ConnectError for a socket of another kind."""
+        """Return the server, its sessions and their processes.
+
+        Raises ConnectError where operators may not come.
+        """
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 return await self._connection.request("control/status", None, StatusResult)
         except MethodNotFound as error:
-            raise ConnectError(f"unix://{self.path}", "it is not a control socket") from error
+            raise ConnectError(self.url, NOT_OPERATED) from error
         except TimeoutError as error:
-            raise _silence(self.path) from error
+            raise _silence(self.url) from error
+
+    async def questions(self) -> QuestionsResult:
+        """Return the questions of all sessions that the server waits for an answer to."""
+        return await self._connection.request("control/questions", None, QuestionsResult)
+
+    async def answer(self, question_id: str, result: object) -> None:
+        """Answer a question in place of its client. Raises UnknownQuestion when somebody else was first, and
+        InvalidParams for a result that is none."""
+        params = AnswerParams(question_id=question_id, result=result)
+        await self._connection.request("control/answer", params, Empty)
 
     def process(self, session_id: str, process_id: str) -> OperatedProcess:
-        """A handle of a process; whether it is there is found out when it is used."""
+        """Return a handle of a process. It does not check that the process exists: its first use does."""
         return OperatedProcess(self._connection, session_id, process_id)
 
     async def aclose(self) -> None:
@@ -84,28 +105,43 @@ class ServerControl:
         await self.aclose()
 
 
-async def operate(path: Path, client_name: str) -> ServerControl:
-    """Connect to a control socket. Raises ConnectError; its cause tells whether anybody listens there."""
+async def operate(where: ControlAddress, client_name: str) -> ServerControl:
+    """Connect to a server to operate it. Raises ConnectError; its cause tells whether anybody listens."""
     connection = Connection()
     params = InitializeParams(client_name=client_name, capabilities=CAPABILITIES)
+    url, dial = _dialer(where)
     try:
-        await unix.connect(path, connection.attach, CLIENT_LIMITS, timeout_s=ANSWER_TIMEOUT_S)
+        await dial(connection.attach)
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             await connection.greet(params)
         connection.open()
     except TimeoutError as error:
         connection.abort()
-        raise _silence(path) from error
+        raise _silence(url) from error
     except ConnectionLost as error:
-        raise ConnectError(f"unix://{path}", str(error)) from error
+        raise ConnectError(url, str(error)) from error
     except BaseException:
         connection.abort()
         raise
-    return ServerControl(path, connection)
+    return ServerControl(url, connection)
 
 
-def _silence(path: Path) -> ConnectError:
-    return ConnectError(f"unix://{path}", f"no answer within {ANSWER_TIMEOUT_S:g} s")
+def _dialer(where: ControlAddress) -> tuple[str, Dial]:
+    """Return the URL, and what connects to it. Raises ConnectError."""
+    if isinstance(where, Path):
+        path = where
+        return f"unix://{path}", lambda accept: unix.connect(
+            path, accept, CLIENT_LIMITS, timeout_s=ANSWER_TIMEOUT_S
+        )
+    options = DialOptions(timeout_s=ANSWER_TIMEOUT_S, token=where.token, tls_ca=where.tls_ca)
+    try:
+        return where.url, dialer(where.url, options)
+    except ValueError as error:
+        raise ConnectError(where.url, str(error)) from error
+
+
+def _silence(url: str) -> ConnectError:
+    return ConnectError(url, f"no answer within {ANSWER_TIMEOUT_S:g} s")
 
 
 class OperatedProcess:
@@ -119,7 +155,7 @@ class OperatedProcess:
         self._write_number = count()
 
     async def read(self, after_seq: int, *, wait_ms: int = 0) -> ReadResult:
-        """A page of retained output after an event, waiting for one if there is none."""
+        """Return a page of retained output after an event. Wait for one if there is none."""
         params = ReadParams(
             process_id=self.process_id,
             session_id=self.session_id,
@@ -130,11 +166,11 @@ class OperatedProcess:
         return await self._connection.request("process/read", params, ReadResult)
 
     async def pages(self, after_seq: int, *, until_seq: int | None = None) -> AsyncIterator[ReadResult]:
-        """Output in order, page by page, from the event after `after_seq` on.
+        """Yield output in order, page by page, from the event after `after_seq` on.
 
-        With `until_seq`, what is retained of the events below it, without waiting; without,
-        everything until the process has closed, as it comes. Go on from the last page's
-        `next_seq`. The last page of a process that has closed says so.
+        With `until_seq`, yield what is retained of the events below it, without waiting. Without it, yield
+        everything as it comes, until the process has closed. Go on from the last page's `next_seq`. The last
+        page of a process that has closed says so.
         """
         while True:
             page = await self.read(after_seq, wait_ms=POLL_MS if until_seq is None else 0)
@@ -182,7 +218,7 @@ class OperatedProcess:
         await self._connection.request("process/signal", params, Empty)
 
     async def has_survivors(self) -> bool:
-        """Whether it has exited and others of its group live on."""
+        """Return whether the process has exited and others of its group live on."""
         status = await self._connection.request("control/status", None, StatusResult)
         return any(
             process.survivors
@@ -193,7 +229,10 @@ class OperatedProcess:
         )
 
     async def terminate(self, grace_s: float) -> bool:
-        """SIGTERM now, SIGKILL after the grace, also to survivors. Returns at once whether it was running."""
+        """Send SIGTERM now and SIGKILL after the grace, also to survivors.
+
+        Return at once whether it was running.
+        """
         params = TerminateParams(
             process_id=self.process_id,
             session_id=self.session_id,
@@ -202,7 +241,7 @@ class OperatedProcess:
         return (await self._connection.request("process/terminate", params, TerminateResult)).running
 
     async def wait(self, timeout_s: float) -> WaitResult:
-        """Wait for the exit; where the process stands when it has come or the time is over."""
+        """Wait for the exit, or until the time is over, and return where the process stands then."""
         params = WaitParams(
             process_id=self.process_id, session_id=self.session_id, timeout_ms=round(timeout_s * 1000)
         )
@@ -210,7 +249,7 @@ class OperatedProcess:
 
 
 def pieces(page: ReadResult) -> Iterator[OutputChunk | OutputGap]:
-    """The chunks of a page, and what was dropped between them, in order."""
+    """Yield the chunks of a page, and the gaps between them, in order."""
     gaps = list(page.gaps or ())
     for chunk in page.chunks:
         while gaps and gaps[0].from_seq < chunk.seq:

@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import Final
 
-from paddock import installation, own_program
+from paddock import own_program
 from paddock.errors import ConnectError
 
 EXIT_TIMEOUT_S: Final = 5.0
@@ -28,18 +28,21 @@ class PrivateServer:
         self._child = child
 
     @classmethod
-    async def start(cls) -> tuple[PrivateServer, socket.socket]:
-        """Start a server and give the socket to talk to it. Raises ConnectError.
+    async def start(cls, *, allow_escalation: bool = False) -> tuple[PrivateServer, socket.socket]:
+        """Start a server and return the socket to talk to it. Raises ConnectError.
 
-        It inherits the working directory, the environment and standard error. None of them tells it where to
-        import from.
+        With `allow_escalation` rules of its client may let programs out of sandboxes.
+
+        The server inherits the working directory, the environment and standard error. None of them tells it
+        where to import from.
         """
         ours, theirs = socket.socketpair()
         try:
             python = own_program.python()
+            options = ["--allow-escalation"] if allow_escalation else []
             child = await asyncio.create_subprocess_exec(
                 *own_program.python_command(
-                    "paddock.cli.main", "serve", "--listen", "stdio", keeps=installation.names()
+                    "paddock.cli.main", "serve", "--listen", "stdio", *options, confines=True
                 ),
                 executable=f"/proc/self/fd/{python}",
                 pass_fds=(python,),
@@ -61,7 +64,7 @@ class PrivateServer:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status of the server, None while it runs."""
+        """Return the exit status of the server, None while it runs."""
         return self._child.returncode
 
     async def aclose(self) -> None:

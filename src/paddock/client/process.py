@@ -1,7 +1,7 @@
 """A process on the server, as its client holds it.
 
 Reading: one task iterates, or `communicate` does. Output that nobody reads is
-kept within the bounds that `intake` explains, so `wait` alone works for a process
+kept within the bounds that `flow_control` explains, so `wait` alone works for a process
 that writes without end. What becomes of a process that nobody can tell of any
 more is a state of its own, `lost`, and an error: never an exit status.
 """
@@ -11,36 +11,37 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
 from enum import StrEnum
 from itertools import count
+from re import Pattern
 from signal import Signals
-from threading import get_ident
 from types import TracebackType
-from typing import Final, Generic, Literal, Protocol, TypeVar, overload
+from typing import Final, Literal, TypeVar, overload
 
 from paddock.client.capability import require
 from paddock.client.connection import Connection
 from paddock.client.ending import Ending
+from paddock.client.event_sequence import Gap
 from paddock.client.inbox import Inbox, Output
+from paddock.client.output_reader import Gathered, OutputIterator, OutputReader, OutputSink, homeward
 from paddock.client.request import Answer
 from paddock.client.resume import Session
-from paddock.client.timeline import Gap
 from paddock.errors import (
     InvalidRequest,
     OperationFailed,
-    OutputGap,
     PaddockError,
     StdinClosed,
     UnknownProcess,
+    WaitTimeout,
 )
 from paddock.model.signal_name import INTERRUPT, parse_signal
-from paddock.model.stream import Stream
 from paddock.protocol.process import (
     Grace,
     GracefulMode,
     ProcessParams,
+    ReadParams,
+    ReadResult,
     ResizeParams,
     SignalParams,
     SnapshotResult,
@@ -63,11 +64,10 @@ KILL_TIMEOUT_S: Final = 5.0
 Bytes = bytes | bytearray | memoryview
 
 R = TypeVar("R", bound=Result)
-T = TypeVar("T", bound=Output | Gap)
 
 
 class ProcessState(StrEnum):
-    """What is known of a process."""
+    """The state of a process, as far as it is known."""
 
     RUNNING = "running"
     EXITED = "exited"
@@ -98,14 +98,15 @@ class Process:
         self._connection = connection
         self._inbox = inbox
         self._session = session
-        self._let_go = _homeward(inbox.discard)
+        self._reader = OutputReader(inbox)
+        self._let_go = homeward(inbox.discard)
         self._has_stdin = stdin
         self._stdin_lane = asyncio.Lock()
         self._write_prefix = secrets.token_hex(8)
         self._write_number = count()
 
     def __del__(self) -> None:
-        # Nobody can read this output any more. There is nothing to let go of if __init__ was not reached.
+        # Nobody can read this output any more. If __init__ did not get here, there is nothing to let go of.
         if let_go := getattr(self, "_let_go", None):
             let_go()
 
@@ -115,31 +116,34 @@ class Process:
 
     @property
     def process_id(self) -> str:
-        """The name of the process in its session."""
+        """Return the name of the process in its session."""
         return self._inbox.process_id
 
     def is_handle_of(self, inbox: Inbox) -> bool:
-        """Whether this is the handle of the process that the inbox belongs to."""
+        """Return whether this is the handle of the process that the inbox belongs to."""
         return self._inbox is inbox
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status, 128+n for signal n; None while the process runs or its fate is unknown."""
+        """Return the exit status, 128+n for signal n; None while the process runs or its fate is unknown."""
         return self._inbox.exit_code
 
     @property
     def ending(self) -> Ending | None:
-        """How the process ended: what its sandbox denied, what ended it, what it used; None before that."""
+        """Return how the process ended: what its sandbox denied, what ended it, what it used; None before."""
         return self._inbox.ending
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process has exited and all its output has arrived, read or not."""
+        """Return whether the process has exited and all its output has arrived, read or not."""
         return self._inbox.is_closed
 
     @property
     def state(self) -> ProcessState:
-        """What is known of the process. One whose exit was seen before the connection was lost has exited."""
+        """Return what is known of the process.
+
+        If its exit was seen before the connection was lost, it has exited.
+        """
         if self._inbox.is_closed:
             return ProcessState.CLOSED
         if self._inbox.exit_code is not None:
@@ -148,7 +152,10 @@ class Process:
 
     @property
     def read_seq(self) -> int:
-        """The number of the last event that was read here; `Box.attach` goes on behind it elsewhere."""
+        """Return the number of the last event that was read here.
+
+        Elsewhere, `Box.attach` goes on behind it.
+        """
         return self._inbox.read_seq
 
     # --- output -------------------------------------------------------------
@@ -163,28 +170,69 @@ class Process:
     def output(self, *, on_gap: Literal["yield"]) -> AsyncIterator[Output | Gap]: ...
 
     def output(self, *, on_gap: Literal["raise", "yield"] = "raise") -> AsyncIterator[Output | Gap]:
-        """What iteration over the process gives; with `on_gap="yield"` a Gap comes in place of OutputGap."""
-        return OutputIterator(self, self._next if on_gap == "raise" else self._inbox.next_output)
+        """Iterate as over the process itself.
 
-    async def _next(self) -> Output | None:
-        item = await self._inbox.next_output()
-        if isinstance(item, Gap):
-            raise OutputGap(self.process_id, item.from_seq, item.to_seq, item.size_bytes)
-        return item
+        With `on_gap="yield"`, yield a Gap instead of raising OutputGap.
+        """
+        self._reader.put_back_lines()
+        if on_gap == "raise":
+            return OutputIterator(self, self._inbox, self._reader.next_output)
+        return OutputIterator(self, self._inbox, self._reader.next_output_or_gap)
+
+    def text(self) -> AsyncIterator[str]:
+        """Iterate over the output as text, in whole characters, as it comes; else like the process itself.
+
+        Bytes that are not UTF-8 become U+FFFD. Stdout and stderr come as one text.
+        """
+        self._reader.put_back_lines()
+        return OutputIterator(self, self._inbox, self._reader.next_text)
+
+    def lines(self) -> AsyncIterator[str]:
+        """Iterate over the lines of the output, without their line ends; else like `text`.
+
+        Lines of stdout and of stderr come whole, each when it is complete. Leaving the loop loses
+        nothing: the next reader goes on behind the last line. A line of more than 1 MiB comes in parts.
+        """
+        return OutputIterator(self, self._inbox, self._reader.next_line)
+
+    async def read_until(self, pattern: str | Pattern[str], *, timeout_s: float | None = None) -> str:
+        """Read up to the end of the first match of a regular expression; return that text.
+
+        The next reader goes on behind it. Raises PatternNotFound when the output ends, or 1 MiB has come,
+        without a match, and WaitTimeout after `timeout_s`. Then, and when cancelled, nothing counts as read.
+        """
+        self._reader.put_back_lines()
+        self._inbox.add_reader()
+        timer = asyncio.timeout(timeout_s)
+        try:
+            async with timer:
+                return await self._reader.read_until(pattern)
+        except TimeoutError:
+            if timeout_s is None or not timer.expired():
+                raise
+            raise WaitTimeout(self.process_id, timeout_s, f"write what matches {pattern!r}") from None
+        finally:
+            self._inbox.remove_reader()
 
     async def wait(self, timeout_s: float | None = None) -> int:
-        """The exit status, as soon as the process has exited; output may still come.
+        """Wait for the exit and return its status; output may still come.
 
-        Raises TimeoutError when it takes longer than `timeout_s`, and the process goes on;
-        ProcessLost when the status will never be known. Works without reading the output: too much of
-        it is dropped then, and whoever reads later gets OutputOverrun. While another
-        task reads, nothing is dropped and the process runs at that reader's speed.
+        Raises WaitTimeout when it takes longer than `timeout_s`, and the process goes on; ProcessLost when
+        the status will never be known. It works without reading the output: when there is too much, the
+        client drops it, and whoever reads later gets OutputOverrun. While another task reads, the client
+        drops nothing and the process runs at that reader's speed.
         """
-        async with asyncio.timeout(timeout_s):
-            return (await self._inbox.exited()).exit_code
+        timer = asyncio.timeout(timeout_s)
+        try:
+            async with timer:
+                return (await self._inbox.exited()).exit_code
+        except TimeoutError:
+            if timeout_s is None or not timer.expired():
+                raise
+            raise WaitTimeout(self.process_id, timeout_s, "exit") from None
 
     async def communicate(self, input: Bytes | None = None) -> tuple[bytes, bytes]:
-        """Write `input`, close stdin, and read until the end: what is left of stdout and stderr.
+        """Write `input`, close stdin, and read until the end. Return what is left of stdout and stderr.
 
         A terminal's output is all stdout. A process that exits or closes its stdin before
         it has read everything is not an error. A server that can't close stdin is one, if
@@ -195,24 +243,45 @@ class Process:
         await self.gather(gathered, input)
         return gathered.stdout, gathered.stderr
 
-    async def gather(self, sink: OutputSink, input: Bytes | None = None) -> None:
-        """Like `communicate`, but hand each piece over at once: what came before a failure is not lost."""
+    async def gather(
+        self, sink: OutputSink, input: Bytes | None = None, *, is_exit_enough: bool = False
+    ) -> bool:
+        """Do what `communicate` does, but hand each piece over at once: a failure loses nothing before it.
+
+        With `is_exit_enough`, end soon after the exit though a child holds the streams open. Return whether
+        they are at their end.
+        """
         if input is not None and not self._has_stdin:
             raise StdinClosed(self.process_id)
         if input is not None:
             require(self._session.environment, "processCloseStdin", "close stdin")
-        can_close = self._session.environment.capabilities.get("processCloseStdin", False)
+        self._reader.put_back_lines()
+        self._inbox.add_reader()
         try:
             async with asyncio.TaskGroup() as tasks:
-                feeding = tasks.create_task(self._feed(input)) if self._has_stdin and can_close else None
-                async for output in self:
-                    sink.add(output)
+                feeding = tasks.create_task(self._feed(input)) if self._needs_feeding else None
+                is_complete = True
+                if is_exit_enough:
+                    is_complete = await self._reader.gather_until_exit(sink, self._ask_for_news)
+                else:
+                    await self._reader.gather(sink)
                 # A process that is closed reads nothing more.
                 if feeding is not None:
                     feeding.cancel()
+                return is_complete
         except BaseExceptionGroup as group:
             # The reader and the writer fail for the same reason; callers expect a plain exception.
             raise group.exceptions[0] from None
+        finally:
+            self._inbox.remove_reader()
+
+    @property
+    def _needs_feeding(self) -> bool:
+        return self._has_stdin and self._session.environment.capabilities.get("processCloseStdin", False)
+
+    async def _ask_for_news(self) -> None:
+        params = ReadParams(process_id=self.process_id, after_seq=self._inbox.last_seq, max_bytes=0)
+        await self._request("process/read", params, ReadResult)
 
     async def _feed(self, data: Bytes | None) -> None:
         try:
@@ -228,8 +297,8 @@ class Process:
 
     # --- input --------------------------------------------------------------
 
-    async def write(self, data: Bytes) -> None:
-        """Write to stdin or the terminal; returns when the server has taken all of it.
+    async def write(self, data: Bytes | str) -> None:
+        """Write to stdin or the terminal, text as UTF-8; returns when the server has taken all of it.
 
         That may take as long as the process does not read. Writes of several tasks do not
         mix. Raises StdinClosed; when it fails or is cancelled, a part
@@ -242,7 +311,7 @@ class Process:
         async with self._stdin_lane:
             answers: deque[Answer] = deque()
             try:
-                for piece in _pieces(data):
+                for piece in _pieces(data.encode() if isinstance(data, str) else data):
                     if len(answers) == window:
                         await self._accepted(answers.popleft())
                     answers.append(self._send(piece))
@@ -331,7 +400,7 @@ class Process:
             send_kill(self._connection, self.process_id)
 
     async def snapshot(self) -> SnapshotResult:
-        """Head and tail of everything the process wrote, whether it was read here or not."""
+        """Return head and tail of everything the process wrote, whether it was read here or not."""
         require(self._session.environment, "processSnapshot", "give a snapshot of the output")
         return await self._request(
             "process/snapshot", ProcessParams(process_id=self.process_id), SnapshotResult
@@ -367,78 +436,10 @@ class Process:
         return self._connection.submit(method, params)
 
 
-class OutputIterator(Generic[T]):
-    """One reader of a process; it counts as one until it is let go of."""
-
-    def __init__(self, process: Process, take: Callable[[], Awaitable[T | None]]) -> None:
-        # The process is held so that its output is not discarded under the reader.
-        self._process = process
-        self._take = take
-        self._let_go = _homeward(process._inbox.remove_reader)
-        process._inbox.add_reader()
-
-    def __del__(self) -> None:
-        if let_go := getattr(self, "_let_go", None):
-            let_go()
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        item = await self._take()
-        if item is None:
-            raise StopAsyncIteration
-        return item
-
-
-class OutputSink(Protocol):
-    """Takes output as it comes."""
-
-    def add(self, output: Output) -> None:
-        """Take one piece."""
-
-
-class Gathered:
-    """Output of a process, as far as it has come."""
-
-    def __init__(self) -> None:
-        self._stdout = bytearray()
-        self._stderr = bytearray()
-
-    def add(self, output: Output) -> None:
-        """Append one piece; a terminal's output counts as stdout."""
-        (self._stderr if output.stream is Stream.STDERR else self._stdout).extend(output.data)
-
-    @property
-    def stdout(self) -> bytes:
-        """What went to stdout or the terminal."""
-        return bytes(self._stdout)
-
-    @property
-    def stderr(self) -> bytes:
-        """What went to stderr."""
-        return bytes(self._stderr)
-
-
 def send_kill(connection: Connection, process_id: str) -> None:
     """Ask for the kill of a process, started or about to be, and do not wait for the answer."""
     if connection.is_open:
         connection.submit("process/terminate", TerminateParams(process_id=process_id))
-
-
-def _homeward(action: Callable[[], None]) -> Callable[[], None]:
-    """The action, to be run in this thread: garbage is collected in whatever thread makes the last of it."""
-    loop, home = asyncio.get_running_loop(), get_ident()
-
-    def run() -> None:
-        if get_ident() == home:
-            action()
-        else:
-            # RuntimeError: the loop is closed, and with it everything that could matter.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(action)
-
-    return run
 
 
 def _pieces(data: Bytes) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -33,6 +34,10 @@ class ReconnectPolicy:
     """Whether to open a new session when the old one is gone. Its processes are lost in any case; with a
     new session, later calls work, else every call raises ConnectionLost."""
 
+    on_change: Callable[[bool], None] | None = None
+    """Called with False as soon as the connection is lost, and with True when it is there again. It must not
+    block."""
+
     def __post_init__(self) -> None:
         for name in ("max_time_s", "first_delay_s", "min_delay_s", "max_delay_s", "attached_delay_s"):
             if getattr(self, name) < 0:
@@ -48,7 +53,7 @@ class Backoff:
         self._attempts = 0
 
     def next_delay_s(self) -> float:
-        """How long to wait before the next attempt."""
+        """Return how long to wait before the next attempt."""
         policy = self._policy
         self._attempts += 1
         if self._attempts == 1:
@@ -59,6 +64,6 @@ class Backoff:
         return longest_s * self._random.uniform(0.5, 1.0)
 
     def was_connected(self, lifetime_s: float) -> None:
-        """Begin anew, after a connection that was worth the name."""
+        """Begin anew, after a connection that lasted."""
         if lifetime_s >= self._policy.max_delay_s:
             self._attempts = 0

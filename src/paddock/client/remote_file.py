@@ -38,7 +38,7 @@ WINDOW_BLOCKS: Final = 4
 """Blocks under way at once: enough to keep disk, processor and network busy together."""
 
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long a file that nobody wants any more is waited for."""
+"""How long to wait for the close of a file that nobody wants any more."""
 
 Version = tuple[int, int]
 """Size and time of modification: what tells whether a file is still the same."""
@@ -70,7 +70,10 @@ class RemoteReader:
         """How long the file was when it was opened; None for a directory."""
 
     async def read_block(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
-        """Part of the file; fewer bytes than asked for only at its end. At most `BLOCK_BYTES`."""
+        """Read part of the file, at most `BLOCK_BYTES`.
+
+        Only at its end are there fewer bytes than asked for.
+        """
         while True:
             handle_id = self._handle_id
             answer = self._submit(offset, length)
@@ -80,7 +83,7 @@ class RemoteReader:
                 await self._reopen(handle_id)
 
     async def read(self) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         return b"".join([piece async for piece in self])
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -181,7 +184,7 @@ class RemoteWriter:
         self._mode: Literal["replace", "writeTree"] = "writeTree" if is_tree else "replace"
         self._is_atomic = is_atomic
         self._is_published = is_atomic or is_tree
-        """Whether nothing is to be seen of it before it is closed."""
+        """Whether nobody sees anything of it before it is closed."""
         self._handle_id = uuid4().hex
         self._link_number = 0
         self._is_open = False
@@ -292,7 +295,10 @@ class RemoteWriter:
             raise
 
     def _lost(self, loss: ConnectionLost) -> WriteLost:
-        """Say what is there now; `_is_open` is false once the server was told to put it in its place."""
+        """Return an error that says what is there now.
+
+        `_is_open` is false once the server was told to put it in its place.
+        """
         reason = str(loss.__cause__ if isinstance(loss.__cause__, ConnectionLost) else loss)
         is_closing = self._link_number and not self._is_open
         if is_closing:

@@ -7,14 +7,16 @@ from os import fsdecode
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
-from paddock.client.place import RemotePathLike, local_name
+from paddock.client.files import MAX_DEPTH, Files
+from paddock.client.glob import GlobPattern
 from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.client.watch import Watch
+from paddock.client.wire_path import RemotePathLike, local_name
 from paddock.errors import NotFound, OperationFailed
 from paddock.protocol.fs import MetadataResult
 
 if TYPE_CHECKING:
-    from paddock.client.files import Files, Found, Tree
+    from paddock.client.files import Found, Tree
 
 ONE_MESSAGE_BYTES = 8 * 1024 * 1024
 """What is written in one request; more goes in blocks. Requests may have 16 MiB, and base64 adds a third."""
@@ -33,50 +35,50 @@ class PurePath(ABC):
 
     @abstractmethod
     def _at(self, path: PurePosixPath) -> Self:
-        """Another path of the same box."""
+        """Return another path of the same box."""
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Return the last part."""
         return self._pure.name
 
     @property
     def stem(self) -> str:
-        """The last part without its suffix."""
+        """Return the last part without its suffix."""
         return self._pure.stem
 
     @property
     def suffix(self) -> str:
-        """The ending of the last part, with its dot."""
+        """Return the ending of the last part, with its dot."""
         return self._pure.suffix
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """All parts, beginning with the root."""
+        """Return all parts, beginning with the root."""
         return self._pure.parts
 
     @property
     def parent(self) -> Self:
-        """The path without its last part."""
+        """Return the path without its last part."""
         return self._at(self._pure.parent)
 
     def __truediv__(self, other: str | PurePosixPath) -> Self:
         return self._at(self._pure / other)
 
     def joinpath(self, *others: str | PurePosixPath) -> Self:
-        """The path with these parts added; an absolute one replaces what is before it."""
+        """Return the path with these parts added. An absolute part replaces everything before it."""
         return self._at(self._pure.joinpath(*others))
 
     def with_name(self, name: str) -> Self:
-        """The path with another last part."""
+        """Return the path with another last part."""
         return self._at(self._pure.with_name(name))
 
     def with_suffix(self, suffix: str) -> Self:
-        """The path with another ending."""
+        """Return the path with another ending."""
         return self._at(self._pure.with_suffix(suffix))
 
     def is_relative_to(self, other: RemotePathLike) -> bool:
-        """Whether it is `other` or below it, going by the text alone."""
+        """Return whether the path is `other` or below it, going by the text alone."""
         return self._pure.is_relative_to(fsdecode(other))
 
     def __fspath__(self) -> str:
@@ -111,16 +113,16 @@ class RemotePath(PurePath):
     # --- content ------------------------------------------------------------
 
     async def read_bytes(self) -> bytes:
-        """The whole file, of any size that memory holds."""
+        """Read the whole file, of any size that memory holds."""
         async with self.reader() as file:
             return await file.read()
 
     async def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The whole file as text; line ends are left as they are."""
+        """Read the whole file as text; line ends stay as they are."""
         return (await self.read_bytes()).decode(encoding, errors)
 
     async def write_bytes(self, data: bytes | bytearray | memoryview, *, atomic: bool = False) -> int:
-        """Replace the content, or create the file; how many bytes were written.
+        """Replace the content, or create the file, and return how many bytes were written.
 
         With `atomic` the old content is there until the new is complete.
         """
@@ -133,65 +135,82 @@ class RemotePath(PurePath):
         return size
 
     async def write_text(self, text: str, encoding: str = "utf-8", *, atomic: bool = False) -> int:
-        """Replace the content with text; how many bytes were written."""
+        """Replace the content with text, and return how many bytes were written."""
         return await self.write_bytes(text.encode(encoding), atomic=atomic)
 
     def reader(self) -> RemoteReader:
-        """The file for reading piece by piece; use it with `async with`."""
+        """Open the file for reading piece by piece; use it with `async with`."""
         return self._files.reader(self)
 
     def writer(self, *, atomic: bool = False) -> RemoteWriter:
-        """The file for writing piece by piece; use it with `async with`."""
+        """Open the file for writing piece by piece; use it with `async with`."""
         return self._files.writer(self, atomic=atomic)
 
     async def edit(self, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
-        """Replace texts in the file, all or none; the diff is returned. See `Files.edit`."""
+        """Replace texts in the file, all or none, and return the diff. See `Files.edit`."""
         return await self._files.edit(self, *edits)
 
     # --- what is there ------------------------------------------------------
 
     async def stat(self, *, follow_symlinks: bool = True) -> MetadataResult:
-        """What it is: kind, size, times."""
+        """Describe what the path is: kind, size, times and, where the server tells it, `mode`."""
         return await self._files.metadata(self, follow_symlinks=follow_symlinks)
 
     async def exists(self) -> bool:
-        """Whether it leads to something."""
+        """Return whether the path leads to something."""
         return await self._look() is not None
 
     async def is_file(self) -> bool:
-        """Whether it leads to a regular file."""
+        """Return whether the path leads to a regular file."""
         found = await self._look()
         return found is not None and found.is_file
 
     async def is_dir(self) -> bool:
-        """Whether it leads to a directory."""
+        """Return whether the path leads to a directory."""
         found = await self._look()
         return found is not None and found.is_directory
 
     async def is_symlink(self) -> bool:
-        """Whether it is itself a symbolic link that leads somewhere."""
-        found = await self._look()
-        return found is not None and found.is_symlink
+        """Return whether the path is itself a symbolic link."""
+        try:
+            return (await self._files.metadata(self)).is_symlink
+        except (NotFound, OperationFailed):
+            # It may lead nowhere, or in circles: only its directory tells that it is there.
+            parent = await self._files.read_directory(self.parent) if await self.parent.is_dir() else []
+            return any(entry.file_name == self.name and entry.is_symlink is True for entry in parent)
 
     async def iterdir(self) -> list[RemotePath]:
-        """The paths in a directory, sorted by name; links that lead nowhere are left out."""
+        """Return the paths in a directory, sorted by name. Links that lead nowhere are among them."""
         entries = await self._files.read_directory(self)
         return [self / name for name in sorted(entry.file_name for entry in entries)]
 
     async def walk(self, *, follow_symlinks: bool = False, prune_hidden: bool = False) -> Tree:
-        """Everything below a directory; see `Files.walk`."""
+        """Return everything below a directory; see `Files.walk`."""
         return await self._files.walk(self, follow_symlinks=follow_symlinks, prune_hidden=prune_hidden)
+
+    async def glob(self, pattern: str) -> list[RemotePath]:
+        """Return the files and directories below this one that fit a pattern such as "src/**/*.py", sorted.
+
+        Links are not followed, and those to nowhere left out. Raises ValueError for a pattern that is not
+        relative, and OperationFailed where there is more than a walk looks at.
+        """
+        wanted = GlobPattern(pattern)
+        tree = await self._files.walk(self, max_depth=MAX_DEPTH if wanted.depth is None else wanted.depth)
+        if tree.is_truncated:
+            raise OperationFailed(f"{str(self)!r} has too much below it to find all that fits {pattern!r}")
+        below = sorted(PurePosixPath(path) for path in (*tree.directories, *tree.files))
+        return [self._at(path) for path in below if wanted.fits(path.relative_to(self._pure).parts)]
 
     async def search(self, pattern: str, *, regex: bool = False, hidden: bool = False) -> Found:
         """Find lines with a text below a directory. See `Files.search`."""
         return await self._files.search(self, pattern, regex=regex, hidden=hidden)
 
     def watch(self, *, recursive: bool = False) -> Watch:
-        """Be told of changes; use it with `async with`, and iterate over it. See `Files.watch`."""
+        """Watch for changes; use it with `async with`, and iterate over it. See `Files.watch`."""
         return self._files.watch(self, recursive=recursive)
 
     async def resolve(self) -> RemotePath:
-        """The same place without links and dots. It must exist."""
+        """Return the same place without links and dots. It must exist."""
         return self._at(PurePosixPath(await self._files.canonicalize(self)))
 
     # --- changes ------------------------------------------------------------
@@ -217,8 +236,17 @@ class RemotePath(PurePath):
         """Remove a directory with everything in it, or a file."""
         await self._files.remove(self, recursive=True, force=missing_ok)
 
+    async def rename(self, destination: RemotePathLike) -> RemotePath:
+        """Give it another name, in one step, and return the new path. A file of that name is replaced."""
+        await self._files.rename(self, destination)
+        return RemotePath(self._files, destination)
+
+    async def chmod(self, mode: int) -> None:
+        """Set its permissions, such as 0o755."""
+        await self._files.chmod(self, mode)
+
     async def copy(self, destination: RemotePathLike, *, recursive: bool = False) -> RemotePath:
-        """Copy it on the server's host; the new path is returned."""
+        """Copy it on the server's host, and return the new path."""
         await self._files.copy(self, destination, recursive=recursive)
         return RemotePath(self._files, destination)
 

@@ -14,7 +14,7 @@ from paddock.errors import ConnectionLost, MessageTooLarge, PaddockError, Proces
 from paddock.protocol.envelope import RequestId
 from paddock.protocol.process import StartParams, WriteParams
 from paddock.protocol.structure import Params, Result
-from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
+from paddock.rpc.calling import Answered, Asked, CallingConnection, Failed, Told, Unanswerable
 
 MAX_REQUEST_BYTES: Final = 16 << 20
 """The largest frame that servers accept; a larger one would cost the whole connection."""
@@ -37,7 +37,7 @@ interrupt for more than the first."""
 
 
 def is_repeatable(method: str, params: Params | None) -> bool:
-    """Whether a request may be sent again when nobody knows whether the first one took effect."""
+    """Return whether the client may send a request again if nobody knows whether the first took effect."""
     match params:
         case StartParams():
             return params.idempotency_key is not None
@@ -110,19 +110,19 @@ class Requests:
         return answer
 
     def initialized(self) -> bytes:
-        """The bytes of the notification that completes the handshake."""
+        """Return the bytes of the notification that completes the handshake."""
         return self._rpc.initialized()
 
     def forget(self, answer: Answer) -> None:
-        """Nobody wants the answer any more, and it is not sent if it was not yet."""
+        """Forget an answer that nobody wants any more. If its request has not been sent, it never is."""
         self._answers.pop(answer.request_id, None)
         self._rpc.forget(answer.request_id)
 
-    def receive(self, message: bytes) -> Told | None:
-        """Settle what a message answers, or give what it tells. Raises ProtocolError."""
+    def receive(self, message: bytes) -> Told | Asked | Unanswerable | None:
+        """Settle what a message answers, or return what it tells or asks. Raises ProtocolError."""
         event = self._rpc.receive(message)
         match event:
-            case Told():
+            case Told() | Asked() | Unanswerable():
                 return event
             case Answered():
                 self._settle(event.id, event.result)
@@ -136,7 +136,7 @@ class Requests:
 
     @property
     def unsent(self) -> Iterator[Answer]:
-        """What has to be sent on the present link, in order."""
+        """Yield the requests that must go out on the present link, in order."""
         return (answer for answer in self._answers.values() if not answer.is_sent)
 
     def link_lost(self, loss: ConnectionLost) -> None:
@@ -157,7 +157,7 @@ class Requests:
                 self._settle(answer.request_id, loss)
 
     def fail_all(self, loss: ConnectionLost) -> None:
-        """No answer will come any more."""
+        """Fail every request: no answer will come any more."""
         for request_id in list(self._answers):
             self._settle(request_id, loss)
 

@@ -34,8 +34,8 @@ from paddock.transport.link import Accept, Link
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ClientCapabilities(extensions=True, notifications=["process/failed"])
-"""What this client understands. Servers of the reference protocol ignore it."""
+NOTIFICATIONS: Final = ["process/failed", "question/closed"]
+"""The optional ones that this client understands. Servers of the reference protocol ignore that."""
 
 FINAL_STATUSES: Final = frozenset((400, 401, 403, 404))
 """HTTP answers that asking again does not change."""
@@ -106,6 +106,8 @@ class Session:
         loop = asyncio.get_running_loop()
         log.info("%s; connecting again", loss)
         self._backoff.was_connected(loop.time() - self._opened_at_s)
+        if self._policy.on_change is not None:
+            self._policy.on_change(False)
         self._task = loop.create_task(self._come_back(self._policy, loss))
         return True
 
@@ -159,6 +161,8 @@ class Session:
         if self.id and greeting.session_id != self.id:
             self._lose(policy, f"the server gave another session than {self.id!r}")
         self._adopt(greeting)
+        if policy.on_change is not None:
+            policy.on_change(True)
 
     async def _resume(self, policy: ReconnectPolicy) -> InitializeResult:
         while True:
@@ -183,9 +187,12 @@ class Session:
     # --- the handshake ------------------------------------------------------
 
     async def _greet(self, resume: str | None) -> InitializeResult:
+        capabilities = ClientCapabilities(
+            extensions=True, notifications=NOTIFICATIONS, requests=self._connection.answering.methods
+        )
         return await self._connection.greet(
             InitializeParams(
-                client_name=self._client_name, resume_session_id=resume, capabilities=CAPABILITIES
+                client_name=self._client_name, resume_session_id=resume, capabilities=capabilities
             )
         )
 
@@ -197,7 +204,7 @@ class Session:
 
 
 def _is_final(error: PaddockError) -> bool:
-    """Whether another attempt would only fail in the same way."""
+    """Return whether another attempt would only fail in the same way."""
     if isinstance(error, HandshakeRefused):
         return error.status in FINAL_STATUSES
     return isinstance(error, UnknownSession)

@@ -15,14 +15,17 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from paddock.client.remote_file import BLOCK_BYTES, RemoteWriter
-from paddock.errors import LocalFileError, OperationFailed
+from paddock.errors import LocalFileError, OperationFailed, PaddockError
 from paddock.fs.replacement import Replacement
 from paddock.fs.tree_reader import TreeReader
 from paddock.fs.tree_writer import TreeWriter
 
 if TYPE_CHECKING:
     from paddock.client.files import Files, Progress
-    from paddock.client.place import RemotePathLike
+    from paddock.client.wire_path import RemotePathLike
+
+
+EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 class _Meter:
@@ -48,10 +51,14 @@ async def upload(
         status = await asyncio.to_thread(os.stat, local)
         if not stat.S_ISDIR(status.st_mode):
             await _upload_file(files, local, destination, _Meter(progress, status.st_size))
+            await keep_executable(files, destination, status.st_mode)
         elif files.has("treeTransfers"):
             await _upload_tree(files, local, destination, _Meter(progress, None))
         else:
             await _upload_each(files, local, destination, _Meter(progress, None))
+    except PaddockError:
+        # Some are an OSError, too, about a file of the server's.
+        raise
     except OSError as error:
         raise LocalFileError(os.fsdecode(source), error) from error
 
@@ -64,11 +71,16 @@ async def download(
     found = await files.metadata(source)
     try:
         if not found.is_directory:
-            await _download_file(files, source, local, _Meter(progress, found.size))
+            mode = found.mode if isinstance(found.mode, int) else 0
+            await _download_file(
+                files, source, local, EXECUTABLE if mode & stat.S_IXUSR else 0, _Meter(progress, found.size)
+            )
         elif files.has("treeTransfers"):
             await _download_tree(files, source, local, _Meter(progress, None))
         else:
             await _download_each(files, source, local, _Meter(progress, None))
+    except PaddockError:
+        raise
     except OSError as error:
         raise LocalFileError(os.fsdecode(destination), error) from error
 
@@ -85,7 +97,9 @@ async def _upload_file(files: Files, local: bytes, destination: RemotePathLike, 
         os.close(descriptor)
 
 
-async def _download_file(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
+async def _download_file(
+    files: Files, source: RemotePathLike, local: bytes, executable_bits: int, meter: _Meter
+) -> None:
     async with files.reader(source) as file:
         replacement = await asyncio.to_thread(Replacement, local, follow=True)
         try:
@@ -95,7 +109,19 @@ async def _download_file(files: Files, source: RemotePathLike, local: bytes, met
         except BaseException:
             replacement.discard()
             raise
+        if executable_bits:
+            mode = stat.S_IMODE(os.fstat(replacement.descriptor).st_mode)
+            os.fchmod(replacement.descriptor, mode | executable_bits & mode >> 2)
         await asyncio.to_thread(replacement.publish)
+
+
+async def keep_executable(files: Files, destination: RemotePathLike, mode: int) -> None:
+    """Let whoever may read a file that was sent execute it, if its owner can where it came from."""
+    if not mode & stat.S_IXUSR or not files.has("fsChmod"):
+        return
+    there = (await files.metadata(destination)).mode
+    if isinstance(there, int) and not there & stat.S_IXUSR:
+        await files.chmod(destination, there | EXECUTABLE & there >> 2)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -141,15 +167,15 @@ async def _download_tree(files: Files, source: RemotePathLike, local: bytes, met
 async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
     await files.create_directory(destination)
     for entry in await asyncio.to_thread(_entries, local):
-        place = str(PurePosixPath(os.fspath(destination)) / os.fsdecode(entry.name))
+        path = str(PurePosixPath(os.fspath(destination)) / os.fsdecode(entry.name))
         if entry.is_symlink():
             raise OperationFailed(
                 f"{os.fsdecode(entry.path)!r} is a symbolic link, which this server can't make; leave it out"
             )
         if entry.is_dir():
-            await _upload_each(files, entry.path, place, meter)
+            await _upload_each(files, entry.path, path, meter)
         else:
-            await _upload_file(files, entry.path, place, meter)
+            await _upload_file(files, entry.path, path, meter)
 
 
 def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
@@ -160,12 +186,12 @@ def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
 async def _download_each(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
     await asyncio.to_thread(os.makedirs, local, exist_ok=True)
     for entry in await files.read_directory(source):
-        place = str(PurePosixPath(os.fspath(source)) / entry.file_name)
-        found = await files.metadata(place)
+        path = str(PurePosixPath(os.fspath(source)) / entry.file_name)
+        found = await files.metadata(path)
         if found.is_symlink:
-            raise OperationFailed(f"{place!r} is a symbolic link, which this server can't show; leave it out")
+            raise OperationFailed(f"{path!r} is a symbolic link, which this server can't show; leave it out")
         beneath = os.path.join(local, os.fsencode(entry.file_name))
         if found.is_directory:
-            await _download_each(files, place, beneath, meter)
+            await _download_each(files, path, beneath, meter)
         else:
-            await _download_file(files, place, beneath, meter)
+            await _download_file(files, path, beneath, 0, meter)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from paddock.client.place import local_name
+from paddock.client.wire_path import local_name
 from paddock.model.change import ChangeKind
 from paddock.protocol.watch import ChangedEvent
 
@@ -48,7 +48,10 @@ class Watchers:
         self._opening = 0
 
     def told(self, event: ChangedEvent) -> None:
-        """A notification of the server. It may overtake whoever waits for the number of the watch."""
+        """Take a notification of the server.
+
+        It may arrive before the caller learns the number of its watch.
+        """
         watch = self._watches.get(event.watch_id)
         if watch is not None:
             watch.receive(event)
@@ -57,7 +60,7 @@ class Watchers:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """While a watch is asked for."""
+        """Mark the block in which a client asks for a watch."""
         self._opening += 1
         try:
             yield
@@ -67,17 +70,17 @@ class Watchers:
                 self._early.clear()
 
     def add(self, watch_id: int, watch: Watch) -> None:
-        """Let a watch have what is told under its number, and what was."""
+        """Give a watch what the server tells under its number, and what it told before."""
         self._watches[watch_id] = watch
         for event in self._early.pop(watch_id, []):
             watch.receive(event)
 
     def discard(self, watch_id: int) -> None:
-        """Nobody wants to hear of this watch any more."""
+        """Drop a watch that nobody wants to hear of any more."""
         self._watches.pop(watch_id, None)
 
     def lose(self) -> None:
-        """The connection is lost, and the server's watches with it."""
+        """End every watch: the connection is lost, and the server's watches with it."""
         watches = list(self._watches.values())
         self._watches.clear()
         self._early.clear()
@@ -135,7 +138,7 @@ class Watch:
             await self._has_news.wait()
 
     def receive(self, event: ChangedEvent) -> None:
-        """What the server tells."""
+        """Take an event of the server."""
         if len(self._unread) < MAX_UNREAD:
             self._unread.append(event)
         else:
@@ -144,7 +147,7 @@ class Watch:
         self._has_news.set()
 
     def lose(self) -> None:
-        """The connection is lost; another may come, or asking for it fails."""
+        """Note that the connection is lost. Another may come, or asking for it fails."""
         self._watch_id = None
         self._is_lost = True
         self._has_news.set()

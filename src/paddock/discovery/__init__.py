@@ -1,1 +1,1 @@
-"""What a host has to offer to agents: settings, skills and plugins, found where Codex keeps them."""
+"""Discovers what a host offers to agents: settings, skills and plugins, where Codex keeps them."""

@@ -1,4 +1,4 @@
-"""How discovery sees the file system, and the texts that it reads there.
+"""Discovery's view of the file system, and the texts that it reads there.
 
 Discovery itself touches no file: whoever asks brings a `Files`, which may be confined. Paths
 are absolute, in bytes.
@@ -43,16 +43,16 @@ class Files(Protocol):
     """The file system, as far as discovery needs it."""
 
     async def is_directory(self, path: bytes) -> bool:
-        """Whether a path leads to a directory. Raises RequestError, NotFound among them."""
+        """Return whether a path leads to a directory. Raises RequestError, NotFound among them."""
 
     async def is_file(self, path: bytes) -> bool:
-        """Whether a path leads to a regular file; one that can't be looked at does not."""
+        """Return whether a path leads to a regular file; one that can't be looked at does not."""
 
     async def list_tree(self, path: bytes, max_depth: int) -> Tree:
-        """A tree; links to directories are followed, links to files are left out. Raises RequestError."""
+        """List a tree. Follows links to directories, leaves out links to files. Raises RequestError."""
 
     async def read(self, path: bytes, limit_bytes: int) -> bytes:
-        """The first bytes of a regular file. Raises RequestError, NotFound among them."""
+        """Read the first bytes of a regular file. Raises RequestError, NotFound among them."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Reader:
     left_bytes: int = MAX_TOTAL_BYTES
 
     async def text(self, path: bytes) -> TextFile | None:
-        """What a file says; None if there is none, or it was left out with a warning."""
+        """Return what a file says; None if there is none, or it was left out with a warning."""
         try:
             data = await self.files.read(path, MAX_FILE_BYTES + 1)
         except NotFound:

@@ -1,4 +1,4 @@
-"""What one directory offers: a plugin, skills, and the plugins that lend skills their names.
+"""Finds what one directory offers: a plugin, skills, and the plugins that lend skills their names.
 
 A skill is a file `SKILL.md`, wherever it is below the root. A plugin is a directory with a
 manifest. What a manifest says is not interpreted here, but for where its two other files are.
@@ -80,7 +80,7 @@ async def look_into(path: bytes, reader: Reader) -> FoundRoot:
 
 
 async def find_skills(tree: Tree, reader: Reader) -> list[SkillFiles]:
-    """The skills of a tree, sorted by path."""
+    """Find the skills of a tree, sorted by path."""
     skills = []
     for path in sorted(path for path in tree.files if posixpath.basename(path) == SKILL_FILE):
         instructions = await reader.text(path)
@@ -91,7 +91,7 @@ async def find_skills(tree: Tree, reader: Reader) -> list[SkillFiles]:
 
 
 async def find_plugin(directory: bytes, reader: Reader) -> Plugin | None:
-    """The plugin whose root a directory is."""
+    """Find the plugin whose root a directory is."""
     manifest = await find_manifest(directory, reader)
     if manifest is None:
         return None
@@ -103,7 +103,7 @@ async def find_plugin(directory: bytes, reader: Reader) -> Plugin | None:
 
 
 async def find_manifest(directory: bytes, reader: Reader) -> TextFile | None:
-    """The manifest of the plugin whose root a directory is."""
+    """Find the manifest of the plugin whose root a directory is."""
     for name in MANIFESTS:
         manifest = await reader.text(posixpath.join(directory, name))
         if manifest is not None:
@@ -133,7 +133,7 @@ async def _manifest_above(root: bytes, reader: Reader) -> TextFile | None:
 async def _named_file(
     directory: bytes, manifest: TextFile, key: str, default: bytes, reader: Reader
 ) -> TextFile | None:
-    """The file that a manifest names, or the default; none if the manifest holds the content itself."""
+    """Return the file that a manifest names, or the default; none if the manifest has the content itself."""
     named = _member(manifest.contents, key)
     if isinstance(named, dict):
         return None

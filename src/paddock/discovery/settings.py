@@ -57,7 +57,7 @@ class Layers:
 async def read_settings(
     home: Home, config_paths: Sequence[KeyPath], requirements_paths: Sequence[KeyPath], files: Files
 ) -> tuple[Layers, Layers]:
-    """The settings and the requirements. Raises InvalidParams, and OperationFailed for a file in error."""
+    """Read settings and requirements. Raises InvalidParams, and OperationFailed for a file in error."""
     if not config_paths and not requirements_paths:
         raise InvalidParams("at least one config or requirements path is required")
     if not all((*config_paths, *requirements_paths)):
@@ -84,7 +84,7 @@ async def read_settings(
 
 
 async def read_table(path: bytes, files: Files) -> dict[str, Any]:
-    """What a TOML file says; one that does not exist says nothing. Raises OperationFailed."""
+    """Read a TOML file; one that does not exist says nothing. Raises OperationFailed."""
     try:
         data = await files.read(path, MAX_FILE_BYTES + 1)
     except NotFound:
@@ -102,7 +102,7 @@ async def read_table(path: bytes, files: Files) -> dict[str, Any]:
 
 
 def select(table: dict[str, Any], paths: Sequence[KeyPath]) -> dict[str, Any]:
-    """The part of a table that the paths name; a path that ends early in a value gives that value."""
+    """Select the part of a table that the paths name; a path that ends early in a value gives that value."""
     selected: dict[str, Any] = {}
     for path in paths:
         _select_one(table, path, selected)
@@ -127,7 +127,7 @@ def _select_one(table: dict[str, Any], path: KeyPath, into: dict[str, Any]) -> N
 
 
 def _requirements_of(managed: dict[str, Any]) -> dict[str, Any]:
-    """What the older file for administrators requires, in the words of the newer one."""
+    """Return what the older file for administrators requires, in the words of the newer one."""
     requirements: dict[str, Any] = {}
     policy, mode = managed.get("approval_policy"), managed.get("sandbox_mode")
     if isinstance(policy, str):
@@ -144,7 +144,7 @@ def _layer(source: str, path: bytes, table: dict[str, Any], paths: Sequence[KeyP
 
 
 def _layers(found: Sequence[Layer | None]) -> Layers:
-    """The first place is the machine's; what a client adds belongs after it."""
+    """Collect the layers. The first place is the machine's; what a client adds belongs after it."""
     layers = [layer for layer in found if layer is not None]
     return Layers(layers, insertion_index=0 if found[0] is None else 1)
 

@@ -1,4 +1,4 @@
-"""What a skill says of itself: the front matter of `SKILL.md`, and `agents/openai.yaml` beside it.
+"""Reads what a skill says of itself: the front matter of `SKILL.md`, and `agents/openai.yaml` beside it.
 
 Both are YAML that people write. A description with a colon in it is not YAML, but it is common;
 so lines that are plain `key: value` pairs are understood where YAML gives up.

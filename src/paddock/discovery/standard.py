@@ -1,4 +1,4 @@
-"""What a user has installed: skills in the standard places, and plugins that Codex was told to use."""
+"""Finds what a user has installed: skills in the standard places, and plugins that Codex was told to use."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Installed:
 
 async def find_installed(home: Home, reader: Reader) -> Installed:
     """Look into the standard places. What can't be used becomes a warning."""
-    places = (
+    roots = (
         SkillRoot("codex-home-skills", posixpath.join(home.codex_home, b"skills")),
         SkillRoot("user-agent-skills", posixpath.join(home.user_home, b".agents/skills")),
     )
-    skills = [(place, skill) for place in places for skill in await _skills_below(place.path, reader)]
+    skills = [(root, skill) for root in roots for skill in await _skills_below(root.path, reader)]
     return Installed(plugins=await _plugins(home, reader), skills=skills)
 
 
@@ -121,6 +121,6 @@ async def _installed(plugin_id: str, name: str, versions: bytes, reader: Reader)
 
 
 def _version_order(path: bytes) -> list[tuple[int, bytes]]:
-    """Numbers in names count as numbers: 1.10 is after 1.9."""
+    """Return a key that sorts numbers in names as numbers: 1.10 is after 1.9."""
     parts = re.split(rb"(\d+)", posixpath.basename(path))
     return [(int(part) if part.isdigit() else -1, part) for part in parts]

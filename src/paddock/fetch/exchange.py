@@ -47,11 +47,18 @@ class Exchange:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Lower-case names and values, in the order of arrival, repeats kept."""
+        """Return lower-case names and values, in the order of arrival, repeats kept."""
         return [(name.decode("ascii").lower(), _text(value)) for name, value in self._response.headers.raw]
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Return the declared length of the body; None if no declaration counts (RFC 9112, section 6.3)."""
+        headers = self._response.headers
+        said = headers.get("content-length", "")
+        return int(said) if said.isdecimal() and "transfer-encoding" not in headers else None
+
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, in pieces of at most MAX_PIECE_BYTES. Raises FetchFailed."""
+        """Yield the body as it arrives, in pieces of at most MAX_PIECE_BYTES. Raises FetchFailed."""
         stream = self._response.aiter_raw()
         try:
             while True:
@@ -74,6 +81,7 @@ class Fetcher:
 
     def __init__(self) -> None:
         self._client: httpx.AsyncClient | None = None
+        self._making = asyncio.Lock()
 
     async def open(self, request: FetchRequest) -> Exchange:
         """Send a request and wait for the head of the answer. Raises InvalidParams or FetchFailed."""
@@ -81,9 +89,8 @@ class Fetcher:
         deadline_s = None
         if request.timeout_s is not None:
             deadline_s = asyncio.get_running_loop().time() + request.timeout_s
-        if self._client is None:
-            self._client = await asyncio.to_thread(_make_client)
-        outgoing = self._client.build_request(
+        client = await self._one_client()
+        outgoing = client.build_request(
             request.method,
             url,
             headers=[(header.name.encode("ascii"), header.value) for header in request.headers],
@@ -93,7 +100,7 @@ class Fetcher:
         outgoing.method = request.method
         try:
             async with asyncio.timeout_at(deadline_s):
-                response = await self._send(self._client, outgoing, request)
+                response = await self._send(client, outgoing, request)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             shown = url.copy_with(userinfo=b"")
             problem = f"http/request failed: error sending request for url ({shown}): {_reason(error)}"
@@ -104,6 +111,13 @@ class Fetcher:
         """Drop every connection."""
         if self._client is not None:
             await self._client.aclose()
+
+    async def _one_client(self) -> httpx.AsyncClient:
+        # Requests that come together must not make one each: all but the last would never be closed.
+        async with self._making:
+            if self._client is None:
+                self._client = await asyncio.to_thread(_make_client)
+            return self._client
 
     async def _send(
         self, client: httpx.AsyncClient, outgoing: httpx.Request, request: FetchRequest
@@ -128,7 +142,7 @@ class Fetcher:
 
 
 def parse_url(text: str) -> httpx.URL:
-    """An absolute http or https URL. Raises InvalidParams."""
+    """Parse an absolute http or https URL. Raises InvalidParams."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:

@@ -1,4 +1,4 @@
-"""What is to be fetched, checked before anything is sent.
+"""Checks what is to be fetched before anything is sent.
 
 A header may be completed from the server's environment, so that a client can use
 a credential without knowing it. Which variables never leave this way is decided
@@ -73,14 +73,14 @@ class FetchRequest:
 
 
 def check_method(method: str) -> str:
-    """The method as it is. Raises InvalidParams unless it is a token (RFC 9110, section 5.6.2)."""
+    """Return the method as it is. Raises InvalidParams unless it is a token (RFC 9110, section 5.6.2)."""
     if _TOKEN.fullmatch(method) is None:
         raise InvalidParams(f"http/request method is invalid: {method!r} is not an HTTP method")
     return method
 
 
 def make_header(name: str, value: str, variable: str | None, environment: Mapping[str, str]) -> Header:
-    """A header, with the value of `variable` after `value` if one is named. Raises InvalidParams."""
+    """Make a header, with the value of `variable` after `value` if one is named. Raises InvalidParams."""
     if _TOKEN.fullmatch(name) is None:
         raise InvalidParams(f"http/request header name is invalid: {name!r} is not an HTTP header name")
     text = value if variable is None else value + _looked_up(name, variable, environment)

@@ -1,4 +1,4 @@
-"""What operations answer: values that can cross into another process and back.
+"""Answers of operations: values that can cross into another process and back.
 
 Paths and names are bytes, as the kernel has them; whether they are text is for others to
 decide. Nothing here does anything.
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Answer(Struct, frozen=True, kw_only=True, tag=True):
-    """What an operation found out."""
+    """The result of an operation."""
 
 
 class Done(Answer, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class Metadata(Answer, frozen=True, kw_only=True):
     is_directory: bool
     is_file: bool
     is_link: bool
+    mode: int
+    """The permissions: the lower twelve bits of what stat(2) tells."""
     size_bytes: int
     created_at_ms: int
     """0 where the file system does not record it."""
@@ -37,6 +39,8 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True, array_like=True):
     name: bytes
     is_directory: bool
     is_file: bool
+    is_link: bool
+    """Whether the name itself is a link. One that leads nowhere is neither a directory nor a file."""
 
 
 class Listing(Answer, frozen=True, kw_only=True):
@@ -133,6 +137,8 @@ class Failure(Answer, frozen=True, kw_only=True):
 
     kind: FailureKind
     message: str
+    os_error: tuple[int, str] | None = None
+    """The errno and the path, where the operating system refused something."""
 
 
 AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Edited | Found | Failure

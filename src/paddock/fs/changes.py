@@ -33,7 +33,7 @@ class Batch:
 
 
 class Changes:
-    """What is to be told about one watch."""
+    """Changes that one watch has yet to tell."""
 
     def __init__(self) -> None:
         self._kinds: dict[bytes, ChangeKind] = {}
@@ -44,7 +44,7 @@ class Changes:
         return bool(self._kinds) or self._is_overflowed
 
     def add(self, path: bytes, kind: ChangeKind) -> None:
-        """A path has changed."""
+        """Note that a path has changed."""
         earlier = self._kinds.get(path)
         if earlier is not None:
             self._kinds[path] = _MERGED.get((earlier, kind), kind)
@@ -55,11 +55,11 @@ class Changes:
             self._is_overflowed = True
 
     def overflow(self) -> None:
-        """Something has changed, and it is not known what."""
+        """Note that something has changed, and nobody knows what."""
         self._is_overflowed = True
 
     def take(self) -> Batch:
-        """The oldest of what waits, TOLD_AT_ONCE at most."""
+        """Take the oldest of what waits, TOLD_AT_ONCE at most."""
         changes = list(islice(self._kinds.items(), TOLD_AT_ONCE))
         for path, _ in changes:
             del self._kinds[path]

@@ -11,6 +11,7 @@ from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error, read_only_before_rights
 from paddock.fs.operation import WriteFile
 from paddock.fs.replacement import Replacement
+from paddock.fs.set_id import clear_set_id
 
 # Without O_NONBLOCK the kernel would wait for the other end of a fifo; without O_NOCTTY a
 # terminal could become that of the server.
@@ -47,7 +48,8 @@ def _write_beside(operation: WriteFile) -> None:
 def open_to_read(path: bytes, *, follow: bool) -> int:
     """Open a regular file for reading. Raises OSError, and InvalidRequest for anything else."""
     descriptor = resolve.open_path(path, os.O_RDONLY | _NEVER_WAITING, follow=follow)
-    return _regular(descriptor, path)
+    _regular(descriptor, path)
+    return descriptor
 
 
 def open_to_replace(path: bytes, *, follow: bool) -> int:
@@ -55,8 +57,9 @@ def open_to_replace(path: bytes, *, follow: bool) -> int:
     # Not O_TRUNC: what is not a regular file shall not be touched.
     with read_only_before_rights(path):
         descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _NEVER_WAITING, follow=follow)
-    _regular(descriptor, path)
+    status = _regular(descriptor, path)
     try:
+        clear_set_id(descriptor, status)
         os.ftruncate(descriptor, 0)
     except OSError:
         os.close(descriptor)
@@ -64,11 +67,13 @@ def open_to_replace(path: bytes, *, follow: bool) -> int:
     return descriptor
 
 
-def _regular(descriptor: int, path: bytes) -> int:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _regular(descriptor: int, path: bytes) -> os.stat_result:
+    """Return what is open there; if it is no regular file, close it and raise InvalidRequest."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a file")
-    return descriptor
+    return status
 
 
 def write_all(descriptor: int, data: bytes, offset: int = 0) -> None:

@@ -17,6 +17,7 @@ from paddock.errors import InvalidRequest
 from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error, read_only_before_rights
 from paddock.fs.operation import Copy
+from paddock.fs.set_id import clear_set_id
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -79,6 +80,7 @@ def _copy_file(source: bytes, source_in: int | None, destination: bytes, destina
             if not stat.S_ISREG(existing.st_mode):
                 raise InvalidRequest(f"destination {os.fsdecode(destination)!r} is not a regular file")
             if not os.path.samestat(status, existing):
+                clear_set_id(writing, existing)
                 os.ftruncate(writing, 0)
                 _copy_content(reading, writing)
                 os.fchmod(writing, status.st_mode & 0o777)
@@ -135,7 +137,7 @@ class _Level:
         self.names: Iterator[bytes] = map(os.fsencode, os.listdir(source))
 
     def finish(self) -> None:
-        """Everything is in it."""
+        """Give the directory its mode: everything is in it."""
         # Last: the directory might have to be one that nobody may write to.
         if self.mode is not None:
             os.fchmod(self.destination, self.mode)

@@ -17,7 +17,7 @@ CONTEXT_LINES = 3
 
 
 def unified_diff(path: str, old: bytes, new: bytes) -> str:
-    """The diff from `old` to `new`; empty if they are the same."""
+    """Return the diff from `old` to `new`; empty if they are the same."""
     before, after = _lines(old), _lines(new)
     same_head = sum(1 for _ in takewhile(_is_same, zip(before, after, strict=False)))
     rest = min(len(before), len(after)) - same_head

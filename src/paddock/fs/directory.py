@@ -23,8 +23,8 @@ def create_directory(operation: CreateDirectory) -> Done:
         elif operation.recursive:
             _make_by_steps(path)
         else:
-            with resolve.parent_of(path) as place:
-                os.mkdir(place.name, dir_fd=place.directory)
+            with resolve.parent_of(path) as entry:
+                os.mkdir(entry.name, dir_fd=entry.directory)
     except OSError as error:
         raise map_os_error(error, "make directory", path) from error
     return Done()
@@ -47,7 +47,7 @@ def _make_by_steps(path: bytes) -> None:
 
 
 def read_directory(operation: ReadDirectory) -> Listing:
-    """List a directory; a link counts as what it leads to, and is left out if it leads nowhere."""
+    """List a directory; a link counts as what it leads to."""
     path = operation.path
     entries: list[DirectoryEntry] = []
     try:
@@ -55,6 +55,10 @@ def read_directory(operation: ReadDirectory) -> Listing:
             for entry in found:
                 if (target := _target(entry)) is not None:
                     entries.append(target)
+                elif operation.has_all_links:
+                    entries.append(
+                        DirectoryEntry(name=entry.name, is_directory=False, is_file=False, is_link=True)
+                    )
                 if len(entries) > operation.max_entries:
                     raise OperationFailed(
                         f"directory {os.fsdecode(path)!r} has more than {operation.max_entries} entries, "
@@ -66,7 +70,10 @@ def read_directory(operation: ReadDirectory) -> Listing:
 
 
 def _target(entry: os.DirEntry[bytes]) -> DirectoryEntry | None:
-    """What an entry is or leads to; None for a link to nothing, in circles, or to where nobody may look."""
+    """Return what an entry is or leads to.
+
+    Returns None for a link to nothing, in circles, or to where nobody may look.
+    """
     try:
         is_directory, is_file = entry.is_dir(), entry.is_file()
         if entry.is_symlink() and not (is_directory or is_file):
@@ -74,4 +81,6 @@ def _target(entry: os.DirEntry[bytes]) -> DirectoryEntry | None:
             entry.stat()
     except OSError:
         return None
-    return DirectoryEntry(name=entry.name, is_directory=is_directory, is_file=is_file)
+    return DirectoryEntry(
+        name=entry.name, is_directory=is_directory, is_file=is_file, is_link=entry.is_symlink()
+    )

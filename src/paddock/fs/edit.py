@@ -62,7 +62,7 @@ def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
 
 
 def _occurrences(data: bytes, text: bytes, *, at_most: int) -> int:
-    """How often a text occurs, overlaps included: each of them could be the one that is meant."""
+    """Count how often a text occurs, overlaps included: each of them could be the one that is meant."""
     count = 0
     position = data.find(text)
     while position >= 0 and count < at_most:

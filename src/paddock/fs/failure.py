@@ -18,16 +18,20 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL})
 
 
 def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
-    """The exception for an error that came up when `action` was done to `path`."""
+    """Return the exception for an error that came up when `action` was done to `path`."""
     number = error.errno or errno.EIO
     text = f"can't {action} {os.fsdecode(path)!r}: {os.strerror(number)} (os error {number})"
     if number == errno.ENOENT:
-        return NotFound(text)
-    return InvalidRequest(text) if number in _REFUSED else OperationFailed(text)
+        kind: type[RequestError] = NotFound
+    else:
+        kind = InvalidRequest if number in _REFUSED else OperationFailed
+    mapped = kind(text)
+    mapped.os_error = (number, _encodable(os.fsdecode(path)))
+    return mapped
 
 
 def no_thread() -> OperationFailed:
-    """The exception for work for which no thread could be started (pthread_create(3))."""
+    """Return the exception for work for which no thread could be started (pthread_create(3))."""
     return OperationFailed(
         "the server could start no thread for this: the limit of processes is reached; "
         "try again when some have ended, or raise it (ulimit -u, pids.max of the control group)"
@@ -36,7 +40,7 @@ def no_thread() -> OperationFailed:
 
 @contextmanager
 def read_only_before_rights(path: bytes, directory: int | None = None) -> Iterator[None]:
-    """For opening a file to write: that nobody can write there is told before missing rights are.
+    """Report that nobody can write there before missing rights, when the block opens a file to write.
 
     The kernel does so only for who truncates in the same call. `path` may be relative to an open directory.
     """
@@ -67,16 +71,17 @@ _KINDS: dict[FailureKind, type[RequestError]] = {
 
 
 def to_failure(error: RequestError) -> Failure:
-    """The value of an exception."""
-    for kind, exception in _KINDS.items():
-        if isinstance(error, exception):
-            return Failure(kind=kind, message=_encodable(str(error)))
-    return Failure(kind=FailureKind.FAILED, message=_encodable(str(error)))
+    """Return the value of an exception."""
+    kinds = (kind for kind, exception in _KINDS.items() if isinstance(error, exception))
+    kind = next(kinds, FailureKind.FAILED)
+    return Failure(kind=kind, message=_encodable(str(error)), os_error=error.os_error)
 
 
 def to_error(failure: Failure) -> RequestError:
-    """The exception of a value."""
-    return _KINDS[failure.kind](failure.message)
+    """Return the exception of a value."""
+    error = _KINDS[failure.kind](failure.message)
+    error.os_error = failure.os_error
+    return error
 
 
 def _encodable(text: str) -> str:

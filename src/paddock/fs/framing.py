@@ -22,6 +22,9 @@ MAX_IN_FLIGHT = 64
 
 HEADER = struct.Struct("<I")
 
+NOT_BEGUN = 0
+"""The number of no request, with the reason why a worker will serve none."""
+
 
 class Request(Struct, frozen=True, array_like=True):
     """An operation to be carried out."""
@@ -31,7 +34,7 @@ class Request(Struct, frozen=True, array_like=True):
 
 
 class Reply(Struct, frozen=True, array_like=True):
-    """What became of it."""
+    """The outcome of a request."""
 
     number: int
     answer: AnyAnswer
@@ -43,7 +46,7 @@ _reply_decoder = msgpack.Decoder(Reply)
 
 
 def write_frame(message: Request | Reply) -> bytearray:
-    """The bytes of a message."""
+    """Return the bytes of a message."""
     frame = bytearray(HEADER.size)
     _encoder.encode_into(message, frame, HEADER.size)
     HEADER.pack_into(frame, 0, len(frame) - HEADER.size)
@@ -51,7 +54,7 @@ def write_frame(message: Request | Reply) -> bytearray:
 
 
 def read_length(header: bytes) -> int:
-    """How many bytes follow a header. Raises ValueError beyond the limit."""
+    """Read from a header how many bytes follow it. Raises ValueError beyond the limit."""
     (length,) = HEADER.unpack(header)
     if length > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {length} bytes exceeds the limit of {MAX_FRAME_BYTES}")
@@ -59,10 +62,10 @@ def read_length(header: bytes) -> int:
 
 
 def read_request(body: bytes) -> Request:
-    """The request in a frame. Raises msgspec.DecodeError."""
+    """Decode the request in a frame. Raises msgspec.DecodeError."""
     return _request_decoder.decode(body)
 
 
 def read_reply(body: bytes) -> Reply:
-    """The reply in a frame. Raises msgspec.DecodeError."""
+    """Decode the reply in a frame. Raises msgspec.DecodeError."""
     return _reply_decoder.decode(body)

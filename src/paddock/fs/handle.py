@@ -28,7 +28,7 @@ class HandleTable:
 
     @property
     def is_ended(self) -> bool:
-        """Whether what is not closed is discarded, now or soon."""
+        """Return whether what is not closed is discarded, now or soon."""
         return self._is_ended
 
     def add(self, file: OpenFile) -> int:
@@ -42,7 +42,7 @@ class HandleTable:
         raise OperationFailed("the connection has ended, and its files with it")
 
     def get(self, number: int) -> OpenFile:
-        """The file of a number. Raises NotFound."""
+        """Return the file of a number. Raises NotFound."""
         file = self._files.get(number)
         if file is None:
             raise NotFound(f"file {number} is not open (any more)")

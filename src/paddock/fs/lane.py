@@ -82,7 +82,10 @@ class Lane:
         return future
 
     async def done(self, job: Callable[[], T], stuck_s: float) -> T:
-        """What comes of a job, however many are before it. Raises TimeoutError when none ends for so long."""
+        """Return what comes of a job, however many are before it.
+
+        Raises TimeoutError when none ends for so long.
+        """
         future = self.submit(job)
         finished = -1
         while not future.done():

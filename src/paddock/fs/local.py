@@ -16,7 +16,7 @@ from paddock.fs.lane import CLOSE_TIMEOUT_S, Lane
 from paddock.fs.metadata import get_metadata_at_once
 from paddock.fs.operation import A, Operation, is_bulky
 from paddock.fs.perform import perform
-from paddock.fs.turns import Turns
+from paddock.fs.step_scheduler import StepScheduler
 
 T = TypeVar("T")
 
@@ -31,12 +31,12 @@ class Lanes:
     """The threads of a server, and the turns of its loop for what is done in steps. `aclose` must follow."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.step_scheduler = StepScheduler()
         self.quick = Lane("paddock-fs-quick", QUICK_THREADS)
         self.bulk = Lane("paddock-fs-bulk", BULK_THREADS)
 
     def lane_of(self, operation: Operation[Any]) -> Lane:
-        """Where an operation hinders nobody."""
+        """Return the lane where an operation hinders nobody."""
         return self.bulk if is_bulky(operation) else self.quick
 
     async def run(self, work: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""What a path is.
+"""Reads what a path is.
 
 Mostly the kernel has it in memory, and can be asked on the condition that it need not wait. That
 takes a tenth of the time in which a thread is woken, so it is tried first.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from stat import S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
 
 from paddock.errors import InvalidRequest
 from paddock.fs import syscall
@@ -37,8 +37,8 @@ def get_metadata(operation: GetMetadata) -> Metadata:
             status = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
             is_link = S_ISLNK(status[0])
             return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link=is_link)
-        with parent_of(path) as place:
-            status = statx(place.directory, place.name, AT_SYMLINK_NOFOLLOW)
+        with parent_of(path) as entry:
+            status = statx(entry.directory, entry.name, AT_SYMLINK_NOFOLLOW)
     except OSError as error:
         raise map_os_error(error, "look at", path) from error
     if S_ISLNK(status[0]):
@@ -51,7 +51,7 @@ _NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 
 def get_metadata_at_once(path: bytes) -> Metadata | None:
-    """The same if it can be told without waiting for anything, else None. For the thread of an event loop."""
+    """Get the metadata if that needs no waiting, else None. For the thread of an event loop."""
     try:
         status = describe_at_once(path)
     except OSError as error:
@@ -62,7 +62,7 @@ def get_metadata_at_once(path: bytes) -> Metadata | None:
 
 
 def refuse_link(path: bytes) -> InvalidRequest:
-    """The error for a link that is not to be followed."""
+    """Return the error for a link that is not to be followed."""
     return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which is not to be followed")
 
 
@@ -72,6 +72,7 @@ def _metadata(status: Status, *, is_link: bool) -> Metadata:
         is_directory=S_ISDIR(mode),
         is_file=S_ISREG(mode),
         is_link=is_link,
+        mode=S_IMODE(mode),
         size_bytes=size_bytes,
         created_at_ms=born_at_ms,
         modified_at_ms=modified_at_ms,

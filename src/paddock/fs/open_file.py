@@ -1,4 +1,4 @@
-"""What a handle stands for: a file, or a whole tree as one stream.
+"""The thing that a handle stands for: a file, or a whole tree as one stream.
 
 It can be in use by one thread while another closes it: the descriptor stays open until the
 first is done, so that a number which the kernel gives out again is never taken for the old file.
@@ -28,13 +28,13 @@ class OpenFile(ABC):
         self._is_open = True
 
     def read(self, length: int, offset: int) -> bytes:
-        """Part of it; fewer bytes than asked for only at its end."""
+        """Read part of the file; fewer bytes than asked for only at its end."""
         with self._lock:
             self._require_open()
             return self._read(length, offset)
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write part of it."""
+        """Write part of the file."""
         with self._lock:
             self._require_open()
             self._write(data, offset)
@@ -48,7 +48,7 @@ class OpenFile(ABC):
 
     @property
     def size_bytes(self) -> int:
-        """How long it is now; 0 if that can't be told beforehand."""
+        """Return how long the file is now; 0 if that can't be told beforehand."""
         return 0
 
     def _require_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be done with files: each operation a value, so that it can be carried out anywhere.
+"""Operations on files: each is a value, so that it can be carried out anywhere.
 
 An operation names the type of its answer. Paths are absolute, in bytes, and may hold `..`,
 which the kernel resolves. Adding one means: its value here and in `AnyOperation`, the code in
@@ -60,10 +60,11 @@ class GetMetadata(Operation[Metadata], frozen=True, kw_only=True):
 
 
 class ReadDirectory(Operation[Listing], frozen=True, kw_only=True):
-    """List a directory."""
+    """List a directory. Links that lead nowhere are listed only if `has_all_links`."""
 
     path: bytes
     max_entries: int
+    has_all_links: bool = False
 
 
 class CreateDirectory(Operation[Done], frozen=True, kw_only=True):
@@ -101,6 +102,20 @@ class Remove(Operation[Done], frozen=True, kw_only=True):
     recursive: bool
     force: bool
     follow: bool = True
+
+
+class Rename(Operation[Done], frozen=True, kw_only=True):
+    """Give a file, a link or a directory another name. A file that has that name is replaced."""
+
+    source: bytes
+    destination: bytes
+
+
+class ChangeMode(Operation[Done], frozen=True, kw_only=True):
+    """Set the permissions of what a path leads to."""
+
+    path: bytes
+    mode: int
 
 
 class Copy(Operation[Done], frozen=True, kw_only=True):
@@ -201,7 +216,7 @@ SMALL_BYTES = 64 * KIB
 
 
 def is_bulky(operation: Operation[Any]) -> bool:
-    """Whether it may take long, by moving much data or by looking at many files."""
+    """Return whether an operation may take long, by moving much data or by looking at many files."""
     match operation:
         case ReadBlock(length=length):
             return length > SMALL_BYTES
@@ -214,7 +229,9 @@ def is_bulky(operation: Operation[Any]) -> bool:
 
 
 AnyOperation = (
-    GetMetadata
+    Rename
+    | ChangeMode
+    | GetMetadata
     | ReadDirectory
     | CreateDirectory
     | Canonicalize

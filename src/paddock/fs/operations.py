@@ -1,4 +1,4 @@
-"""Where operations are carried out: the seam between those who ask and the place where it happens."""
+"""The seam between those who ask for operations and the place that carries them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be searched for: text, or a regular expression that every engine understands alike. Pure.
+"""Patterns to search for: text, or a regular expression that every engine understands alike. Pure.
 
 Bytes are compared, and only ASCII letters have two cases. An expression may use `.`, classes,
 `\\d \\w \\s \\b` and their opposites, groups, alternatives, `^`, `$` and repetitions, lazy ones too. Left
@@ -22,13 +22,13 @@ _COUNTED = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
 
 
 def compile_pattern(pattern: str, *, is_regex: bool, is_case_sensitive: bool) -> re.Pattern[bytes]:
-    """The pattern for single lines without their ends. Raises ValueError that says what is wrong with it."""
+    """Compile a pattern for single lines without their ends. Raises ValueError that says what is wrong."""
     flags = 0 if is_case_sensitive else re.IGNORECASE
     return re.compile(translate(pattern, is_regex=is_regex), flags)
 
 
 def translate(pattern: str, *, is_regex: bool) -> bytes:
-    """The expression that engines get: of the common subset, whatever the pattern is. Raises ValueError."""
+    """Translate any pattern to the common subset that all engines understand. Raises ValueError."""
     if not pattern:
         raise ValueError("it is empty")
     if len(pattern) > MAX_PATTERN_CHARACTERS:
@@ -41,7 +41,7 @@ def translate(pattern: str, *, is_regex: bool) -> bytes:
 
 
 def _ordinary(character: str) -> bytes:
-    """A character that means itself; it is one thing to repeat, however many bytes it has."""
+    """Return a character that means itself; it is one thing to repeat, however many bytes it has."""
     if character in _SPECIAL:
         return b"\\" + character.encode("ascii")
     if character.isascii():

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from paddock.fs import content, copy, directory, edit, handle, metadata, remove, search, walk
+from paddock.fs import content, copy, directory, edit, handle, metadata, remove, rename, search, walk
 from paddock.fs.answer import Answer
 from paddock.fs.handle import HandleTable
 from paddock.fs.operation import (
     A,
     Canonicalize,
+    ChangeMode,
     Close,
     Copy,
     CreateDirectory,
@@ -25,6 +26,7 @@ from paddock.fs.operation import (
     ReadBlock,
     ReadDirectory,
     Remove,
+    Rename,
     Search,
     Walk,
     WriteBlock,
@@ -40,6 +42,8 @@ _ON_PATHS: dict[type[Operation[Any]], Callable[[Any], Answer]] = {
     WriteFile: content.write_file,
     Copy: copy.copy,
     Remove: remove.remove,
+    Rename: rename.rename,
+    ChangeMode: rename.change_mode,
     Edit: edit.edit,
     Search: search.search,
 }

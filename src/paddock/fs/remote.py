@@ -19,6 +19,7 @@ from paddock.fs.failure import to_error, to_failure
 from paddock.fs.framing import (
     HEADER,
     MAX_IN_FLIGHT,
+    NOT_BEGUN,
     Request,
     read_length,
     read_reply,
@@ -51,7 +52,7 @@ class WorkerOperations:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the worker is gone, and can't be asked any more."""
+        """Return whether the worker is gone, and can't be asked any more."""
         return self._failure is not None
 
     def metadata_at_once(self, path: bytes) -> Metadata | None:
@@ -83,11 +84,14 @@ class WorkerOperations:
         self._requests.close()
 
     async def _receive(self) -> None:
-        reason = "the file worker has ended"
+        reason, doubt = "the file worker has ended", "; what was under way may or may not have happened"
         try:
             while True:
                 length = read_length(await self._answers.readexactly(HEADER.size))
                 reply = read_reply(await self._answers.readexactly(length))
+                if reply.number == NOT_BEGUN and isinstance(reply.answer, Failure):
+                    reason, doubt = reply.answer.message, ""
+                    break
                 answered = self._under_way.pop(reply.number, None)
                 if answered is not None and not answered.done():
                     answered.set_result(reply.answer)
@@ -96,7 +100,7 @@ class WorkerOperations:
         except (ValueError, msgspec.DecodeError, OSError) as error:
             reason = f"the file worker's answers can't be read: {error}"
         finally:
-            self._failure = f"{reason}; what was under way may or may not have happened"
+            self._failure = f"{reason}{doubt}"
             self._requests.close()
             failed = to_failure(OperationFailed(self._failure))
             for answered in self._under_way.values():

@@ -17,7 +17,7 @@ from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error
 from paddock.fs.metadata import refuse_link
 from paddock.fs.operation import Remove
-from paddock.fs.resolve import Place, parent_of
+from paddock.fs.resolve import NameInDirectory, parent_of
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,11 +28,11 @@ def remove(operation: Remove) -> Done:
     if not operation.follow and operation.recursive:
         raise OperationFailed("recursive no-follow removal is unsupported; give recursive: false")
     try:
-        with parent_of(path, follow=operation.follow) as place:
-            status = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+        with parent_of(path, follow=operation.follow) as entry:
+            status = os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False)
             if not operation.follow and stat.S_ISLNK(status.st_mode):
                 raise refuse_link(path)
-            _remove(place, stat.S_ISDIR(status.st_mode), recursive=operation.recursive)
+            _remove(entry, stat.S_ISDIR(status.st_mode), recursive=operation.recursive)
     except FileNotFoundError as error:
         if not operation.force:
             raise map_os_error(error, "remove", path) from error
@@ -42,7 +42,7 @@ def remove(operation: Remove) -> Done:
 
 
 def _removable(path: bytes) -> bytes:
-    """The path of a name that can be removed. Raises InvalidRequest, before anything is touched."""
+    """Return the path of a name that can be removed. Raises InvalidRequest, before anything is touched."""
     # Without a slash at its end, before which the kernel would follow a link.
     stripped = path.rstrip(b"/")
     if os.path.basename(stripped) in (b"", b".", b".."):
@@ -51,14 +51,14 @@ def _removable(path: bytes) -> bytes:
     return stripped
 
 
-def _remove(place: Place, is_directory: bool, *, recursive: bool) -> None:
+def _remove(entry: NameInDirectory, is_directory: bool, *, recursive: bool) -> None:
     # What has become a link since is not followed: each call acts on the name itself.
     if not is_directory:
-        os.unlink(place.name, dir_fd=place.directory)
+        os.unlink(entry.name, dir_fd=entry.directory)
         return
     if recursive:
-        _empty(os.open(place.name, _ENTER, dir_fd=place.directory))
-    os.rmdir(place.name, dir_fd=place.directory)
+        _empty(os.open(entry.name, _ENTER, dir_fd=entry.directory))
+    os.rmdir(entry.name, dir_fd=entry.directory)
 
 
 class _Level:

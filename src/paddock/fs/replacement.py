@@ -2,8 +2,8 @@
 
 Until it is published nobody sees any of it; afterwards nobody sees anything else, also after
 a crash. Where the file system can (O_TMPFILE), the unpublished file has no name, so that
-nothing is left behind even if this process is killed. Mode, owner, ACL and user attributes of
-the old file are kept; other hard links to it keep the old content.
+nothing is left behind even if this process is killed. Mode (but for the set-id bits), owner, ACL and
+user attributes of the old file are kept; other hard links to it keep the old content.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from contextlib import suppress
 
 from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs import resolve
+from paddock.fs.set_id import SET_ID
 
-_TEMPORARY = re.compile(rb"\.paddock-[0-9a-f]{16}")
+_REPLACING = b"-replacing"
+_TEMPORARY = re.compile(rb"\.paddock-[0-9a-f]{16}(?:%s)?" % _REPLACING)
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 
 
@@ -40,7 +42,7 @@ class Replacement:
             raise
 
     def status(self) -> os.stat_result | None:
-        """What is in its place now; None for nothing."""
+        """Return what is in its place now; None for nothing."""
         try:
             return os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -60,7 +62,7 @@ class Replacement:
             listing = self._open_to_sync()
             os.fsync(self.descriptor)
             if self._temporary is None:
-                self._temporary = _temporary_name()
+                self._temporary = _temporary_name(is_replacing=self._old is not None)
                 os.link(
                     f"/proc/self/fd/{self.descriptor}".encode(), self._temporary, dst_dir_fd=self._directory
                 )
@@ -104,7 +106,7 @@ class Replacement:
             # EISDIR and EOPNOTSUPP are the answers of kernels and file systems without O_TMPFILE (open(2)).
             with suppress(IsADirectoryError, _NotSupported):
                 return _open_unnamed(self._directory, mode)
-        self._temporary = _temporary_name()
+        self._temporary = _temporary_name(is_replacing=self._old is not None)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(self._temporary, flags, mode, dir_fd=self._directory)
 
@@ -118,8 +120,8 @@ class Replacement:
                     f"can't keep the owner {old.st_uid}:{old.st_gid} of {os.fsdecode(self._name)!r} in an "
                     "atomic write; write it without atomic"
                 ) from error
-        # After the owner: to change that clears the set-id bits.
-        os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode))
+        # Not the set-id bits, which every other write takes away as well: this is another program now.
+        os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode) & ~SET_ID)
         self._keep_attributes()
 
     def _keep_attributes(self) -> None:
@@ -165,10 +167,15 @@ def _open_unnamed(directory: int, mode: int) -> int:
         raise
 
 
-def _temporary_name() -> bytes:
-    return b".paddock-" + os.urandom(8).hex().encode()
+def _temporary_name(*, is_replacing: bool) -> bytes:
+    return b".paddock-" + os.urandom(8).hex().encode() + (_REPLACING if is_replacing else b"")
+
+
+def is_replacing(name: bytes) -> bool:
+    """Return whether a name is that of a file which waits to take the place of another."""
+    return name.endswith(_REPLACING) and is_temporary(name)
 
 
 def is_temporary(name: bytes) -> bool:
-    """Whether a name is that of a file which waits to be put in its place."""
+    """Return whether a name is that of a file which waits to be put in its place."""
     return _TEMPORARY.fullmatch(name) is not None

@@ -21,7 +21,7 @@ _UNAVAILABLE = (errno.ENOSYS, errno.EPERM)
 """What openat2 answers on a kernel without it, and below a seccomp filter that does not know it."""
 
 
-class Place(NamedTuple):
+class NameInDirectory(NamedTuple):
     """An open directory and a name in it, which is neither empty nor `..`."""
 
     directory: int
@@ -32,22 +32,25 @@ def open_path(path: bytes, flags: int, mode: int = 0o666, *, follow: bool) -> in
     """Open a path. If `follow` is false no part of it may be a link."""
     if follow:
         return os.open(path, flags | os.O_CLOEXEC, mode)
-    with parent_of(path) as place:
-        return os.open(place.name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=place.directory)
+    with parent_of(path) as entry:
+        return os.open(entry.name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=entry.directory)
 
 
 @contextmanager
-def parent_of(path: bytes, *, follow: bool = False) -> Iterator[Place]:
-    """The place of a path's last name, reached without a link unless told otherwise, while the block runs."""
-    place = open_parent(path, follow=follow)
+def parent_of(path: bytes, *, follow: bool = False) -> Iterator[NameInDirectory]:
+    """Yield a path's last name in its directory, open while the block runs.
+
+    Follows no link unless told so.
+    """
+    entry = open_parent(path, follow=follow)
     try:
-        yield place
+        yield entry
     finally:
-        os.close(place.directory)
+        os.close(entry.directory)
 
 
-def open_parent(path: bytes, *, follow: bool) -> Place:
-    """The place of a path's last name; the caller closes the directory.
+def open_parent(path: bytes, *, follow: bool) -> NameInDirectory:
+    """Return a path's last name in its directory; the caller closes the directory.
 
     A slash at the end is dropped: the kernel would follow a link before it.
     """
@@ -57,8 +60,8 @@ def open_parent(path: bytes, *, follow: bool) -> Place:
         # Such a name is not a link; the directory itself takes the place of its parent.
         parent, name = stripped, b"."
     if follow:
-        return Place(os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), name)
-    return Place(open_directory(parent), name)
+        return NameInDirectory(os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), name)
+    return NameInDirectory(open_directory(parent), name)
 
 
 def open_directory(path: bytes) -> int:

@@ -17,7 +17,7 @@ from typing import IO
 from paddock import own_program
 from paddock.errors import OperationFailed
 from paddock.fs.failure import no_thread
-from paddock.fs.gathering import Gathering, is_binary
+from paddock.fs.match_collector import MatchCollector, is_binary
 from paddock.fs.operation import Search
 from paddock.fs.pattern import translate
 from paddock.own_program import ROOT, Program, own_environment
@@ -36,21 +36,27 @@ _ARGUMENTS = (
 
 
 def find_ripgrep(root: bytes) -> Program | None:
-    """The program; None if there is none outside the directory that is searched and the working directory."""
+    """Return the program; None if there is none outside the searched directory and the working directory.
+
+    Raises OperationFailed when it can't be looked for.
+    """
     forbidden = [os.fsdecode(root)]
     with suppress(FileNotFoundError):
         forbidden.append(os.getcwd())
-    found = own_program.find("rg", own_program.search_path())
+    try:
+        found = own_program.find("rg", own_program.search_path())
+    except OSError as error:
+        raise OperationFailed(f"can't look for ripgrep to search: {error.strerror}") from error
     return next(own_program.outside(found.system, forbidden), None)
 
 
-def search_with(program: Program, operation: Search, root: bytes, gathering: Gathering) -> None:
+def search_with(program: Program, operation: Search, root: bytes, collector: MatchCollector) -> None:
     """Search, and add what is found. Raises OperationFailed if the program does not work."""
     with _started(program, [b"rg", *_arguments(operation), b"--", root]) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         # Its end, at whatever moment, ends the reading of its output too.
-        timer = threading.Timer(gathering.left_s, process.kill)
+        timer = threading.Timer(collector.left_s, process.kill)
         complaints = _Complaints(process.stderr)
         try:
             _start(timer, complaints)
@@ -65,25 +71,25 @@ def search_with(program: Program, operation: Search, root: bytes, gathering: Gat
                     binary = {path: is_binary(path)}
                 if not binary[path]:
                     start = data["submatches"][0]["start"]
-                    gathering.add_line(path, data["line_number"], _bytes_of(data["lines"]), start)
-                if gathering.is_over:
+                    collector.add_line(path, data["line_number"], _bytes_of(data["lines"]), start)
+                if collector.is_over:
                     break
         finally:
             timer.cancel()
             process.kill()
             if complaints.ident is not None:
                 complaints.join()
-    if gathering.is_over:
+    if collector.is_over:
         return
     if process.returncode < 0:
-        gathering.truncate()
+        collector.truncate()
     elif process.returncode == 2 and not (
         complaints.lines and all(line.startswith("/") for line in complaints.lines)
     ):
         # It says of each path that it can't read that it can't; this is about something else.
         raise OperationFailed(f"ripgrep failed: {' '.join(complaints.lines)}")
     for complaint in complaints.lines:
-        gathering.fail_text(complaint)
+        collector.fail_text(complaint)
 
 
 def _started(program: Program, command: list[bytes]) -> subprocess.Popen[bytes]:
@@ -137,7 +143,7 @@ def _arguments(operation: Search) -> list[bytes]:
 
 
 def _bytes_of(value: dict[str, str]) -> bytes:
-    """A path or a line; what is not UTF-8 comes in base64."""
+    """Return the bytes of a path or a line; what is not UTF-8 comes in base64."""
     if "text" in value:
         return value["text"].encode("utf-8")
     return base64.b64decode(value["bytes"])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from paddock.errors import InvalidRequest
 from paddock.fs.answer import Found, Match
-from paddock.fs.gathering import BINARY_PROBE_BYTES, OPEN_FLAGS, Gathering
+from paddock.fs.match_collector import BINARY_PROBE_BYTES, OPEN_FLAGS, MatchCollector
 from paddock.fs.operation import Search, SearchKind
 from paddock.fs.pattern import compile_pattern
 
@@ -21,28 +21,28 @@ from paddock.fs.pattern import compile_pattern
 def scan(operation: Search) -> Found:
     """Look through everything below a directory. Raises InvalidRequest for a pattern that makes no sense."""
     pattern = compile_wanted(operation)
-    gathering = Gathering(operation)
-    for path, is_directory in _entries(root_of(operation), operation, gathering):
-        if gathering.is_over:
+    collector = MatchCollector(operation)
+    for path, is_directory in _entries(root_of(operation), operation, collector):
+        if collector.is_over:
             break
         if operation.kind is SearchKind.NAME:
             if pattern.search(os.path.basename(path)):
-                gathering.add(Match(path=path))
+                collector.add(Match(path=path))
         elif not is_directory:
             try:
-                _scan_file(path, pattern, operation, gathering)
+                _scan_file(path, pattern, operation, collector)
             except OSError as error:
-                gathering.fail(path, error)
-    return gathering.found()
+                collector.fail(path, error)
+    return collector.found()
 
 
 def root_of(operation: Search) -> bytes:
-    """The directory, without slashes at its end."""
+    """Return the directory, without slashes at its end."""
     return operation.path.rstrip(b"/") or b"/"
 
 
 def compile_wanted(operation: Search) -> re.Pattern[bytes]:
-    """The pattern of a search. Raises InvalidRequest when it makes no sense."""
+    """Compile the pattern of a search. Raises InvalidRequest when it makes no sense."""
     try:
         return compile_pattern(
             operation.pattern,
@@ -53,8 +53,8 @@ def compile_wanted(operation: Search) -> re.Pattern[bytes]:
         raise InvalidRequest(f"the pattern {operation.pattern!r} can't be searched for: {error}") from error
 
 
-def _entries(root: bytes, operation: Search, gathering: Gathering) -> Iterator[tuple[bytes, bool]]:
-    """Everything below a directory but links and special files, each directory before what is in it."""
+def _entries(root: bytes, operation: Search, collector: MatchCollector) -> Iterator[tuple[bytes, bool]]:
+    """Yield everything below a directory but links and special files, each directory before what is in it."""
     waiting = [(root, True)]
     while waiting:
         path, is_directory = waiting.pop()
@@ -71,12 +71,12 @@ def _entries(root: bytes, operation: Search, gathering: Gathering) -> Iterator[t
                     and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
                 ]
         except OSError as error:
-            gathering.fail(path, error)
+            collector.fail(path, error)
             continue
         waiting += sorted(found, reverse=True)
 
 
-def _scan_file(path: bytes, pattern: re.Pattern[bytes], operation: Search, gathering: Gathering) -> None:
+def _scan_file(path: bytes, pattern: re.Pattern[bytes], operation: Search, collector: MatchCollector) -> None:
     descriptor = os.open(path, OPEN_FLAGS)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -88,8 +88,8 @@ def _scan_file(path: bytes, pattern: re.Pattern[bytes], operation: Search, gathe
     for number, line in enumerate(_lines(data), 1):
         match = pattern.search(line)
         if match is not None:
-            gathering.add_line(path, number, line, match.start())
-        if gathering.is_over:
+            collector.add_line(path, number, line, match.start())
+        if collector.is_over:
             return
 
 

@@ -13,7 +13,7 @@ import os
 
 from paddock.fs.answer import Found
 from paddock.fs.failure import map_os_error
-from paddock.fs.gathering import Gathering
+from paddock.fs.match_collector import MatchCollector
 from paddock.fs.operation import Search, SearchKind
 from paddock.fs.ripgrep import find_ripgrep, search_with
 from paddock.fs.scan import compile_wanted, root_of, scan
@@ -31,9 +31,9 @@ def search(operation: Search) -> Found:
         raise map_os_error(error, "search", root) from error
     program = find_ripgrep(root) if operation.kind is SearchKind.CONTENT and operation.use_ripgrep else None
     if program is not None:
-        gathering = Gathering(operation)
-        search_with(program, operation, root, gathering)
-        return gathering.found()
+        collector = MatchCollector(operation)
+        search_with(program, operation, root, collector)
+        return collector.found()
     # Python's engine finds text in one pass, but where it must compare cases; names are short.
     is_quick = not operation.is_regex and (operation.is_case_sensitive or operation.kind is SearchKind.NAME)
     return scan(operation) if is_quick else search_apart(operation)

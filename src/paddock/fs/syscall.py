@@ -1,4 +1,4 @@
-"""System calls that Python does not offer: openat2, statx, and any other by its name.
+"""System calls that Python does not offer: openat2 and statx.
 
 Each raises OSError, as the functions of `os` do. What they are good for is decided elsewhere.
 """
@@ -99,18 +99,6 @@ def statx(directory: int, path: bytes, flags: int) -> Status:
     if _statx(directory, path, flags, _STATX_WANTED, buffer) != 0:
         raise _last_error()
     return _status(buffer)
-
-
-def call_libc(name: str, *arguments: object) -> int:
-    """Call a function of the C library that returns an int, negative for a failure.
-
-    Numbers that are given as they are must be ints in C, too.
-    """
-    result: int = _libc[name](*arguments)
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
 
 
 def _status(buffer: ctypes.Array[ctypes.c_char]) -> Status:

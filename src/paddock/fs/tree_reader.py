@@ -43,7 +43,7 @@ class TreeReader:
         """How much was read."""
 
     def read(self, length: int) -> bytes:
-        """The next bytes; fewer than asked for only at the end. Raises OSError and RequestError."""
+        """Read the next bytes; fewer than asked for only at the end. Raises OSError and RequestError."""
         gathered = [self._rest]
         missing = length - len(self._rest)
         while missing > 0 and (piece := next(self._pieces, None)) is not None:

@@ -34,15 +34,15 @@ class TreeWriter:
 
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
-        self._place = resolve.open_parent(self._path, follow=True)
+        self._entry = resolve.open_parent(self._path, follow=True)
         try:
-            if not _is_free(self._place):
+            if not _is_free(self._entry):
                 raise InvalidRequest(
                     f"directory {os.fsdecode(path)!r} is there and not empty; name a new one"
                 )
-            self._beside, self._root = unfinished_tree.make_in(self._place.directory)
+            self._beside, self._root = unfinished_tree.make_in(self._entry.directory)
         except BaseException:
-            os.close(self._place.directory)
+            os.close(self._entry.directory)
             raise
         self._problem: Exception | None = None
         self._modes: list[tuple[bytes, int, int]] = []
@@ -105,7 +105,7 @@ class TreeWriter:
         return writing, thread
 
     def _put_in_place(self) -> None:
-        directory, name = self._place
+        directory, name = self._entry
         # Replaces nothing but an empty directory (rename(2)).
         os.rename(self._beside, name, src_dir_fd=directory, dst_dir_fd=directory)
         # It is moved by its name, which whoever may write the directory can give to another.
@@ -113,7 +113,7 @@ class TreeWriter:
             raise OperationFailed(f"somebody has exchanged the new tree for {os.fsdecode(self._path)!r}")
 
     def _set_modes(self) -> None:
-        """Last of all: a tree with a read-only directory could not be removed again."""
+        """Set modes and times last of all: a tree with a read-only directory could not be removed again."""
         problem: OSError | None = None
         for path, mode, modified_at_s in reversed(self._modes):
             try:
@@ -144,13 +144,13 @@ class TreeWriter:
     def _remove(self) -> None:
         # The lock is held to the end: another writer in this place would remove it at the same time.
         try:
-            unfinished_tree.remove(self._root, self._beside, self._place.directory)
+            unfinished_tree.remove(self._root, self._beside, self._entry.directory)
         finally:
             self._close()
 
     def _close(self) -> None:
         os.close(self._root)
-        os.close(self._place.directory)
+        os.close(self._entry.directory)
 
     def _fault(self) -> Exception:
         problem = self._problem
@@ -203,11 +203,11 @@ class TreeWriter:
             os.close(directory)
 
 
-def _is_free(place: resolve.Place) -> bool:
-    """Whether there is nothing, or an empty directory."""
+def _is_free(entry: resolve.NameInDirectory) -> bool:
+    """Return whether there is nothing, or an empty directory."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        directory = os.open(place.name, flags, dir_fd=place.directory)
+        directory = os.open(entry.name, flags, dir_fd=entry.directory)
     except FileNotFoundError:
         return True
     try:
@@ -217,14 +217,14 @@ def _is_free(place: resolve.Place) -> bool:
 
 
 class _Source(io.RawIOBase):
-    """Where an archive comes from. What describes an entry is held in memory, and must not be endless."""
+    """The source of an archive. What describes an entry is held in memory, and must not be endless."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._left_bytes: int | None = MAX_DESCRIPTION_BYTES
 
     def next_of(self, archive: tarfile.TarFile) -> tarfile.TarInfo | None:
-        """The next entry; the content of the one before must have been read."""
+        """Return the next entry. The caller must have read the content of the one before."""
         self._left_bytes = MAX_DESCRIPTION_BYTES
         entry = archive.next()
         self._left_bytes = None
@@ -233,7 +233,7 @@ class _Source(io.RawIOBase):
         return entry
 
     def read(self, size: int = -1, /) -> bytes:
-        """For the archive. Raises InvalidRequest where a description does not end."""
+        """Read for the archive. Raises InvalidRequest where a description does not end."""
         data = self._stream.read(size)
         if self._left_bytes is not None:
             self._left_bytes -= len(data)

@@ -22,7 +22,7 @@ _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_in(parent: int) -> tuple[bytes, int]:
-    """A new directory that is locked: its name, and the descriptor that holds the lock. Raises OSError."""
+    """Make a locked directory. Return its name, and the descriptor that holds the lock. Raises OSError."""
     _reclaim(parent)
     while True:
         name = b".paddock-" + secrets.token_hex(8).encode()
@@ -49,7 +49,7 @@ def remove(directory: int, name: bytes, parent: int) -> None:
 
 
 def _entries(directory: int) -> list[tuple[bytes, bool]]:
-    """Names in an open directory, and whether they are directories."""
+    """List the names in an open directory, and whether they are directories."""
     with os.scandir(directory) as entries:
         return [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
 
@@ -80,7 +80,7 @@ def _remove_entry(top: int, name: bytes, *, is_directory: bool) -> None:
 
 
 def has_name(directory: int, name: bytes, parent: int) -> bool:
-    """Whether an open directory is what has the name."""
+    """Return whether an open directory is the one that has the name."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _is_ours(directory: int, name: bytes, parent: int) -> bool:
 
 
 def _reclaim(parent: int) -> None:
-    """Remove what was left behind. What can't be removed is left to whoever can."""
+    """Remove what was left behind. Leave what can't be removed to whoever can."""
     with suppress(OSError):
         listing = os.open(b".", _ENTER, dir_fd=parent)
         try:

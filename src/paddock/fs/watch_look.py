@@ -1,4 +1,4 @@
-"""What a thread does for a watch on a tree: finds its root, and adds and lists directories of it.
+"""The work of a thread for a watch on a tree: it finds the root, and adds and lists directories.
 
 Each directory is opened without following a link, judged, watched and listed by one descriptor: a name would
 lead elsewhere if somebody exchanged it, or one above it, for a link in between. Nothing is raised, and one
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from paddock.fs.changes import MAX_PATHS
+from paddock.fs.read_filter import HeldDirectory, KeptDirectory, ReadFilter, below, require_readable
 from paddock.fs.resolve import open_directory
-from paddock.fs.sight import HeldDirectory, KeptDirectory, Sight, below, require_sight
-from paddock.fs.watch_set import Place
+from paddock.fs.watch_set import Subscription
 from paddock.inotify import Inotify
 from paddock.model.change import ChangeKind
 
@@ -29,7 +29,7 @@ NOT_TO_BE_SEEN = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACC
 """What it says of a directory that is gone again, or not for this user: nothing is missing without it."""
 
 
-class Directory(Place, gc=False, eq=False):
+class Directory(Subscription, gc=False, eq=False):
     """A directory of the tree, from when its name was seen."""
 
     relative: bytes
@@ -44,7 +44,7 @@ class Directory(Place, gc=False, eq=False):
     children: dict[bytes, Directory] | None = None
 
     def at(self, root: bytes) -> bytes:
-        """Give its path, if that of the root is this one."""
+        """Return its path, if that of the root is this one."""
         return below(root, self.relative) if self.relative else root
 
 
@@ -57,7 +57,7 @@ class Doubt(msgspec.Struct, gc=False, eq=False):
 
 
 class Root(NamedTuple):
-    """Where a watch is, as it was found when it began."""
+    """The root of a watch, as it was found when the watch began."""
 
     real: bytes
     identity: tuple[int, int]
@@ -95,7 +95,7 @@ class Found(NamedTuple):
     """Of the changes that were in doubt, those of files that have their names."""
 
 
-class Room:
+class LookBudget:
     """How many names one look may keep, in all directories together."""
 
     __slots__ = ("directories", "names")
@@ -106,29 +106,31 @@ class Room:
 
 
 class TreeLook:
-    """Looks at a tree, for one watch. Without `sight` everything may be seen."""
+    """Looks at a tree, for one watch. Without `read_filter` everything may be seen."""
 
-    def __init__(self, inotify: Inotify, sight: Sight | None, *, is_recursive: bool) -> None:
+    def __init__(self, inotify: Inotify, read_filter: ReadFilter | None, *, is_recursive: bool) -> None:
         self._inotify = inotify
-        self._sight = sight
+        self._read_filter = read_filter
         self._is_recursive = is_recursive
 
-    def enter(self, path: bytes, kept: KeptDirectory, directory: Directory, room: Room) -> Found:
+    def enter(self, path: bytes, kept: KeptDirectory, directory: Directory, budget: LookBudget) -> Found:
         """Find what is to be watched, and look at it.
 
-        With a sight, `path` has no links, and `kept` is given the directory to tell whether it stays there.
+        With a read filter, `path` has no links, and `kept` gets the directory to tell whether it stays there.
         """
         try:
-            root = self._find_followed(path) if self._sight is None else self._find_seen(path, kept)
+            root = self._find_followed(path) if self._read_filter is None else self._find_seen(path, kept)
         except OSError as error:
             return Found([], problem=error)
-        return Found([self._look_at(root, directory, room)], root)
+        return Found([self._look_at(root, directory, budget)], root)
 
-    def look_at_all(self, root: Root, directories: list[Directory], doubts: list[Doubt], room: Room) -> Found:
+    def look_at_all(
+        self, root: Root, directories: list[Directory], doubts: list[Doubt], budget: LookBudget
+    ) -> Found:
         """Look at directories, up to one for which there is no room."""
         looks: list[Look] = []
         for directory in directories:
-            look = self._look_at(root, directory, room)
+            look = self._look_at(root, directory, budget)
             looks.append(look)
             if look.problem is not None and look.problem.errno in SHORT:
                 break
@@ -145,12 +147,12 @@ class TreeLook:
 
     def _find_seen(self, path: bytes, kept: KeptDirectory) -> Root:
         # First of all, and by the path alone: whether something is there must not be told otherwise.
-        require_sight(self._sight, path)
+        require_readable(self._read_filter, path)
         real, only = path, None
         try:
             held = HeldDirectory(open_directory(real))
         except NotADirectoryError:
-            # A single file may be in sight where its directory is not.
+            # A single file may be readable where its directory is not.
             real, only = os.path.split(path)
             held = HeldDirectory(open_directory(real))
         try:
@@ -161,7 +163,7 @@ class TreeLook:
         kept.keep(held)
         return root
 
-    def _look_at(self, root: Root, directory: Directory, room: Room) -> Look:
+    def _look_at(self, root: Root, directory: Directory, budget: LookBudget) -> Look:
         """Add a directory and list it. If it is moved on meanwhile, what was found in it is not told."""
         look = Look(directory)
         real = directory.at(root.real)
@@ -170,24 +172,24 @@ class TreeLook:
                 if not held.is_at(real) or (not directory.relative and _identity(held) != root.identity):
                     raise _error(errno.ENOENT)
                 if root.only is None:
-                    require_sight(self._sight, real)
+                    require_readable(self._read_filter, real)
                 look.watch = self._inotify.add(held.path, follow=True)
                 if self._is_recursive and root.only is None:
                     # After it was added: what is made from now on gives a notice, what is there now is found.
-                    self._list(held, real, look, room)
-                if self._sight is not None and not held.is_at(real):
+                    self._list(held, real, look, budget)
+                if self._read_filter is not None and not held.is_at(real):
                     raise _error(errno.ENOENT)
         except OSError as error:
             look.problem = error
         return look
 
-    def _list(self, held: HeldDirectory, real: bytes, look: Look, room: Room) -> None:
+    def _list(self, held: HeldDirectory, real: bytes, look: Look, budget: LookBudget) -> None:
         try:
             listing = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=held.file)
             try:
                 with os.scandir(listing) as entries:
                     for entry in entries:
-                        self._see(entry, real, look, room)
+                        self._see(entry, real, look, budget)
                         if look.is_cut:
                             return
             finally:
@@ -197,18 +199,18 @@ class TreeLook:
             if error.errno not in NOT_TO_BE_SEEN:
                 raise
 
-    def _see(self, entry: os.DirEntry[str], real: bytes, look: Look, room: Room) -> None:
+    def _see(self, entry: os.DirEntry[str], real: bytes, look: Look, budget: LookBudget) -> None:
         name = os.fsencode(entry.name)
-        if self._sight is not None and not self._sight(below(real, name)):
+        if self._read_filter is not None and not self._read_filter(below(real, name)):
             return
         if entry.is_dir(follow_symlinks=False):
-            if room.directories <= 0:
+            if budget.directories <= 0:
                 look.is_cut = True
                 return
-            room.directories -= 1
+            budget.directories -= 1
             look.directories.append(name)
-        if look.directory.is_new and room.names > 0:
-            room.names -= 1
+        if look.directory.is_new and budget.names > 0:
+            budget.names -= 1
             look.names.append(name)
         elif look.directory.is_new:
             look.has_more = True

@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from paddock.errors import RequestError
+from paddock.fs.read_filter import HeldDirectory, ReadFilter, require_readable
 from paddock.fs.resolve import open_directory
-from paddock.fs.sight import HeldDirectory, Sight, require_sight
-from paddock.fs.watch_set import Place, WatchSet
+from paddock.fs.watch_set import Subscription, WatchSet
 from paddock.inotify import RawNotice
 
 PATHS_AT_ONCE = 32
@@ -40,7 +40,7 @@ class _Look(NamedTuple):
 class MissingWatch:
     """Listens where the paths would appear. `on_changed` is called once, when one of them does.
 
-    With a `sight`, whoever asked must look himself at what is out of it, or is reached through links.
+    With a `read_filter`, whoever asked must look himself at what it hides, or is reached through links.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class MissingWatch:
         missing: Sequence[bytes],
         present: bytes | None,
         on_changed: Callable[[], None],
-        sight: Sight | None = None,
+        read_filter: ReadFilter | None = None,
     ) -> None:
         self._watches = watches
-        self._sight = sight
+        self._read_filter = read_filter
         self._missing = missing
         self._present = present
         self._on_changed = on_changed
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._directories: set[int] = set()
-        self._place = Place(watches.join(self))
+        self._subscription = Subscription(watches.join(self))
         self._is_over = False
         self._is_stale = True
         """Whether something has happened since the last round began."""
@@ -72,7 +72,7 @@ class MissingWatch:
 
         Raises RequestError when nobody could look.
         """
-        self._watches.want_look(self._place.subscriber)
+        self._watches.want_look(self._subscription.subscriber)
         try:
             await self._begun
         except BaseException:
@@ -87,11 +87,11 @@ class MissingWatch:
             if not self._begun.done():
                 self._begun.set_result(None)
             directories, self._directories = self._directories, set()
-            self._watches.leave(self._place.subscriber, self._forget(directories))
+            self._watches.leave(self._subscription.subscriber, self._forget(directories))
 
     # --- Subscriber ---------------------------------------------------------
 
-    def heard(self, _place: Place, _notice: RawNotice) -> Iterator[None]:
+    def heard(self, _subscription: Subscription, _notice: RawNotice) -> Iterator[None]:
         """Look again: it may be one of the paths, or a directory on the way to it."""
         return self.overflowed()
 
@@ -99,7 +99,7 @@ class MissingWatch:
         """Look again: it may have been one of the paths."""
         if not self._is_over:
             self._is_stale = True
-            self._watches.want_look(self._place.subscriber)
+            self._watches.want_look(self._subscription.subscriber)
         yield
 
     def next_look(self) -> Callable[[], _Look] | None:
@@ -130,7 +130,7 @@ class MissingWatch:
             return
         for watch in set(look.added) - self._directories:
             self._directories.add(watch)
-            self._watches.listen(watch, self._place)
+            self._watches.listen(watch, self._subscription)
             yield
         self._found.update(look.added)
         if self._left:
@@ -141,7 +141,7 @@ class MissingWatch:
             self._begun.set_result(None)
 
     def look_failed(self, problem: RequestError) -> None:
-        """Nobody could look: the client has to."""
+        """End with a failure: nobody could look, so the client has to."""
         if not self._begun.done():
             self._begun.set_exception(problem)
         elif not self._is_over:
@@ -150,7 +150,7 @@ class MissingWatch:
 
     def _forget(self, directories: set[int]) -> Iterator[None]:
         for watch in directories:
-            self._watches.forget(watch, self._place)
+            self._watches.forget(watch, self._subscription)
             yield
 
     # --- in a thread --------------------------------------------------------
@@ -174,16 +174,16 @@ class MissingWatch:
         return _Look(added, has_changed=False)
 
     def _is_there(self, path: bytes) -> bool:
-        """Whether there is something, if only a link. Raises PermissionError for what may not be seen."""
-        if self._sight is None:
+        """Return whether anything is there, if only a link. Raises PermissionError for what can't be seen."""
+        if self._read_filter is None:
             return os.path.lexists(path)
         directory, name = os.path.split(path)
         try:
             with self._held(directory) as held:
-                require_sight(self._sight, path)
+                require_readable(self._read_filter, path)
                 is_there = _is_in(held, name)
                 if not held.is_at(directory):
-                    # It was moved on: what was seen in it is perhaps out of sight.
+                    # It was moved on: what was seen in it is perhaps hidden now.
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
                 return is_there
         except (FileNotFoundError, NotADirectoryError):
@@ -191,8 +191,8 @@ class MissingWatch:
 
     @contextmanager
     def _held(self, directory: bytes) -> Iterator[HeldDirectory]:
-        # A path with links may lead through what is out of sight, and so would tell of it.
-        require_sight(self._sight, directory)
+        # A path with links may lead through what is out of reach, and so would tell of it.
+        require_readable(self._read_filter, directory)
         with HeldDirectory(open_directory(directory)) as held:
             if not held.is_at(directory):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -201,11 +201,11 @@ class MissingWatch:
     def _add_nearest(self, directory: bytes) -> int | None:
         if directory in _SILENT or directory.startswith(tuple(silent + b"/" for silent in _SILENT)):
             return None
-        require_sight(self._sight, directory)
+        require_readable(self._read_filter, directory)
         while True:
             directory = self._nearest(directory)
             try:
-                if self._sight is None:
+                if self._read_filter is None:
                     return self._watches.inotify.add(directory, follow=True)
                 with self._held(directory) as held:
                     return self._watches.inotify.add(held.path, follow=True)
@@ -229,11 +229,11 @@ class MissingWatch:
 
     def _has_directory(self, path: bytes) -> bool:
         try:
-            if self._sight is None:
+            if self._read_filter is None:
                 os.stat(path)
-            elif self._sight(path):
+            elif self._read_filter(path):
                 os.close(open_directory(path))
-            # What is out of sight is not looked at: if the way ends there, it is refused when it is added.
+            # What the filter hides is not looked at: if the way ends there, it is refused when it is added.
         except FileNotFoundError:
             return False
         return True

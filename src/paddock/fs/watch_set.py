@@ -3,7 +3,7 @@
 Subscribers look at directories in a thread, one look at a time, and each look is bounded. Between two looks
 the queue is read. So whatever a look has added is registered before its first notice is read, and notices
 are understood in the order in which things happened. What they cause on the loop is done in small steps
-(`Turns`).
+(`StepScheduler`).
 
 The queue has one owner: the thread that looks has it while it looks, and `aclose` closes it afterwards.
 """
@@ -38,7 +38,7 @@ REMOVED_AT_ONCE = 1024
 _journal = Journal(logging.getLogger(__name__))
 
 
-class Place(msgspec.Struct, gc=False, eq=False):
+class Subscription(msgspec.Struct, gc=False, eq=False):
     """A directory that a subscriber listens to.
 
     There are many of them, for as long as a watch lasts, and the garbage collector would stop the loop to
@@ -50,25 +50,28 @@ class Place(msgspec.Struct, gc=False, eq=False):
 
 
 class Subscriber(Protocol):
-    """Whoever has asked for notices of directories. All methods are called on the loop.
+    """Somebody who has asked for notices of directories. The set calls all methods on the loop.
 
     Those that return an iterator do their work in its steps, each of which is small.
     """
 
-    def heard(self, place: Any, notice: RawNotice) -> Iterator[None]:
-        """Something happened in a directory, or to it; `place` is as of `WatchSet.listen`."""
+    def heard(self, subscription: Any, notice: RawNotice) -> Iterator[None]:
+        """Handle a notice: something happened in a directory, or to it.
+
+        `subscription` is as of `WatchSet.listen`.
+        """
 
     def overflowed(self) -> Iterator[None]:
-        """Notices were lost."""
+        """Handle the loss of notices."""
 
     def next_look(self) -> Callable[[], Any] | None:
-        """What a thread shall do next, a bounded piece of work that does not raise; None if nothing."""
+        """Return what a thread shall do next, bounded work that does not raise; None if nothing."""
 
     def looked(self, found: Any) -> Iterator[None]:
-        """What came of it."""
+        """Take what came of the look."""
 
     def look_failed(self, problem: RequestError) -> None:
-        """It could not be done."""
+        """Handle a look that could not be done."""
 
 
 class WatchSet:
@@ -91,7 +94,7 @@ class WatchSet:
         self._loop = asyncio.get_running_loop()
         self._subscribers: dict[int, Subscriber] = {}
         self._last_number = 0
-        self._listeners: dict[int, Place | tuple[Place, ...]] = {}
+        self._listeners: dict[int, Subscription | tuple[Subscription, ...]] = {}
         """By watch; a tuple only where several listen to one directory."""
         self._kept_bytes = 0
         self._unused: set[int] = set()
@@ -109,7 +112,7 @@ class WatchSet:
 
     @property
     def left_bytes(self) -> int:
-        """How much more may be kept; negative if it is too much already."""
+        """Return how much more may be kept; negative if it is too much already."""
         return MAX_KEPT_BYTES - self._kept_bytes
 
     def keep(self, size_bytes: int) -> None:
@@ -121,7 +124,7 @@ class WatchSet:
         self._kept_bytes -= size_bytes
 
     def join(self, subscriber: Subscriber) -> int:
-        """Have it told when notices are lost. Gives its number, for `Place` and the methods below."""
+        """Have it told when notices are lost. Gives its number, for `Subscription` and the methods below."""
         self._last_number += 1
         self._subscribers[self._last_number] = subscriber
         return self._last_number
@@ -139,13 +142,15 @@ class WatchSet:
             self._lookers.setdefault(number, None)
             self._is_due.set()
 
-    def listen(self, watch: int, place: Place) -> None:
+    def listen(self, watch: int, subscription: Subscription) -> None:
         """Tell a subscriber of what happens in a directory that it has added in a look."""
-        self._listeners[watch] = (*self._listening(watch), place) if watch in self._listeners else place
+        self._listeners[watch] = (
+            (*self._listening(watch), subscription) if watch in self._listeners else subscription
+        )
 
-    def forget(self, watch: int, place: Place) -> None:
+    def forget(self, watch: int, subscription: Subscription) -> None:
         """Tell it no more; a directory that nobody listens to is watched no longer."""
-        left = tuple(each for each in self._listening(watch) if each is not place)
+        left = tuple(each for each in self._listening(watch) if each is not subscription)
         if left:
             self._listeners[watch] = left[0] if len(left) == 1 else left
         elif self._listeners.pop(watch, None) is not None:
@@ -210,13 +215,13 @@ class WatchSet:
                 await self._hear()
             except Exception as error:
                 _journal.error("a watch failed", error=error)
-                await self._lanes.turns.take(self._overflow())
+                await self._lanes.step_scheduler.run(self._overflow())
             if self._lookers or self._unused or self._chores:
                 self._is_due.set()
 
     async def _do_chores(self) -> None:
         while self._chores:
-            await self._lanes.turns.take(self._chores[0])
+            await self._lanes.step_scheduler.run(self._chores[0])
             self._chores.popleft()
 
     async def _look(self) -> None:
@@ -233,7 +238,7 @@ class WatchSet:
         except RequestError as problem:
             looker.look_failed(problem)
             return
-        await self._lanes.turns.take(looker.looked(found))
+        await self._lanes.step_scheduler.run(looker.looked(found))
         self.want_look(number)
 
     async def _remove_unused(self) -> None:
@@ -243,7 +248,7 @@ class WatchSet:
             await self._job_done(self._lanes.bulk.submit_surely(partial(self._remove, removed)))
 
     async def _job_done(self, job: asyncio.Future[T]) -> T:
-        """There is one at a time. It goes on if the caller is cancelled, and `aclose` can see that."""
+        """Wait for the one job there is. It goes on if the caller is cancelled, and `aclose` can see that."""
         self._job = job
         await asyncio.wait([job])
         return job.result()
@@ -254,7 +259,7 @@ class WatchSet:
             notices = self.inotify.read()
             self.readings += 1
             self._loop.add_reader(self.inotify.descriptor, self._readable)
-            await self._lanes.turns.take(self._dispatch(notices))
+            await self._lanes.step_scheduler.run(self._dispatch(notices))
 
     def _dispatch(self, notices: Iterable[RawNotice]) -> Iterator[None]:
         for notice in notices:
@@ -265,13 +270,13 @@ class WatchSet:
             listening = self._listening(notice.watch)
             if notice.mask & Notice.IGNORED:
                 self._listeners.pop(notice.watch, None)
-            for place in listening:
-                subscriber = self._subscribers.get(place.subscriber)
+            for subscription in listening:
+                subscriber = self._subscribers.get(subscription.subscriber)
                 if subscriber is not None:
-                    yield from subscriber.heard(place, notice)
+                    yield from subscriber.heard(subscription, notice)
                 yield
 
-    def _listening(self, watch: int) -> tuple[Place, ...]:
+    def _listening(self, watch: int) -> tuple[Subscription, ...]:
         found = self._listeners.get(watch, ())
         return found if isinstance(found, tuple) else (found,)
 
@@ -281,7 +286,7 @@ class WatchSet:
 
 
 def watch_error(error: OSError, path: bytes) -> RequestError:
-    """The exception for a directory that can't be watched."""
+    """Return the exception for a directory that can't be watched."""
     if error.errno == errno.ENOSPC:
         return OperationFailed(
             f"can't watch {path.decode('utf-8', 'replace')!r}: the host allows no more watched directories; "

@@ -3,7 +3,7 @@
 A file is watched by its name in its directory, so that one which is replaced as a whole, as most
 editors do, stays watched. Links below the root are not followed. A directory that appears is
 looked through after it was added: what was made in it before is told as well, some of it perhaps
-twice. Directories that may not be read are left out, and so is whatever is out of the `sight` of
+twice. Directories that may not be read are left out, and so is whatever is hidden by the read filter of
 whoever asked. Where a directory is was decided when it was added: one that is moved on is watched no longer.
 
 A directory that can't be added for want of descriptors, memory, threads or watches fails a watch that begins.
@@ -22,9 +22,19 @@ from functools import partial
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs.changes import Batch, Changes
-from paddock.fs.replacement import is_temporary
-from paddock.fs.sight import KeptDirectory, Sight, below
-from paddock.fs.watch_look import NOT_TO_BE_SEEN, SHORT, Directory, Doubt, Found, Look, Room, Root, TreeLook
+from paddock.fs.read_filter import KeptDirectory, ReadFilter, below
+from paddock.fs.replacement import is_replacing, is_temporary
+from paddock.fs.watch_look import (
+    NOT_TO_BE_SEEN,
+    SHORT,
+    Directory,
+    Doubt,
+    Found,
+    Look,
+    LookBudget,
+    Root,
+    TreeLook,
+)
 from paddock.fs.watch_set import WatchSet, watch_error
 from paddock.inotify import Notice, RawNotice
 from paddock.model.change import ChangeKind
@@ -61,7 +71,7 @@ _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 class TreeWatch:
     """One watch. `begin` makes it, `take` gives what has happened, `end` ends it.
 
-    `on_changed` is called when there is something to take, at least once. Without `sight` everything may
+    `on_changed` is called when there is something to take, at least once. Without `read_filter` all may
     be seen. With it, `real` is where the path leads for whoever asked: it is entered without following links.
     """
 
@@ -72,14 +82,14 @@ class TreeWatch:
         on_changed: Callable[[], None],
         *,
         is_recursive: bool,
-        sight: Sight | None = None,
+        read_filter: ReadFilter | None = None,
         real: bytes | None = None,
     ) -> None:
         self._watches = watches
         self._number = watches.join(self)
-        self._sight = sight
+        self._read_filter = read_filter
         self._kept = KeptDirectory()
-        self._look = TreeLook(watches.inotify, sight, is_recursive=is_recursive)
+        self._look = TreeLook(watches.inotify, read_filter, is_recursive=is_recursive)
         self._path = path.rstrip(b"/") or b"/"
         self._target = self._path if real is None else real
         self._on_changed = on_changed
@@ -97,6 +107,8 @@ class TreeWatch:
         """Ends the time in which no directory is looked at, because there was no room for one."""
         self._is_behind = False
         """Whether directories have waited for room, and changes in them were missed."""
+        self._replacement = 0
+        """The cookie of the last move by which a file of ours took the place of another."""
         self._doubts: list[Doubt] = []
         self._is_rebuilding = False
         self._is_stale = False
@@ -106,7 +118,7 @@ class TreeWatch:
 
     @property
     def is_ended(self) -> bool:
-        """Whether its root is gone; nothing will change any more."""
+        """Return whether the root is gone; nothing will change any more."""
         return self._is_ended
 
     async def begin(self) -> None:
@@ -119,12 +131,12 @@ class TreeWatch:
             raise
 
     def take(self) -> Batch:
-        """A part of what has happened since it was last asked."""
+        """Take a part of what has happened since the last call."""
         return self._changes.take()
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to take."""
+        """Return whether there is something to take."""
         return bool(self._changes)
 
     def end(self) -> None:
@@ -143,26 +155,32 @@ class TreeWatch:
 
     # --- Subscriber ---------------------------------------------------------
 
-    def heard(self, place: Directory, notice: RawNotice) -> Iterator[None]:
+    def heard(self, directory: Directory, notice: RawNotice) -> Iterator[None]:
         """Remember a change; look after directories that come and go."""
-        if self._is_ended or place.is_dropped or notice.mask & Notice.IGNORED:
+        if self._is_ended or directory.is_dropped or notice.mask & Notice.IGNORED:
             return
-        if not self._is_in_place() or (notice.mask & _ENDED and place is self._tree):
+        if not self._is_in_place() or (notice.mask & _ENDED and directory is self._tree):
             self._end_with_root()
             return
         name = notice.name
-        if not name or notice.mask & _ENDED or not self._is_told(place, name):
+        if notice.mask & Notice.MOVED_FROM and is_replacing(name):
+            self._replacement = notice.cookie
+        if not name or notice.mask & _ENDED or not self._is_told(directory, name):
+            return
+        if notice.mask & Notice.MOVED_TO and notice.cookie and notice.cookie == self._replacement:
+            # Nothing new: an edit, or a write as a whole, of a file that was there.
+            self._change(below(directory.at(self._path), name), ChangeKind.MODIFIED)
             return
         if self._is_recursive and notice.mask & Notice.ISDIR:
-            yield from self._follow(place, notice)
+            yield from self._follow(directory, notice)
         is_in_doubt = _NAMELESS.fullmatch(name) is not None
         for mask, kind in _KINDS:
             if not notice.mask & mask:
                 continue
             if not is_in_doubt:
-                self._change(below(place.at(self._path), name), kind)
+                self._change(below(directory.at(self._path), name), kind)
             elif len(self._doubts) < MAX_DOUBTS:
-                self._doubts.append(Doubt(place, name, kind))
+                self._doubts.append(Doubt(directory, name, kind))
                 self._watches.want_look(self._number)
             else:
                 self._miss()
@@ -183,15 +201,15 @@ class TreeWatch:
         """Add some more directories."""
         if self._is_ended:
             return None
-        room = Room(min(MAX_DIRECTORIES - self._count, self._watches.left_bytes // DIRECTORY_BYTES))
+        budget = LookBudget(min(MAX_DIRECTORIES - self._count, self._watches.left_bytes // DIRECTORY_BYTES))
         if self._root is None:
             root = Directory(self._number, b"", is_new=False)
-            return partial(self._look.enter, self._target, self._kept, root, room)
+            return partial(self._look.enter, self._target, self._kept, root, budget)
         chosen = self._in_look = [] if self._rest is not None else self._choose()
         doubts, self._doubts = [each for each in self._doubts if not each.directory.is_dropped], []
         if not chosen and not doubts and (self._rest is not None or not self._waiting):
             return None
-        return partial(self._look.look_at_all, self._root, chosen, doubts, room)
+        return partial(self._look.look_at_all, self._root, chosen, doubts, budget)
 
     def looked(self, found: Found) -> Iterator[None]:
         """Register what was added, and look at what was found in it later."""
@@ -215,7 +233,7 @@ class TreeWatch:
             yield from self._complete()
 
     def look_failed(self, problem: RequestError) -> None:
-        """Nothing could be looked at."""
+        """Handle a look that failed: nothing could be looked at."""
         if self._is_ended:
             return
         if self._root is None or not self._begun.done():
@@ -228,18 +246,20 @@ class TreeWatch:
 
     # --- on the loop --------------------------------------------------------
 
-    def _is_told(self, place: Directory, name: bytes) -> bool:
-        """Whether somebody who sees the tree is told of a name in one of its directories."""
+    def _is_told(self, directory: Directory, name: bytes) -> bool:
+        """Return whether the client, which sees the tree, hears of a name in one of its directories."""
         assert self._root is not None
         if self._root.only is not None and name != self._root.only:
             return False
-        if self._sight is not None and not self._sight(below(place.at(self._root.real), name)):
+        if self._read_filter is not None and not self._read_filter(
+            below(directory.at(self._root.real), name)
+        ):
             return False
         # A file that is written beside its place: what it comes to is told when it is there.
         return not is_temporary(name)
 
     def _is_in_place(self) -> bool:
-        """Whether the root is where it was when it was judged; a directory above it gives no notice.
+        """Return whether the root is where it was when it was judged; a directory above it gives no notice.
 
         One look after each reading is enough: what it gave has happened before.
         """
@@ -248,15 +268,18 @@ class TreeWatch:
         self._verified_at = self._watches.readings
         return self._kept.is_at(self._root.real)
 
-    def _follow(self, place: Directory, notice: RawNotice) -> Iterator[None]:
-        """A directory has come or gone."""
+    def _follow(self, directory: Directory, notice: RawNotice) -> Iterator[None]:
+        """Follow a directory that has come or gone."""
         if not notice.mask & (Notice.DELETE | Notice.MOVED_FROM | Notice.CREATE | Notice.MOVED_TO):
             return
         # Also if one comes: it may have taken the place of another, of which nothing else is told here.
-        if place.children is not None and (known := place.children.pop(notice.name, None)) is not None:
+        if (
+            directory.children is not None
+            and (known := directory.children.pop(notice.name, None)) is not None
+        ):
             yield from self._drop(known)
         if notice.mask & (Notice.CREATE | Notice.MOVED_TO):
-            self._expect(place, notice.name, is_new=True)
+            self._expect(directory, notice.name, is_new=True)
 
     def _choose(self) -> list[Directory]:
         """Take directories to look at from those that wait, in their order."""
@@ -272,18 +295,18 @@ class TreeWatch:
                 break
         return chosen
 
-    def _expect(self, place: Directory, name: bytes, *, is_new: bool) -> None:
+    def _expect(self, parent: Directory, name: bytes, *, is_new: bool) -> None:
         """Have a directory looked at."""
         if self._count >= MAX_DIRECTORIES or self._watches.left_bytes < 0:
             self._refuse_more()
             return
-        relative = below(place.relative, name) if place.relative else name
-        directory = Directory(self._number, relative, is_new=is_new)
-        if place.children is None:
-            place.children = {}
-        place.children[name] = directory
-        self._keep(directory)
-        self._wait(directory)
+        relative = below(parent.relative, name) if parent.relative else name
+        child = Directory(self._number, relative, is_new=is_new)
+        if parent.children is None:
+            parent.children = {}
+        parent.children[name] = child
+        self._keep(child)
+        self._wait(child)
         self._watches.want_look(self._number)
 
     def _refuse_more(self) -> None:
@@ -332,7 +355,7 @@ class TreeWatch:
                 self._miss()
 
     def _miss_directory(self, directory: Directory, problem: OSError) -> None:
-        """A directory could not be added, or not be listed."""
+        """Handle a directory that could not be added, or not be listed."""
         if problem.errno in SHORT and self._begun.done():
             self._wait(directory)
             self._try_later()
@@ -355,7 +378,7 @@ class TreeWatch:
         self._watches.want_look(self._number)
 
     def _complete(self) -> Iterator[None]:
-        """Everything that was known to be there is watched now."""
+        """Finish a look: everything that was known to be there is watched now."""
         if not self._begun.done():
             self._begun.set_result(None)
         if self._is_rebuilding or self._is_behind:
@@ -407,7 +430,7 @@ class TreeWatch:
             yield
 
     def _fail(self, problem: RequestError) -> None:
-        """Something can't be watched."""
+        """Fail: something can't be watched."""
         if not self._begun.done():
             self._begun.set_exception(problem)
         else:
@@ -429,5 +452,5 @@ class TreeWatch:
 
 
 def _size_bytes(directory: Directory) -> int:
-    """What is counted for a directory: its path is there in whole, and its name once more at most."""
+    """Return what counts for a directory: its path is there in whole, and its name once more at most."""
     return DIRECTORY_BYTES + 2 * len(directory.relative)

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class AuditFailure(StrEnum):
-    """Which of the two gives way."""
+    """Which gives way when the log can't be written: the start or the record."""
 
     STOP = "stop"
-    """Nothing is started that can't be recorded."""
+    """The server starts nothing that it can't record."""
 
     CONTINUE = "continue"
-    """Processes are started all the same; the log tells later how many records are missing."""
+    """The server starts processes all the same; the log tells later how many records are missing."""

@@ -21,17 +21,12 @@ class Action(StrEnum):
     FORBIDDEN = "forbidden"
     """Do not run it, whoever asks."""
 
-    @property
-    def strictness(self) -> int:
-        """Greater is stricter. The members' own order is that of their names."""
-        return _STRICTNESS[self]
-
 
 _STRICTNESS = {action: strictness for strictness, action in enumerate(Action)}
 
 
 def strictest(actions: Iterable[Action]) -> Action | None:
-    """The strictest of some actions, None of none."""
+    """Return the strictest of some actions; None if there are none."""
     return max(actions, key=_STRICTNESS.__getitem__, default=None)
 
 
@@ -77,19 +72,19 @@ class Decision:
 
     @property
     def decisive(self) -> RuleMatch | None:
-        """The rule that decides: of the strictest, the most specific, for it has the most to say."""
+        """Return the rule that decides: of the strictest, the most specific, for it has the most to say."""
         strict = (match for match in self.matches if match.action is self.action)
         return max(strict, key=lambda match: len(match.prefix), default=None)
 
     @property
     def justification(self) -> str | None:
-        """Why, in the words of the author of the rule that decides."""
+        """Return why, in the words of the author of the rule that decides."""
         decisive = self.decisive
         return decisive.justification if decisive is not None else None
 
     @property
     def reason(self) -> str:
-        """One sentence for people: which rule decides, or why none does."""
+        """Return one sentence for people: which rule decides, or why none does."""
         command = _shown(self.command)
         if (decisive := self.decisive) is not None:
             sentence = f"{command} {_VERDICTS[decisive.action]} by {decisive.origin}"
@@ -107,11 +102,12 @@ _VERDICTS = {
 }
 
 SHOWN_COMMAND_CHARACTERS = 200
-"""Of a command in a sentence; arguments may be whole files."""
+"""How much of a command a sentence shows; arguments may be whole files."""
 
 
 def _shown(command: tuple[str, ...]) -> str:
-    text = shlex.join(command)
+    # No more words than can be shown: a command may have hundreds of thousands.
+    text = shlex.join(command[: SHOWN_COMMAND_CHARACTERS + 1])
     if len(text) > SHOWN_COMMAND_CHARACTERS:
         text = f"{text[:SHOWN_COMMAND_CHARACTERS]}…"
     return f"`{text}`"

@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from paddock.model.endpoint import Endpoint
+
+OWN: Final = "run by paddock itself"
+"""How a rule begins that is not the profile's: Paddock keeps this from every command."""
+
+NOT_NAMED: Final = "network.allow does not name it"
+"""The rule about a host that nobody denies, and nobody allows."""
 
 
 class DenialKind(StrEnum):
@@ -39,3 +48,17 @@ class Denial:
     """What of the profile refuses it, in the profile's words; None if that is not known."""
     is_certain: bool
     """Whether it follows from the profile, and not from words of the command alone."""
+    endpoint: Endpoint | None = None
+    """Whom it wanted to reach, if its proxy was asked."""
+    grant: str | None = None
+    """The path that a profile must let it write, or read, for this to work; None if that is not known, or
+    would not be enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a command was refused, each once and in the order of the first attempt."""
+
+    denials: tuple[Denial, ...] = ()
+    more: int = 0
+    """Attempts that were refused, too, for which there was no room."""

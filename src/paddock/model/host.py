@@ -1,6 +1,6 @@
 """What this host can enforce, as values.
 
-Found out by `paddock.sandbox.probe`, used by everything that plans or explains a
+Found out by `paddock.sandbox.host.probe`, used by everything that plans or explains a
 confinement. Tests make hosts that do not exist.
 """
 
@@ -25,16 +25,13 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BwrapCapabilities:
-    """Which options a bubblewrap has. The first four are needed; the others have another way."""
+    """Which options a bubblewrap has. All but the last are needed."""
 
     perms: bool = False
     seccomp: bool = False
     as_pid_1: bool = False
     args: bool = False
-    argv0: bool = False
     disable_userns: bool = False
-    ro_bind_fd: bool = False
-    overlay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +78,10 @@ class HostFacts:
     can_limit_processes: bool = True
     """Whether the kernel counts the processes of a sandbox."""
     pids_cgroup: str | None = None
+    memory_cgroup: str | None = None
+    """Where control groups that limit memory can be made; None where this user can't make any."""
     """Where control groups that count them can be made, if that is the only way; it is for root."""
     landlock_abi: int = 0
     """0 without Landlock."""
-    is_wsl1: bool = False
     problems: tuple[Problem, ...] = field(default=())
     """What is missing or degraded; for doctor and for the server's start."""

@@ -1,6 +1,6 @@
 """The policies that came before profiles, in the shape in which they are written.
 
-What each means as a profile is decided by `paddock.sandbox.legacy`.
+What each means as a profile is decided by `paddock.sandbox.profile.legacy`.
 """
 
 from __future__ import annotations

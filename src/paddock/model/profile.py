@@ -9,11 +9,24 @@ entry means on a given host is decided by `paddock.sandbox`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from paddock.c_string import refuse_nul
+from paddock.model.decision import Action
+from paddock.model.endpoint import NetworkProtocol
+from paddock.model.host_pattern import HostPattern, normal_host
+
+MAX_PATTERNS: Final = 4096
+"""Patterns of one list; each takes a microsecond of every connection."""
+
+MAX_SECRETS: Final = 64
+"""Secrets that one profile may name; each is read when a command starts."""
+
+GROUP_MARK: Final = "@"
+"""Before the name of a group of hosts."""
 
 
 class Access(StrEnum):
@@ -39,6 +52,9 @@ class NetworkMode(StrEnum):
     LOOPBACK = "loopback"
     """A private loopback: its own servers and clients find each other, nothing enters or leaves."""
 
+    PROXIED = "proxied"
+    """A private loopback, from which a proxy leads to the hosts that are allowed; alone, to none."""
+
     ENABLED = "enabled"
     """The network of the host."""
 
@@ -54,7 +70,11 @@ class Limits(Grant, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """How much a command may use; what is not given is not limited."""
 
     memory_bytes: Amount | None = None
-    """Address space of each process."""
+    """The older name of `address_space_bytes`, by which it is always sent."""
+    address_space_bytes: Amount | None = None
+    """Address space of each process: what it reserves, which may be far more than it uses."""
+    total_memory_bytes: Amount | None = None
+    """Memory that all processes use together, with what they keep in memory of files."""
     cpu_seconds: Amount | None = None
     """Processor time of each process."""
     processes: Amount | None = None
@@ -65,6 +85,69 @@ class Limits(Grant, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """Descriptors of each process."""
     wall_seconds: Amount | None = None
     """Time until everything is killed."""
+
+    def __post_init__(self) -> None:
+        if self.address_space_bytes is None:
+            return
+        if self.memory_bytes is not None:
+            raise ValueError("memoryBytes is the older name of addressSpaceBytes; give one of them")
+        # One name inside and on the wire, where older servers know no other.
+        force_setattr(self, "memory_bytes", self.address_space_bytes)
+        force_setattr(self, "address_space_bytes", None)
+
+
+Patterns = Annotated[tuple[str, ...], Meta(max_length=MAX_PATTERNS)]
+
+
+class HostRule(Grant, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rule of a file says about one host, on all of its ports."""
+
+    host: str
+    protocol: NetworkProtocol
+    action: Action
+    """`prompt` asks whoever answers such questions, and denies if nobody does."""
+    origin: str
+    """Where the rule is written."""
+
+    def __post_init__(self) -> None:
+        if self.host != normal_host(self.host):
+            raise ValueError(
+                f"the host {self.host!r} of a rule is to be written as {normal_host(self.host)!r}"
+            )
+
+
+class ProxiedNetwork(
+    Grant, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type", tag="proxied"
+):
+    """Only hosts that are allowed, by name and through a proxy."""
+
+    allow: Patterns = ()
+    """Hosts that may be reached: `host`, `*.host` for the names below it, `**.host` for both, `*` for all;
+    `:PORT` or `:*` behind it, otherwise the ports 80 and 443. `@name` is a group of hosts."""
+    deny: Patterns = ()
+    """Hosts that may not be reached all the same; without a port, on none."""
+    allow_local: bool = False
+    """Whether loopback and private addresses of the host may be reached, by what `allow` names."""
+    upstream: str | None = None
+    """Another proxy, `http://[USER:PASSWORD@]HOST:PORT`, that everything goes through."""
+    secrets: Annotated[tuple[str, ...], Meta(max_length=MAX_SECRETS)] = ()
+    """Secrets that the settings of the server declare, by their names. The proxy adds each to requests that
+    go to its hosts; `allow` has to name these, too."""
+    rules: Annotated[tuple[HostRule, ...], Meta(max_length=MAX_PATTERNS)] = ()
+    """What files of rules say (`network_rule`), besides the lists; the strictest counts."""
+
+    def __post_init__(self) -> None:
+        for text in (*self.allow, *self.deny):
+            if not text.startswith(GROUP_MARK):
+                HostPattern.parse(text)
+
+
+Network = NetworkMode | ProxiedNetwork
+
+
+def mode_of(network: Network) -> NetworkMode:
+    """Return what kind of network that is."""
+    return NetworkMode.PROXIED if isinstance(network, ProxiedNetwork) else network
 
 
 class RootPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="root"):
@@ -184,7 +267,7 @@ class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="ma
     """A profile that Paddock enforces."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem
-    network: NetworkMode = NetworkMode.RESTRICTED
+    network: Network = NetworkMode.RESTRICTED
     limits: Limits = Limits()
 
 
@@ -195,7 +278,7 @@ class DisabledProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="d
 class ExternalProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="external"):
     """Somebody outside confines files already; only the network is left to enforce."""
 
-    network: NetworkMode = NetworkMode.RESTRICTED
+    network: Network = NetworkMode.RESTRICTED
 
 
 Profile = ManagedProfile | DisabledProfile | ExternalProfile

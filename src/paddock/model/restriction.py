@@ -7,23 +7,14 @@ are; who enters it takes them on.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 
-class LandlockRules(Struct, frozen=True, kw_only=True):
-    """Rights that are taken away, as bits of linux/landlock.h, and where those on files stay granted."""
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Rules and a filter, for good, as native/worker.c reads them."""
 
-    files: int
-    ports: int
-    scopes: int
-    writable: tuple[str, ...]
-    """Absolute paths; one that does not exist needs no grant."""
-
-
-class Restriction(Struct, frozen=True, kw_only=True):
-    """Rules and a filter, for good."""
-
-    landlock: LandlockRules | None
-    """None where the kernel has none that do no harm."""
+    words: bytes
+    """The words by which paddock-init keeps the sandbox, each ended by NUL."""
     filter: bytes
     """A seccomp program."""

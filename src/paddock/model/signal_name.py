@@ -9,7 +9,10 @@ INTERRUPT = "interrupt"
 
 
 def parse_signal(name: str) -> Signals:
-    """The signal called `name`: `SIGTERM`, `TERM` or `interrupt`. Raises ValueError for any other name."""
+    """Return the signal called `name`: `SIGTERM`, `TERM` or `interrupt`.
+
+    Raises ValueError for any other name.
+    """
     if name == INTERRUPT:
         return Signals.SIGINT
     full = name if name.startswith("SIG") else f"SIG{name}"

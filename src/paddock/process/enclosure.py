@@ -1,4 +1,4 @@
-"""What a process runs in, as far as its end is concerned.
+"""The surroundings of a process, as far as its end is concerned.
 
 A process that runs in something else, such as a sandbox, is not over when that is gone:
 places may have to be cleared, and the parent that the spawner waited for is not the command
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
+from paddock.model.execution_note import ExecutionSummary
 from paddock.process.output_log import OutputLog
 from paddock.process.spawner import ExitReport
 
@@ -35,6 +36,8 @@ class Judgement:
     """What they kept it from, also if it ended well."""
     limit: Cause | None = None
     """Which limit made it fail, if one did, going by what it wrote."""
+    executions: ExecutionSummary | None = None
+    """What became of the programs that it executed, if somebody decided on them."""
 
 
 class Enclosure(Protocol):
@@ -44,7 +47,7 @@ class Enclosure(Protocol):
         """Wait until the process is enclosed; `said` gives what it has written. Raises RequestError."""
 
     async def cleared(self, report: ExitReport) -> Ending:
-        """Clear away what the process needed; what is returned tells of the command itself."""
+        """Clear away what the process needed, and return how the command itself ended."""
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
-        """What the surroundings kept the command from, as far as can be told. Never fails."""
+        """Return what the surroundings kept the command from, as far as can be told. Never fails."""

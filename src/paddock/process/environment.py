@@ -66,7 +66,7 @@ class InheritancePolicy:
 def child_environment(
     base: Mapping[str, str], policy: InheritancePolicy | None, overlay: Mapping[str, str]
 ) -> dict[str, str]:
-    """The child's environment: what the policy takes from `base`, then `overlay`, unfiltered.
+    """Return the child's environment: what the policy takes from `base`, then `overlay`, unfiltered.
 
     Without a policy nothing is inherited. Raises InvalidParams for a policy that would take long to apply.
     """

@@ -44,22 +44,22 @@ class ProcessGroup:
         return True
 
     def is_alive(self) -> bool:
-        """Whether the group has a member, a zombie leader included."""
+        """Return whether the group has a member, a zombie leader included."""
         return self.signal(0)
 
     @property
     def is_killed(self) -> bool:
-        """Whether every member that could be killed was."""
+        """Return whether SIGKILL has reached every member that it could."""
         return self._is_killed
 
     def kill(self) -> None:
-        """SIGKILL to every member."""
+        """Send SIGKILL to every member."""
         self._cancel_kill()
         self._is_killed = True
         self.signal(signal.SIGKILL)
 
     def terminate(self, grace_s: float, on_grace_over: Callable[[], None] | None = None) -> None:
-        """SIGTERM now, SIGKILL to whoever is left after the grace; a second call begins the grace anew.
+        """Send SIGTERM now, SIGKILL to whoever is left after the grace; a second call begins the grace anew.
 
         `on_grace_over` is called after the SIGKILL, and not at all if nobody is left or the group is
         closed before.
@@ -81,6 +81,11 @@ class ProcessGroup:
         if self._kill_timer is not None:
             self._kill_timer.cancel()
             self._kill_timer = None
+
+    def release(self) -> int:
+        """Leave the pidfd to the caller. A group that was released takes no signals."""
+        pidfd, self._pidfd = self._pidfd, -1
+        return pidfd
 
     def close(self) -> None:
         """Let go of the group. Its members live on, even if their grace was running."""

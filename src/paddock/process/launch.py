@@ -6,17 +6,18 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.process.enclosure import Enclosure
 from paddock.process.group import ProcessGroup
-from paddock.process.inlet import Inlet
+from paddock.process.input_stream import InputStream
 from paddock.process.managed import ManagedProcess
-from paddock.process.outlet import Outlet
 from paddock.process.output_log import chunk_limit_for
+from paddock.process.output_stream import OutputStream
 from paddock.process.spawn_request import SpawnRequest
-from paddock.process.spawner import ExitReport, Spawner
+from paddock.process.spawner import ExitReport, Spawned
 from paddock.process.terminal import open_terminal
 
 SAID_BYTES = 4096
@@ -38,6 +39,14 @@ class LaunchSpec:
     """As of `SpawnRequest`."""
 
 
+class Starter(Protocol):
+    """Starts processes: a `Spawner`, or what has one that waits."""
+
+    async def spawn(self, request: SpawnRequest, on_exit: Callable[[ExitReport], None]) -> Spawned:
+        """Start a process, as `Spawner.spawn` does."""
+        ...
+
+
 @dataclass(slots=True)
 class _Descriptors:
     """Both ends of a child's streams; whatever is not taken over is closed by `close`."""
@@ -47,7 +56,7 @@ class _Descriptors:
     input_fd: int = -1
 
     def said(self) -> bytes:
-        """A piece of what was written to the last of the outputs, stderr or the terminal."""
+        """Read a piece of what was written to the last of the outputs, stderr or the terminal."""
         with contextlib.suppress(OSError):
             return os.read(self.outputs[-1][1], SAID_BYTES)
         return b""
@@ -86,7 +95,7 @@ class _Ending:
 
 
 async def launch(
-    spawner: Spawner,
+    spawner: Starter,
     spec: LaunchSpec,
     process: ManagedProcess,
     retained_bytes: int,
@@ -165,13 +174,15 @@ def _hand_over(
     enclosure: Enclosure | None,
 ) -> None:
     chunk_bytes = chunk_limit_for(retained_bytes)
-    outlets = [
-        Outlet(fd, stream, chunk_bytes, process.output_received, process.output_ended)
+    output_streams = [
+        OutputStream(fd, stream, chunk_bytes, process.output_received, process.output_ended)
         for stream, fd in descriptors.outputs
     ]
     window_fd = descriptors.outputs[0][1] if spec.terminal is not None else -1
     is_terminal = spec.terminal is not None
-    inlet = Inlet(descriptors.input_fd, is_terminal=is_terminal) if descriptors.input_fd >= 0 else None
+    input_stream = (
+        InputStream(descriptors.input_fd, is_terminal=is_terminal) if descriptors.input_fd >= 0 else None
+    )
     descriptors.outputs.clear()
     descriptors.input_fd = -1
-    process.adopt(group, outlets, inlet, window_fd, enclosure)
+    process.adopt(group, output_streams, input_stream, window_fd, enclosure)

@@ -14,8 +14,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
 from enum import Enum
 from typing import Protocol
 
@@ -24,13 +23,17 @@ from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
 from paddock.model.usage import Usage
+from paddock.process.description import Description
 from paddock.process.enclosure import Enclosure, Judgement
 from paddock.process.group import ProcessGroup
-from paddock.process.inlet import Inlet
-from paddock.process.outlet import Outlet
+from paddock.process.input_stream import InputStream
 from paddock.process.output_log import Chunk, OutputLog
+from paddock.process.output_stream import OutputStream
 from paddock.process.spawner import ExitReport
 from paddock.process.terminal import resize_terminal, window_size
+
+WOKEN_PER_TURN = 256
+"""Waiters for an event that are told in one turn of the loop: about 4 ms."""
 
 FORCED_DRAIN_S = 0.25
 """How long the streams of a killed group may stay open: long enough for every member to die,
@@ -50,32 +53,23 @@ class Status(Enum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What the process was started as."""
-
-    process_id: str
-    argv: Sequence[str]
-    cwd: str
-    is_terminal: bool
-    has_stdin: bool = False
-    is_kept_alive: bool = False
-
-
 class ProcessListener(Protocol):
-    """Who is told what happens. Calls come in the order of their numbers."""
+    """Hears what happens to a process. Calls come in the order of their numbers."""
 
     def process_output(self, process: ManagedProcess, chunk: Chunk) -> None:
-        """Output was read and retained."""
+        """Hear of output that was read and retained."""
 
     def process_exited(self, process: ManagedProcess, seq: int) -> None:
-        """The process has ended; `exit_code` is set."""
+        """Hear that the process has ended; `exit_code` is set."""
 
     def process_closed(self, process: ManagedProcess, seq: int) -> None:
-        """It has ended and its streams are at their end. The last call. `remnant` is the listener's now."""
+        """Hear that the process and its streams have ended. The last call.
+
+        The listener owns `leftover_group` now.
+        """
 
     def process_lost(self, process: ManagedProcess) -> None:
-        """What became of it will never be known. The last call."""
+        """Hear that nobody will ever know what became of the process. The last call."""
 
 
 class ManagedProcess:
@@ -91,16 +85,16 @@ class ManagedProcess:
         """What its enclosure kept it from; decided before the exit is reported."""
         self.cause: Cause | None = None
         """What ended it; set when the exit is reported."""
-        self.remnant: ProcessGroup | None = None
+        self.leftover_group: ProcessGroup | None = None
         """The group of a closed process if it had members left then, whose output went elsewhere."""
         self.started_at_s = time.time()
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._group: ProcessGroup | None = None
-        self._inlet: Inlet | None = None
+        self._input_stream: InputStream | None = None
         self._early_input: list[bytes] = []
         self._is_early_end = False
-        self._outlets: list[Outlet] = []
+        self._output_streams: list[OutputStream] = []
         self._window_fd = -1
         self._report: ExitReport | None = None
         self._enclosure: Enclosure | None = None
@@ -109,7 +103,7 @@ class ManagedProcess:
         self._adopted_at_s = self._ended_at_s = 0.0
         self._has_begun = False
         self._is_paused = False
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._early_grace_s: float | None = None
         self._drain_timer: asyncio.TimerHandle | None = None
         self._is_killed = False
@@ -119,25 +113,25 @@ class ManagedProcess:
     def adopt(
         self,
         group: ProcessGroup,
-        outlets: list[Outlet],
-        inlet: Inlet | None,
+        output_streams: list[OutputStream],
+        input_stream: InputStream | None,
         window_fd: int,
         enclosure: Enclosure | None = None,
     ) -> None:
-        """Take over what was spawned. `window_fd`, if not -1, is an outlet's and stays owned by it."""
+        """Take over what was spawned. `window_fd`, if not -1, is an output stream's, which closes it."""
         self._enclosure = enclosure
         self._group = group
-        self._outlets = outlets
-        self._inlet = inlet
+        self._output_streams = output_streams
+        self._input_stream = input_stream
         self._window_fd = window_fd
         self.status = Status.RUNNING
         self._adopted_at_s = self._loop.time()
-        if inlet is not None:
+        if input_stream is not None:
             for data in self._early_input:
-                inlet.write(data)
+                input_stream.write(data)
             self._early_input.clear()
             if self._is_early_end:
-                inlet.end()
+                input_stream.end()
         if self._is_killed:
             group.kill()
         elif self._early_grace_s is not None:
@@ -149,20 +143,20 @@ class ManagedProcess:
             return
         self._has_begun = True
         if not self._is_paused:
-            for outlet in self._outlets:
-                outlet.begin()
+            for output_stream in self._output_streams:
+                output_stream.begin()
         if self._report is not None:
             self._settle(self._report)
 
     def exited(self, report: ExitReport) -> None:
-        """The spawner saw the end of the process."""
+        """Take the spawner's report that the process has ended."""
         self._report = report
         self._ended_at_s = self._loop.time()
         if self._has_begun:
             self._settle(report)
 
     def lose(self, reason: str) -> None:
-        """The spawner is gone, and with it the exit status. A process that has exited has lost nothing."""
+        """Lose the exit status: the spawner is gone. A process that has exited has lost nothing."""
         if not self.is_running or self._settling is not None:
             return
         self.failure = reason
@@ -182,12 +176,12 @@ class ManagedProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process itself, as far as is known, has not ended."""
+        """Return whether the process itself, as far as is known, has not ended."""
         return self.status in (Status.STARTING, Status.RUNNING)
 
     @property
     def has_exited(self) -> bool:
-        """Whether the exit was seen."""
+        """Return whether the spawner has seen the exit."""
         return self.exit_code is not None
 
     @property
@@ -197,12 +191,12 @@ class ManagedProcess:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further event can come."""
+        """Return whether no further event can come."""
         return self.status in (Status.CLOSED, Status.LOST)
 
     @property
     def has_survivors(self) -> bool:
-        """Whether it has exited and others of its group live on."""
+        """Return whether the process has exited and others of its group live on."""
         return self.has_exited and self._group is not None and self._group.is_alive()
 
     def _settle(self, report: ExitReport) -> None:
@@ -215,8 +209,8 @@ class ManagedProcess:
         ending = await enclosure.cleared(report)
         report = self._report = ending.report
         self.cause = ending.cause
-        for outlet in self._outlets:
-            outlet.finish()
+        for output_stream in self._output_streams:
+            output_stream.finish()
         if report.exit_code != 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DENIAL_GRACE_S):
@@ -224,8 +218,8 @@ class ManagedProcess:
                         await self.changed()
             if not self._is_paused:
                 # On a busy host the time may be over before anybody has looked into the pipes.
-                for outlet in self._outlets:
-                    outlet.take()
+                for output_stream in self._output_streams:
+                    output_stream.take()
         self.judgement = await enclosure.judged(report.exit_code, self.log)
         if self.cause is None and not self._is_ending:
             self.cause = self.judgement.limit
@@ -238,7 +232,7 @@ class ManagedProcess:
 
     @property
     def usage(self) -> Usage:
-        """What it used; after the exit."""
+        """Return what the process used; after the exit."""
         assert self._report is not None
         return Usage(
             wall_s=max(0.0, self._ended_at_s - self._adopted_at_s),
@@ -249,18 +243,18 @@ class ManagedProcess:
 
     @property
     def _is_silent(self) -> bool:
-        return all(outlet.is_ended for outlet in self._outlets)
+        return all(output_stream.is_ended for output_stream in self._output_streams)
 
     def _publish_exit(self, report: ExitReport) -> None:
         self.exit_code = report.exit_code
         self.status = Status.EXITED
         self.cause = self.cause or self._cause_of(report)
-        if self._inlet is not None:
-            self._inlet.close()
+        if self._input_stream is not None:
+            self._input_stream.close()
         self._listener.process_exited(self, self.log.take_seq())
         self._wake()
-        for outlet in self._outlets:
-            outlet.finish()
+        for output_stream in self._output_streams:
+            output_stream.finish()
         if self._is_killed:
             self._bound_drain()
         self._close_if_done()
@@ -272,7 +266,7 @@ class ManagedProcess:
         self._release()
         # Asked once: the last member may end at any moment, and then nobody would own the group.
         if self._group is not None and self._group.is_alive():
-            self.remnant = self._group
+            self.leftover_group = self._group
         elif self._group is not None:
             self._group.close()
         self._listener.process_closed(self, self.log.take_seq())
@@ -283,20 +277,20 @@ class ManagedProcess:
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None
-        if self._inlet is not None:
-            self._inlet.close()
-        for outlet in self._outlets:
-            outlet.close()
+        if self._input_stream is not None:
+            self._input_stream.close()
+        for output_stream in self._output_streams:
+            output_stream.close()
 
     # --- output -------------------------------------------------------------
 
     def output_received(self, stream: Stream, data: bytes) -> None:
-        """An outlet has read something."""
+        """Retain what an output stream has read, and tell the listener."""
         self._listener.process_output(self, self.log.append(stream, data))
         self._wake()
 
     def output_ended(self) -> None:
-        """An outlet is at its end."""
+        """Close the process if it is done: an output stream is at its end."""
         self._close_if_done()
         if self._settling is not None:
             self._wake()
@@ -304,15 +298,15 @@ class ManagedProcess:
     def pause_output(self) -> None:
         """Stop reading, so that the child waits when its pipes are full."""
         self._is_paused = True
-        for outlet in self._outlets:
-            outlet.pause()
+        for output_stream in self._output_streams:
+            output_stream.pause()
 
     def resume_output(self) -> None:
         """Read again."""
         self._is_paused = False
         if self._has_begun:
-            for outlet in self._outlets:
-                outlet.begin()
+            for output_stream in self._output_streams:
+                output_stream.begin()
 
     # --- input --------------------------------------------------------------
 
@@ -320,21 +314,21 @@ class ManagedProcess:
     # the order of calls, whatever the start takes.
 
     def write(self, data: bytes) -> bool:
-        """Queue input. Whether there is room for more, else wait for `stdin_room` before the next.
+        """Queue input. Whether there is room for more, else wait for `drain_stdin` before the next.
 
         Raises StdinClosed or StdinFull.
         """
-        inlet = self._inlet
-        if inlet is None:
+        input_stream = self._input_stream
+        if input_stream is None:
             self._write_early(data)
             return True
-        # An inlet is closed when the process has exited or was lost.
-        if not inlet.is_open:
+        # An input stream is closed when the process has exited or was lost.
+        if not input_stream.is_open:
             raise StdinClosed(self.description.process_id)
-        if inlet.is_full:
+        if input_stream.is_full:
             raise StdinFull(self.description.process_id)
-        inlet.write(data)
-        return inlet.has_room
+        input_stream.write(data)
+        return input_stream.has_room
 
     def _write_early(self, data: bytes) -> None:
         if self.status is not Status.STARTING or not self.description.has_stdin or self._is_early_end:
@@ -343,38 +337,38 @@ class ManagedProcess:
 
     @property
     def has_stdin_room(self) -> bool:
-        """Whether the process reads its input fast enough."""
-        return self._inlet is None or self._inlet.has_room
+        """Return whether the process reads its input fast enough."""
+        return self._input_stream is None or self._input_stream.has_room
 
-    async def stdin_room(self) -> None:
+    async def drain_stdin(self) -> None:
         """Wait until the process has read enough, or its input is closed."""
-        if self._inlet is not None:
-            await self._inlet.room()
+        if self._input_stream is not None:
+            await self._input_stream.drain()
 
     def end_stdin(self) -> None:
         """Let the process read the end of its input; repeatable. Raises StdinClosed if it never had one."""
         if not self.description.has_stdin:
             raise StdinClosed(self.description.process_id)
         self._is_early_end = True
-        if self._inlet is not None:
-            self._inlet.end()
+        if self._input_stream is not None:
+            self._input_stream.end()
 
     def _flush_stdin(self) -> None:
-        if self._inlet is not None:
-            self._inlet.flush()
+        if self._input_stream is not None:
+            self._input_stream.flush()
 
     def resize(self, size: TerminalSize) -> None:
         """Set the window size; nothing happens after the end. Raises NotATerminal."""
         if not self.description.is_terminal:
             raise NotATerminal(self.description.process_id)
-        if any(not outlet.is_ended for outlet in self._outlets):
+        if any(not output_stream.is_ended for output_stream in self._output_streams):
             self._flush_stdin()
             resize_terminal(self._window_fd, size)
 
     @property
     def window(self) -> TerminalSize | None:
         """The window size of its terminal; None without one, and after the end."""
-        if self._window_fd < 0 or all(outlet.is_ended for outlet in self._outlets):
+        if self._window_fd < 0 or all(output_stream.is_ended for output_stream in self._output_streams):
             return None
         return window_size(self._window_fd)
 
@@ -387,7 +381,7 @@ class ManagedProcess:
             self._group.signal(number)
 
     def kill(self) -> bool:
-        """SIGKILL to the whole group. True if the process was still running.
+        """Send SIGKILL to the whole group. Return whether the process was still running.
 
         The output that its members wrote is still read; whoever left the group
         and holds a stream open is not waited for longer than a moment.
@@ -400,9 +394,9 @@ class ManagedProcess:
         return was_running
 
     def terminate(self, grace_s: float) -> bool:
-        """SIGTERM now, SIGKILL to whoever is left after the grace. True if the process was running.
+        """Send SIGTERM now, SIGKILL to survivors after the grace. Return whether the process was running.
 
-        Members of its group that outlived it are ended all the same.
+        Ends members of its group that outlived it all the same.
         """
         self._is_ending = True
         if self._group is None:
@@ -420,23 +414,29 @@ class ManagedProcess:
             self._drain_timer = self._loop.call_later(FORCED_DRAIN_S, self._drain_is_over)
 
     def _drain_is_over(self) -> None:
-        for outlet in self._outlets:
-            outlet.close()
+        for output_stream in self._output_streams:
+            output_stream.close()
 
     # --- waiting ------------------------------------------------------------
 
     async def changed(self) -> None:
         """Return at the next event: output, exit, close or loss."""
         waiter = self._loop.create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await waiter
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
 
     def _wake(self) -> None:
         if self._waiters:
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters.clear()
+            waiters, self._waiters = deque(self._waiters), {}
+            self._wake_some(waiters)
+
+    def _wake_some(self, waiters: deque[asyncio.Future[None]]) -> None:
+        for _ in range(min(len(waiters), WOKEN_PER_TURN)):
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        if waiters:
+            self._loop.call_soon(self._wake_some, waiters)

@@ -68,7 +68,7 @@ class Kept:
 
 
 def chunk_limit_for(limit_bytes: int) -> int:
-    """How much to read at once so that the bound holds many chunks."""
+    """Return how much to read at once so that the bound holds many chunks."""
     return max(1, min(CHUNK_LIMIT_BYTES, limit_bytes // 16))
 
 
@@ -101,17 +101,17 @@ class OutputLog:
 
     @property
     def retained_bytes(self) -> int:
-        """How much output is held now."""
+        """Return how much output is held now."""
         return self._head_bytes + self._tail_bytes
 
     @property
     def total_bytes(self) -> int:
-        """How much output there was, retained or not."""
+        """Return how much output there was, retained or not."""
         return self.retained_bytes + self._dropped_total
 
     @property
     def dropped_bytes(self) -> int:
-        """How much output is no longer held."""
+        """Return how much output is no longer held."""
         return self._dropped_total
 
     def take_seq(self) -> int:
@@ -137,7 +137,7 @@ class OutputLog:
         return chunk
 
     def read(self, after_seq: int, limit_bytes: int | None) -> Reading:
-        """Retained chunks numbered above `after_seq`, in order.
+        """Return retained chunks numbered above `after_seq`, in order.
 
         The first is returned even if it is larger than the limit; further ones
         only while the total stays within it.
@@ -153,12 +153,12 @@ class OutputLog:
         return Reading(chunks, next_seq, self._gap_within(after_seq, next_seq))
 
     def kept(self, stream: Stream) -> Kept:
-        """What head and tail hold of one stream, joined, and how much of it was dropped between them."""
+        """Return what head and tail hold of one stream, joined, and how much was dropped between them."""
         data = b"".join(chunk.data for chunk in self._after(0) if chunk.stream is stream)
         return Kept(data, self._dropped_bytes.get(stream, 0))
 
     def has_after(self, after_seq: int) -> bool:
-        """Whether `read(after_seq)` would return a chunk."""
+        """Return whether `read(after_seq)` would return a chunk."""
         newest = self._tail[-1] if self._tail else self._head[-1] if self._head else None
         return newest is not None and newest.seq > after_seq
 
@@ -194,7 +194,7 @@ class OutputLog:
                 yield chunk
 
     def _gap_within(self, after_seq: int, next_seq: int) -> Gap | None:
-        """What a reader that knows everything up to `after_seq` misses before `next_seq`."""
+        """Return what a reader that knows everything up to `after_seq` misses before `next_seq`."""
         if not self._marks or after_seq >= self._marks[-1][0] or next_seq <= self._dropped_from:
             return None
         # The bytes of a reader that stands inside the gap are counted from the

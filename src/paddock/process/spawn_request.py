@@ -1,4 +1,4 @@
-"""What is to be started, and its form on the socket to the spawner. No I/O.
+"""A request to start a process, and its form on the socket to the spawner. No I/O.
 
 A request that no operating system could carry out, because of a NUL byte for one,
 is refused here and the flaw named.
@@ -24,8 +24,6 @@ _LIMIT: Final = struct.Struct("<IIQQ")  # resource, padding, soft, hard
 _PAYLOAD_LIMIT_BYTES: Final = 8 << 20
 
 FIRST_INHERITED: Final = 3
-INHERITED_LIMIT: Final = 128
-"""With the standard three it makes FDS_MAX of native/wire.h."""
 
 _UNSIGNED_64: Final = (1 << 64) - 1
 """Makes RLIM_INFINITY, which Python spells -1, the value the kernel means."""
@@ -71,7 +69,7 @@ class SpawnRequest:
 
 
 def spawn_payload(token: int, request: SpawnRequest) -> bytes:
-    """The request as the helper reads it. Raises SpawnError when it can't be expressed."""
+    """Encode the request as the helper reads it. Raises SpawnError when it can't be expressed."""
     strings = encoded_strings(request.program, request.argv, request.cwd, request.env)
     flags = _SPAWN_TERMINAL if request.is_terminal else 0
     flags |= _SPAWN_SHIELDED if request.is_shielded else 0
@@ -98,7 +96,7 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
 
 
 def encoded_strings(program: str, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:
-    """Program, directory, arguments and variables, each ended by NUL.
+    """Encode program, directory, arguments and variables, each ended by NUL.
 
     Raises SpawnError when there is one that no program can be given.
     """
@@ -118,7 +116,7 @@ def encoded_strings(program: str, argv: Sequence[str], cwd: str, env: Mapping[st
 
 
 def _flaw(program: str, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:
-    """What is wrong with the strings. Values of variables stay secret."""
+    """Say what is wrong with the strings. Values of variables stay secret."""
     named = {
         "the program": program,
         "the working directory": cwd,

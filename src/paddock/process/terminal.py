@@ -9,7 +9,7 @@ from paddock.model.terminal import TerminalSize
 
 
 def open_terminal(size: TerminalSize) -> tuple[int, int]:
-    """A new terminal of this size: the master and the slave side. The caller owns both."""
+    """Open a new terminal of this size: the master and the slave side. The caller owns both."""
     master, slave = os.openpty()
     try:
         resize_terminal(master, size)
@@ -21,7 +21,7 @@ def open_terminal(size: TerminalSize) -> tuple[int, int]:
 
 
 def window_size(fd: int) -> TerminalSize | None:
-    """The window size of a terminal; None when somebody has set it to nothing."""
+    """Return the window size of a terminal; None when somebody has set it to nothing."""
     rows, cols = termios.tcgetwinsize(fd)
     return TerminalSize(rows, cols) if rows and cols else None
 

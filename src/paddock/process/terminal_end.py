@@ -47,7 +47,7 @@ class TerminalEnd:
         self._timer = asyncio.get_running_loop().call_later(MODE_CHECK_S, self.begin)
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Stop: nobody reads any more."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -30,11 +30,11 @@ class Splicing:
         self._message = bytearray(message[:-3])
         self._end = message[-3:]
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | bytearray) -> None:
         """Put a piece behind the others; every one but the last must have a multiple of three bytes."""
         self._message += b64encode(piece)
 
     def finish(self) -> bytearray:
-        """The whole message."""
+        """Return the whole message."""
         self._message += self._end
         return self._message

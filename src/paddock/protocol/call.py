@@ -23,5 +23,5 @@ class Call(Struct, Generic[P], frozen=True):
 
     @property
     def subject(self) -> str | None:
-        """The process or file handle that the request is about, if it is about one."""
+        """Return the process or file handle that the request is about, if it is about one."""
         return getattr(self.params, "process_id", None) or getattr(self.params, "handle_id", None)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 from paddock.errors import InvalidParams, MalformedMessage
+from paddock.excerpt import excerpt
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.strict_base64 import decode_base64
@@ -34,15 +35,18 @@ MIN_BYTES_PER_VALUE = 2
 class CodecLimits:
     """What a single message may hold."""
 
-    max_values: int = 262_144
+    max_values: int = 65_536
     max_depth: int = 127
+    max_text_bytes: int = 8 * 1024 * 1024
+    """Longer messages have to be base64 data for the most part; see `large_message`. To read this much
+    takes up to 50 ms."""
 
 
 _decoder = msgspec.json.Decoder()
 
 
 def read_json(message: bytes, limits: CodecLimits) -> Any:
-    """Give the JSON value of a message. Raises MalformedMessage, also for a key twice and exceeded limits."""
+    """Read a message as JSON. Raises MalformedMessage, also for a key twice and exceeded limits."""
     strings = _strings_in(message, limits)
     try:
         value = _decoder.decode(message)
@@ -88,7 +92,7 @@ def _strings_of(value: Any, depth_left: int) -> int:
         if kind is str:
             strings += 1
         elif (kind is dict or kind is list) and (child or depth_left == 1):
-            # An empty one matters only where it is too deep; there may be very many.
+            # An empty object or array matters only where it is too deep, and there may be very many.
             strings += _strings_of(child, depth_left - 1)
     return strings
 
@@ -98,7 +102,7 @@ def _refuse_duplicate_keys(message: bytes) -> None:
         seen = set()
         for key, _ in pairs:
             if key in seen:
-                raise MalformedMessage(f"duplicate JSON object key {key!r}; each key may occur once")
+                raise MalformedMessage(f"duplicate JSON object key {excerpt(key)!r}; each key may occur once")
             seen.add(key)
 
     json.loads(message, object_pairs_hook=check)
@@ -127,6 +131,14 @@ def convert_params(value: Any, kind: type[P]) -> P:
         raise InvalidParams(_readable(str(error))) from error
 
 
+def convert_answer(value: Any, kind: type[P]) -> P:
+    """Check what a client answered against the type of the answer. Raises InvalidParams."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=from_wire)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(_readable(str(error), "result")) from error
+
+
 class Base64Field(NamedTuple):
     """A field that holds base64."""
 
@@ -137,7 +149,7 @@ class Base64Field(NamedTuple):
 
 @cache
 def base64_fields(kind: type[msgspec.Struct]) -> Mapping[str, Base64Field]:
-    """Give the fields that hold base64 by their wire names."""
+    """Return the fields that hold base64 by their wire names."""
     return {
         field.encode_name: Base64Field(field.name, field.type is LateBase64)
         for field in msgspec.structs.fields(kind)
@@ -148,22 +160,27 @@ def base64_fields(kind: type[msgspec.Struct]) -> Mapping[str, Base64Field]:
 def _decode_base64(value: dict[str, Any], fields: Mapping[str, Base64Field]) -> dict[str, Any]:
     for name, field in fields.items():
         encoded = value.get(name)
-        if type(encoded) is str and not field.is_late:
+        if isinstance(encoded, str) and not field.is_late:
+            encoded = encoded.encode()
+        if isinstance(encoded, bytes | memoryview):
             try:
-                value = value | {name: decode_base64(encoded.encode())}
+                value = value | {name: decode_base64(encoded)}
             except ValueError as error:
-                raise InvalidParams(f"params.{name}: {error}") from error
+                if not field.is_late:
+                    raise InvalidParams(f"params.{name}: {error}") from error
+                # Not the error itself, which holds the frames of this call and with them the message.
+                value = value | {name: ValueError(str(error))}
     return value
 
 
 _LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 
 
-def _readable(problem: str) -> str:
-    """The library's words with the place of the problem in front, as the caller wrote it."""
+def _readable(problem: str, whole: str = "params") -> str:
+    """Return the library's words with the place of the problem in front, as the caller wrote it."""
     located = _LOCATED.fullmatch(problem)
-    place, problem = (f"params.{located[2]}", located[1]) if located else ("params", problem)
-    return f"{place}: {problem[:1].lower()}{problem[1:]}"
+    position, problem = (f"{whole}.{located[2]}", located[1]) if located else (whole, problem)
+    return f"{position}: {problem[:1].lower()}{problem[1:]}"
 
 
 def _named(values: list[Any], kind: type[Params]) -> dict[str, Any]:
@@ -180,10 +197,10 @@ def _named(values: list[Any], kind: type[Params]) -> dict[str, Any]:
 
 
 def from_wire(kind: type, value: Any) -> Any:
-    """The value of a field whose type msgspec does not know. Raises ValueError or TypeError, as hooks do."""
+    """Convert a field whose type msgspec does not know. Raises ValueError or TypeError, as hooks do."""
     if kind is HostPath and type(value) is str:
         return parse_path(value)
-    if kind is LateBase64 and isinstance(value, str | bytes):
+    if kind is LateBase64 and isinstance(value, str | bytes | ValueError):
         return LateBase64(value)
     if kind is not HostPath and kind is not LateBase64:
         raise TypeError(f"{kind.__name__} has no wire form")

@@ -7,6 +7,7 @@ so that they raise the very exception that the server raised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +32,9 @@ from paddock.errors import (
     TooManyProcesses,
     TooManyWaits,
     UnknownProcess,
+    UnknownQuestion,
     UnknownSession,
+    file_error,
 )
 
 INVALID_REQUEST = -32600
@@ -65,6 +68,7 @@ class Named:
 
 
 _PROCESS = {"processId": "process_id"}
+_QUESTION = {"questionId": "question_id"}
 _SESSION = {"sessionId": "session_id"}
 _LIMIT = {"limit": "limit"}
 _EXEC = {"kind": "kind", "setting": "setting"}
@@ -81,6 +85,7 @@ NAMED: tuple[Named, ...] = (
     Named("notATerminal", NotATerminal, _PROCESS),
     Named("execForbidden", ExecForbidden, _EXEC),
     Named("profileExceeded", ProfileExceeded, _EXCESS),
+    Named("unknownQuestion", UnknownQuestion, _QUESTION),
     Named("unknownSession", UnknownSession, _SESSION),
     Named("foreignSession", ForeignSession, _SESSION),
     Named("spawnError", SpawnError, _SPAWN),
@@ -88,12 +93,18 @@ NAMED: tuple[Named, ...] = (
 )
 """Every exception that a caller can act on in a way that its code does not tell."""
 
+FILE_ERROR = "fileError"
+"""The name of what the operating system refused to do with a file; its particulars are `errno` and `path`."""
+
+_OS_ERROR = re.compile(r"\(os error (\d{1,4})\)$")
+"""How the reference protocol tells an error number: at the end of the message."""
+
 _NAMED_BY_KIND = {named.kind: named for named in NAMED}
 _NAMED_BY_NAME = {named.name: named for named in NAMED}
 
 
 def code_of(error: RequestError) -> int:
-    """The wire code of an error; what has no code of its own is an internal error."""
+    """Return the wire code of an error; one that has no code of its own is an internal error."""
     for code, kind in TABLE:
         if isinstance(error, kind):
             return code
@@ -101,7 +112,10 @@ def code_of(error: RequestError) -> int:
 
 
 def data_of(error: RequestError) -> dict[str, Any] | None:
-    """Name and particulars of an error that has a name."""
+    """Return the name and particulars of an error that has a name."""
+    if error.os_error is not None:
+        number, path = error.os_error
+        return {"name": FILE_ERROR, "errno": number, "path": path}
     named = _NAMED_BY_KIND.get(type(error))
     if named is None:
         return None
@@ -111,15 +125,32 @@ def data_of(error: RequestError) -> dict[str, Any] | None:
 
 
 def error_for(code: int, message: str, data: Any = None) -> RequestError:
-    """The exception that a client raises for an error response. An unknown code stays visible in the text."""
+    """Return the exception that a client raises for an error response.
+
+    An unknown code stays visible in the text.
+    """
     for known, kind in TABLE:
         if code == known:
-            return _named_error(kind, message, data) or kind(message)
+            return _named_error(kind, message, data) or _file_error(kind, message, data) or kind(message)
     return RequestError(f"{message} (error code {code})")
 
 
+def _file_error(family: type[RequestError], message: str, data: Any) -> RequestError | None:
+    """Return the exception that is also a builtin OSError, if the server told the number of an error."""
+    path = None
+    if isinstance(data, dict) and data.get("name") == FILE_ERROR:
+        number, path = data.get("errno"), data.get("path")
+    elif (told := _OS_ERROR.search(message)) is not None:
+        number = int(told[1])
+    else:
+        return None
+    if type(number) is not int or not 0 < number < 4096 or not isinstance(path, str | None):
+        return None
+    return file_error(family, message, number, path)
+
+
 def _named_error(family: type[RequestError], message: str, data: Any) -> RequestError | None:
-    """The exception that `data` names, if it makes sense: other servers may say anything there."""
+    """Return the exception that `data` names, if it makes sense: other servers may say anything there."""
     named = _NAMED_BY_NAME.get(str(data.get("name"))) if isinstance(data, dict) else None
     if named is None or not issubclass(named.kind, family):
         return None

@@ -6,7 +6,10 @@ there, which reaches the processes of every session.
 
 from __future__ import annotations
 
-from paddock.protocol.structure import Result
+from typing import Any
+
+from paddock.protocol.bound import Name
+from paddock.protocol.structure import Params, Result
 
 
 class ServerStatus(Result, frozen=True, kw_only=True):
@@ -32,6 +35,7 @@ class ProcessStatus(Result, frozen=True, kw_only=True):
     pid: int
     """Its process id; 0 before the start."""
     argv: list[str]
+    """The program and its arguments; long ones are cut, and many end with how many more there are."""
     cwd: str
     tty: bool
     rows: int | None
@@ -69,3 +73,44 @@ class StatusResult(Result, frozen=True, kw_only=True):
     server: ServerStatus
     sessions: list[SessionStatus]
     """Oldest first, the operator's own included."""
+
+
+class OpenQuestion(Result, frozen=True, kw_only=True):
+    """A request of the server that waits for an answer."""
+
+    question_id: str
+    """The question, for `control/answer`."""
+    session_id: str
+    """The session that it belongs to."""
+    client_name: str
+    """What the client of the session calls itself."""
+    process_id: str | None
+    """The process that waits for the answer, if it is about one."""
+    method: str
+    """What is asked: the name of the request."""
+    params: dict[str, Any]
+    """The parameters of the request."""
+    sent: bool
+    """Whether a client that is connected now has been asked."""
+    waited_ms: int
+    """How long the question has been open."""
+    time_left_ms: int | None
+    """When it times out; null if it never does."""
+
+
+class QuestionsResult(Result, frozen=True, kw_only=True):
+    """The open questions of all sessions, session by session, oldest first."""
+
+    questions: list[OpenQuestion]
+    """Session by session, oldest first."""
+    omitted: int
+    """How many more there are, which did not fit in the answer."""
+
+
+class AnswerParams(Params, frozen=True, kw_only=True):
+    """Answer a question in place of its client. The first answer counts; a later one is an error."""
+
+    question_id: Name
+    """Which question."""
+    result: Any
+    """The result, as the client would give it."""

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from paddock.model import denial as model
 from paddock.model.denial import DenialKind
+from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.protocol.structure import Result
 
 
@@ -25,20 +26,41 @@ class Denial(Result, frozen=True, kw_only=True):
     """What refuses it, in the words of the profile, such as `/repo/a = deny`; null if that is not known."""
     certain: bool
     """Whether it follows from the profile; otherwise it is a guess from what the process wrote."""
+    host: str | UnsetType = UNSET
+    """Whom it wanted to reach through its proxy, by name or address; left out for everything else."""
+    port: int | UnsetType = UNSET
+    """On which port."""
+    protocol: NetworkProtocol | UnsetType = UNSET
+    """By which protocol it asked the proxy."""
+    grant: str | UnsetType = UNSET
+    """The path that a profile must grant for this to work, which may be a directory above `target`; left out
+    where that is not known, or would not be enough."""
 
 
 def decode_denial(denial: Denial) -> model.Denial:
-    """What one of them means."""
-    return model.Denial(denial.kind, denial.target, denial.rule, denial.certain)
+    """Decode one denial."""
+    endpoint = None
+    if denial.host is not UNSET and denial.port is not UNSET and denial.protocol is not UNSET:
+        endpoint = Endpoint(denial.host, denial.port, denial.protocol)
+    return model.Denial(
+        denial.kind, denial.target, denial.rule, denial.certain, endpoint, denial.grant or None
+    )
 
 
 def encode_denials(denials: Sequence[model.Denial]) -> list[Denial] | UnsetType:
-    """The wire's form, in the same order; without any, the field is left out."""
-    return (
-        UNSET
-        if not denials
-        else [
-            Denial(kind=denial.kind, target=denial.target, rule=denial.rule, certain=denial.is_certain)
-            for denial in denials
-        ]
+    """Encode denials in the same order; without any, leave the field out."""
+    return UNSET if not denials else [_encode(denial) for denial in denials]
+
+
+def _encode(denial: model.Denial) -> Denial:
+    endpoint = denial.endpoint
+    return Denial(
+        kind=denial.kind,
+        target=denial.target,
+        rule=denial.rule,
+        certain=denial.is_certain,
+        host=UNSET if endpoint is None else endpoint.host,
+        port=UNSET if endpoint is None else endpoint.port,
+        protocol=UNSET if endpoint is None else endpoint.protocol,
+        grant=UNSET if denial.grant is None else denial.grant,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paddock.protocol.bound import Name
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Params, Result
@@ -56,7 +57,7 @@ class EnvironmentConfigResult(Result, frozen=True, kw_only=True):
 class CapabilityRoot(Params, frozen=True, kw_only=True):
     """A directory that may hold plugins or skills."""
 
-    id: str
+    id: Name
     """What the answer calls it."""
     path: HostPath
     """The directory."""

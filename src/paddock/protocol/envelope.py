@@ -1,8 +1,8 @@
 """The JSON-RPC envelope, with the `jsonrpc` member neither required nor sent.
 
 A message with `method` and `id` is a request, with `method` alone a
-notification, with `result` a response, and anything else is tried as an error
-response.
+notification, with `result` and no error a response, and anything else is tried as an
+error response.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any
 from msgspec import DecodeError, Raw, Struct, json, structs
 
 from paddock.errors import MalformedMessage, RequestError
+from paddock.excerpt import excerpt
 from paddock.protocol import bulk
+from paddock.protocol.bound import MAX_NAME_CHARS
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
+from paddock.protocol.fetch import HttpResult
 from paddock.protocol.fs import ReadBlockResult, ReadFileResult, WriteBlockParams
 from paddock.protocol.process import WriteParams
 from paddock.protocol.process_event import OutputEvent
@@ -23,6 +26,9 @@ RequestId = int | str
 
 UNREADABLE_ID = -1
 """The id of an error that answers a message whose own id could not be read or was not there."""
+
+MAX_ERROR_CHARS = 16 * 1024
+"""What an error says of anything: two of the longest paths, and words around them."""
 
 _MIN_ID, _MAX_ID = -(2**63), 2**63 - 1
 
@@ -46,6 +52,9 @@ class Response(Struct, frozen=True):
     """An answer, good or bad, to a request of this side."""
 
     id: RequestId
+    result: Any = None
+    problem: str | None = None
+    """The text of a bad answer."""
 
 
 Message = Request | Notification | Response
@@ -58,8 +67,10 @@ def read_message(data: bytes, limits: CodecLimits) -> Message:
         raise MalformedMessage("expected a JSON-RPC object; batches and bare values are not understood")
     if "method" in value:
         return _read_call(value)
-    if "result" in value or _is_error(value.get("error")):
-        return Response(_read_id(value))
+    if "result" in value and value.get("error") is None:
+        return Response(_read_id(value), value["result"])
+    if _is_error(value.get("error")):
+        return Response(_read_id(value), problem=value["error"]["message"])
     raise MalformedMessage(
         "the object is neither a request nor a response: it has no method, result or error"
     )
@@ -79,7 +90,7 @@ def _read_call(value: dict[str, Any]) -> Request | Notification:
 
 
 def _check_trace(trace: Any) -> None:
-    """A W3C trace context: an object of two optional strings."""
+    """Check a W3C trace context: an object of two optional strings."""
     if type(trace) is not dict:
         raise MalformedMessage("trace is not an object")
     for name in ("traceparent", "tracestate"):
@@ -93,8 +104,12 @@ def _is_error(error: Any) -> bool:
 
 def _read_id(value: dict[str, Any]) -> RequestId:
     found = value.get("id")
-    if type(found) is str or (type(found) is int and _MIN_ID <= found <= _MAX_ID):
+    if type(found) is int and _MIN_ID <= found <= _MAX_ID:
         return found
+    if type(found) is str:
+        if len(found) <= MAX_NAME_CHARS:
+            return found
+        raise MalformedMessage(f"the id has {len(found)} characters; it may have {MAX_NAME_CHARS}")
     raise MalformedMessage("the id is neither a string nor a 64-bit integer")
 
 
@@ -126,7 +141,7 @@ class _NotificationEnvelope(Struct, frozen=True):
 
 
 def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
-    """The bytes of a request; parameters of None are left out."""
+    """Write a request; leave parameters of None out."""
     if isinstance(params, WriteParams | WriteBlockParams) and len(params.chunk) >= bulk.BULK_BYTES:
         frame = write_json(_RequestEnvelope(request_id, method, structs.replace(params, chunk=b"")))
         return bulk.splice(frame, params.chunk)
@@ -134,7 +149,7 @@ def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
 
 
 def write_notification(method: str, params: Any) -> bytes:
-    """The bytes of a notification."""
+    """Write a notification."""
     if type(params) is OutputEvent and len(params.chunk) >= bulk.BULK_BYTES:
         frame = write_json(_NotificationEnvelope(method, structs.replace(params, chunk=b"")))
         return bulk.splice(frame, params.chunk)
@@ -142,12 +157,12 @@ def write_notification(method: str, params: Any) -> bytes:
 
 
 def write_result(request_id: RequestId, result: Any) -> bytes:
-    """The bytes of a good answer."""
+    """Write a good answer."""
     return write_json(_ResultEnvelope(request_id, result))
 
 
 def write_block_result(request_id: RequestId, result: ReadBlockResult) -> bytes:
-    """The same of an answer that may be large."""
+    """Write a good answer that may be large."""
     if len(result.chunk) < bulk.BULK_BYTES:
         return write_result(request_id, result)
     frame = write_json(_ResultEnvelope(request_id, structs.replace(result, chunk=b"")))
@@ -155,7 +170,7 @@ def write_block_result(request_id: RequestId, result: ReadBlockResult) -> bytes:
 
 
 def write_error(request_id: RequestId, error: RequestError, *, has_extensions: bool = False) -> bytes:
-    """The bytes of a bad answer, with the error's name for a client that has extensions.
+    """Write a bad answer, with the error's name for a client that has extensions.
 
     Undecodable bytes of a path in its text are replaced.
     """
@@ -163,12 +178,17 @@ def write_error(request_id: RequestId, error: RequestError, *, has_extensions: b
 
 
 def begin_file(request_id: RequestId) -> bulk.Splicing:
-    """The answer to `fs/readFile`, to be filled with the content of the file."""
+    """Begin the answer to `fs/readFile`; the caller fills in the content of the file."""
     return bulk.Splicing(write_json(_ResultEnvelope(request_id, ReadFileResult(data_base64=b""))))
 
 
+def begin_body(request_id: RequestId, result: HttpResult) -> bulk.Splicing:
+    """Begin the answer to `http/request` with an empty body; the caller fills that in."""
+    return bulk.Splicing(write_json(_ResultEnvelope(request_id, result)))
+
+
 def write_malformed(problem: str) -> bytes:
-    """The bytes of the error for a message that has no id to answer to."""
+    """Write the error for a message that has no id to answer to."""
     return _write_error(UNREADABLE_ID, INVALID_REQUEST, problem)
 
 
@@ -179,7 +199,7 @@ def _write_error(request_id: RequestId, code: int, text: str, data: dict[str, An
 
 
 def _printable(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return excerpt(text, MAX_ERROR_CHARS).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class ServerMessage(Struct, frozen=True):

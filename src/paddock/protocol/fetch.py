@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from msgspec import Meta
+
+from paddock.protocol.bound import MAX_HEADERS, Name, Url
 from paddock.protocol.structure import Params, Result, Unsigned
 
 
 class HttpHeader(Params, frozen=True, kw_only=True):
     """A header; its value may be completed from a variable of the server's environment."""
 
-    name: str
+    name: Name
     """Its name, in any case."""
     value: str
     """Its value, or what stands before that of the variable."""
-    value_env_var: str | None = None
+    value_env_var: Name | None = None
     """A variable of the server's environment; those with the host's own credentials are refused."""
 
 
 class HttpRequestParams(Params, frozen=True, kw_only=True):
     """An HTTP request made from the executor's host."""
 
-    method: str
+    method: Name
     """The HTTP method, in the case in which it is sent."""
-    url: str
+    url: Url
     """An `http` or `https` URL."""
-    request_id: str
+    request_id: Name
     """Names the stream of the body; it is free again after the last piece."""
-    headers: list[HttpHeader] = []
+    headers: Annotated[list[HttpHeader], Meta(max_length=MAX_HEADERS)] = []
     """Sent in this order, repeats kept. `Accept: */*` is added if there is no `Accept`."""
     body_base64: bytes | None = None
     """The body."""

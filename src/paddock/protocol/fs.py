@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from msgspec import UNSET, UnsetType
+
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
@@ -14,6 +16,39 @@ class PathParams(Params, frozen=True, kw_only=True):
     """A path and nothing else."""
 
     path: HostPath
+    sandbox: SandboxContext | None = None
+
+
+class ReadDirectoryParams(Params, frozen=True, kw_only=True):
+    """List a directory."""
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"all_links"})
+
+    path: HostPath
+    sandbox: SandboxContext | None = None
+    all_links: bool | None = None
+    """Whether links that lead nowhere, in circles, or to where nobody may look are listed too."""
+
+
+class MoveParams(Params, frozen=True, kw_only=True):
+    """Give a file, a link itself or a directory another name in the same file system, in one step.
+
+    A file that has that name is replaced.
+    """
+
+    source_path: HostPath
+    """What gets the other name."""
+    destination_path: HostPath
+    """Its new path; the directory must exist."""
+    sandbox: SandboxContext | None = None
+
+
+class ChmodParams(Params, frozen=True, kw_only=True):
+    """Set the permissions of what a path leads to."""
+
+    path: HostPath
+    mode: Unsigned
+    """As a number, such as 493 for 0755; 1023 (01777) at most, without set-user-ID and set-group-ID."""
     sandbox: SandboxContext | None = None
 
 
@@ -160,6 +195,8 @@ class ReadFileResult(Result, frozen=True, kw_only=True):
 class MetadataResult(Result, frozen=True, kw_only=True):
     """What a path is. All but `is_symlink` is about what it leads to."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode"})
+
     is_directory: bool
     is_file: bool
     is_symlink: bool
@@ -169,22 +206,29 @@ class MetadataResult(Result, frozen=True, kw_only=True):
     created_at_ms: int
     """When it was created; 0 where the file system does not record it."""
     modified_at_ms: int
+    mode: int | UnsetType = UNSET
+    """The permissions as a number, such as 493 for 0755."""
 
 
 class DirectoryEntry(Result, frozen=True, kw_only=True):
     """One name in a directory; a link counts as what it leads to."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"is_symlink"})
+
     file_name: str
     """Its name; what is not UTF-8 in it is shown as replacement characters."""
     is_directory: bool
     is_file: bool
+    is_symlink: bool | UnsetType = UNSET
+    """Whether the name itself is a link; told to who asks for all links. One that leads nowhere is neither
+    a directory nor a file."""
 
 
 class ReadDirectoryResult(Result, frozen=True, kw_only=True):
     """The names in a directory, 50000 at most."""
 
     entries: list[DirectoryEntry]
-    """In no particular order. Links that lead nowhere are left out."""
+    """In no particular order. Links that lead nowhere are left out, unless all are asked for."""
 
 
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
@@ -230,16 +274,3 @@ class ReadBlockResult(Result, frozen=True, kw_only=True):
     eof: bool
     """Whether fewer bytes came than were asked for."""
     chunk: bytes
-
-
-class WatchMissingResult(Result, frozen=True, kw_only=True):
-    """Whether anything is watched for."""
-
-    watching: bool
-    """False if nothing was listed, or something that was listed exists."""
-
-
-class MissingChangedEvent(Result, frozen=True, kw_only=True):
-    """`fs/missingChanged`: a path that was missing has appeared, or `present` has vanished. Sent once."""
-
-    watch_id: int

@@ -12,19 +12,21 @@ from paddock.protocol.strict_base64 import decode_base64
 
 
 class LateBase64:
-    """Data as it was written, or decoded already."""
+    """Data as it was written, or decoded already, or what is wrong with it."""
 
     # Not a dataclass: msgspec would read those as JSON objects instead of asking the codec's hook.
     __slots__ = ("_given",)
 
-    def __init__(self, given: str | bytes) -> None:
+    def __init__(self, given: str | bytes | ValueError) -> None:
         self._given = given
 
     def decode(self) -> bytes:
-        """Give the data. Raises ValueError that says what is wrong."""
+        """Return the data. Raises ValueError that says what is wrong."""
+        if isinstance(self._given, ValueError):
+            raise self._given
         return self._given if isinstance(self._given, bytes) else decode_base64(self._given.encode())
 
     @property
     def text(self) -> str:
-        """The data in base64."""
-        return self._given if isinstance(self._given, str) else b64encode(self._given).decode("ascii")
+        """Return the data in base64."""
+        return self._given if isinstance(self._given, str) else b64encode(self.decode()).decode("ascii")

@@ -10,7 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from paddock.protocol import control, discovery, fetch, fs, process, process_event, session, text, watch
+from paddock.protocol import (
+    control,
+    discovery,
+    fetch,
+    fs,
+    intercept,
+    network,
+    process,
+    process_event,
+    question,
+    session,
+    text,
+    watch,
+)
 from paddock.protocol.structure import Empty, NoParams, Params, Result
 
 INITIALIZE = "initialize"
@@ -31,7 +44,7 @@ class Family(StrEnum):
     CONTROL = "control"
 
 
-class Lane(Enum):
+class RequestQueue(Enum):
     """Which requests wait for each other. Control requests overtake a queue of ordinary ones."""
 
     ORDINARY = "ordinary"
@@ -46,43 +59,107 @@ class Method:
     params: type[Params]
     result: type[Result] | None
     family: Family
-    lane: Lane = Lane.ORDINARY
+    queue: RequestQueue = RequestQueue.ORDINARY
     is_opening: bool = False
     """Whether it brings the process or file handle that it names into being; it is never overtaken."""
     is_closing: bool = False
     """Whether it ends the file handle that it names; it overtakes nothing that uses the handle."""
     is_extension: bool = False
+    capability: str | None = None
+    """The name by which a server tells clients that ask for extensions that it has the method."""
     is_operators: bool = False
     """Whether it is offered on the control socket only; elsewhere there is no such method."""
 
     @property
     def is_for_all(self) -> bool:
-        """Whether every client may call it at any time once the handshake is complete."""
+        """Return whether every client may call it at any time once the handshake is complete."""
         return self.result is not None and not self.is_operators and self.name != INITIALIZE
 
 
 _ALL = (
-    Method(INITIALIZE, session.InitializeParams, session.InitializeResult, Family.SESSION, Lane.CONTROL),
-    Method("environment/info", NoParams, session.EnvironmentInfo, Family.ENVIRONMENT_INFO, Lane.CONTROL),
     Method(
-        "environment/status", NoParams, session.EnvironmentStatus, Family.ENVIRONMENT_STATUS, Lane.CONTROL
+        INITIALIZE, session.InitializeParams, session.InitializeResult, Family.SESSION, RequestQueue.CONTROL
+    ),
+    Method(
+        "environment/info", NoParams, session.EnvironmentInfo, Family.ENVIRONMENT_INFO, RequestQueue.CONTROL
+    ),
+    Method(
+        "environment/status",
+        NoParams,
+        session.EnvironmentStatus,
+        Family.ENVIRONMENT_STATUS,
+        RequestQueue.CONTROL,
     ),
     Method("process/start", process.StartParams, process.StartResult, Family.EXEC, is_opening=True),
     Method("process/read", process.ReadParams, process.ReadResult, Family.EXEC),
     Method("process/write", process.WriteParams, process.WriteResult, Family.EXEC),
-    Method("process/signal", process.SignalParams, Empty, Family.EXEC, Lane.CONTROL),
-    Method("process/terminate", process.TerminateParams, process.TerminateResult, Family.EXEC, Lane.CONTROL),
-    Method("process/closeStdin", process.ProcessParams, Empty, Family.EXEC, is_extension=True),
-    Method("process/resize", process.ResizeParams, Empty, Family.EXEC, is_extension=True),
-    Method("process/wait", process.WaitParams, process.WaitResult, Family.EXEC, is_extension=True),
-    Method("process/snapshot", process.ProcessParams, process.SnapshotResult, Family.EXEC, is_extension=True),
-    Method("process/list", NoParams, process.ListResult, Family.EXEC, is_extension=True),
+    Method("process/signal", process.SignalParams, Empty, Family.EXEC, RequestQueue.CONTROL),
+    Method(
+        "process/terminate",
+        process.TerminateParams,
+        process.TerminateResult,
+        Family.EXEC,
+        RequestQueue.CONTROL,
+    ),
+    Method(
+        "process/closeStdin",
+        process.ProcessParams,
+        Empty,
+        Family.EXEC,
+        is_extension=True,
+        capability="processCloseStdin",
+    ),
+    Method(
+        "process/resize",
+        process.ResizeParams,
+        Empty,
+        Family.EXEC,
+        is_extension=True,
+        capability="processResize",
+    ),
+    Method(
+        "process/wait",
+        process.WaitParams,
+        process.WaitResult,
+        Family.EXEC,
+        is_extension=True,
+        capability="processWait",
+    ),
+    Method(
+        "process/snapshot",
+        process.ProcessParams,
+        process.SnapshotResult,
+        Family.EXEC,
+        is_extension=True,
+        capability="processSnapshot",
+    ),
+    Method(
+        "process/list", NoParams, process.ListResult, Family.EXEC, is_extension=True, capability="processList"
+    ),
     Method(
         "control/status",
         NoParams,
         control.StatusResult,
         Family.CONTROL,
-        Lane.CONTROL,
+        RequestQueue.CONTROL,
+        is_extension=True,
+        is_operators=True,
+    ),
+    Method(
+        "control/questions",
+        NoParams,
+        control.QuestionsResult,
+        Family.CONTROL,
+        RequestQueue.CONTROL,
+        is_extension=True,
+        is_operators=True,
+    ),
+    Method(
+        "control/answer",
+        control.AnswerParams,
+        Empty,
+        Family.CONTROL,
+        RequestQueue.CONTROL,
         is_extension=True,
         is_operators=True,
     ),
@@ -90,7 +167,7 @@ _ALL = (
     Method("fs/writeFile", fs.WriteFileParams, Empty, Family.FILESYSTEM),
     Method("fs/createDirectory", fs.CreateDirectoryParams, Empty, Family.FILESYSTEM),
     Method("fs/getMetadata", fs.FollowablePathParams, fs.MetadataResult, Family.FILESYSTEM),
-    Method("fs/readDirectory", fs.PathParams, fs.ReadDirectoryResult, Family.FILESYSTEM),
+    Method("fs/readDirectory", fs.ReadDirectoryParams, fs.ReadDirectoryResult, Family.FILESYSTEM),
     Method("fs/canonicalize", fs.PathParams, fs.CanonicalizeResult, Family.FILESYSTEM),
     Method("fs/walk", fs.WalkParams, fs.WalkResult, Family.FILESYSTEM),
     Method("fs/remove", fs.RemoveParams, Empty, Family.FILESYSTEM),
@@ -98,12 +175,38 @@ _ALL = (
     Method("fs/open", fs.OpenParams, fs.OpenResult, Family.FILESYSTEM, is_opening=True),
     Method("fs/readBlock", fs.ReadBlockParams, fs.ReadBlockResult, Family.FILESYSTEM),
     Method("fs/writeBlock", fs.WriteBlockParams, Empty, Family.FILESYSTEM),
-    Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, Lane.CONTROL, is_closing=True),
+    Method("fs/close", fs.CloseParams, Empty, Family.FILESYSTEM, RequestQueue.CONTROL, is_closing=True),
     Method("fs/watchMissing", watch.WatchMissingParams, watch.WatchMissingResult, Family.FILESYSTEM),
-    Method("fs/watch", watch.WatchParams, watch.WatchResult, Family.FILESYSTEM, is_extension=True),
-    Method("fs/search", text.SearchParams, text.SearchResult, Family.FILESYSTEM, is_extension=True),
-    Method("fs/edit", text.EditParams, text.EditResult, Family.FILESYSTEM, is_extension=True),
+    Method(
+        "fs/watch",
+        watch.WatchParams,
+        watch.WatchResult,
+        Family.FILESYSTEM,
+        is_extension=True,
+        capability="fsWatch",
+    ),
+    Method(
+        "fs/search",
+        text.SearchParams,
+        text.SearchResult,
+        Family.FILESYSTEM,
+        is_extension=True,
+        capability="fsSearch",
+    ),
+    Method(
+        "fs/edit", text.EditParams, text.EditResult, Family.FILESYSTEM, is_extension=True, capability="fsEdit"
+    ),
+    Method("fs/move", fs.MoveParams, Empty, Family.FILESYSTEM, is_extension=True, capability="fsMove"),
+    Method("fs/chmod", fs.ChmodParams, Empty, Family.FILESYSTEM, is_extension=True, capability="fsChmod"),
     Method("fs/unwatch", watch.UnwatchParams, Empty, Family.FILESYSTEM, is_extension=True),
+    Method(
+        "network/policyUpdate",
+        network.PolicyUpdateParams,
+        Empty,
+        Family.EXEC,
+        RequestQueue.CONTROL,
+        is_extension=True,
+    ),
     Method("http/request", fetch.HttpRequestParams, fetch.HttpResult, Family.HTTP),
     Method(
         "environmentConfig/read",
@@ -140,5 +243,31 @@ NOTIFICATIONS: dict[str, type[Result]] = {
 OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
     "process/started": process_event.StartedEvent,
     "process/failed": process_event.FailedEvent,
+    "process/exec": intercept.ExecEvent,
+    network.POLICY_DECISION: network.PolicyDecisionEvent,
+    "question/closed": question.QuestionClosedEvent,
 }
 """What the server sends to clients that named it in `initialize`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """One request method of the server."""
+
+    name: str
+    params: type[question.QuestionParams]
+    result: type[Params]
+
+
+SERVER_REQUESTS: dict[str, ServerRequest] = {
+    request.name: request
+    for request in (
+        ServerRequest(
+            question.EXEC_APPROVAL,
+            question.ExecApprovalParams,
+            question.ExecApprovalResult,
+        ),
+        ServerRequest(network.POLICY_REQUEST, network.PolicyRequestParams, network.PolicyRequestResult),
+    )
+}
+"""What the server asks clients that named it in `initialize`."""

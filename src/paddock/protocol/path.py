@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from paddock.c_string import NUL_FLAW
+from paddock.excerpt import excerpt
+from paddock.protocol.bound import MAX_PATH_CHARS
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
@@ -42,11 +44,11 @@ class HostPath:
 
     @property
     def is_uri(self) -> bool:
-        """Whether it was written as a URI."""
+        """Return whether the path was written as a URI."""
         return not self.text.startswith("/")
 
     def like(self, path: bytes) -> str:
-        """`path` in the form in which this one was written, if it has that form."""
+        """Return `path` in the form in which this one was written, if it has that form."""
         if not self.is_uri:
             try:
                 return path.decode()
@@ -55,7 +57,7 @@ class HostPath:
         return file_uri(path.decode("utf-8", "surrogateescape"))
 
     def all_like(self, directory: bytes, names: Iterable[bytes]) -> Iterator[str]:
-        """The paths of names in a directory, in that form."""
+        """Yield the paths of names in a directory, in that form."""
         prefix = directory + b"/"
         if not self.is_uri:
             yield from (self.like(prefix + name) for name in names)
@@ -82,12 +84,16 @@ class HostPath:
 
 
 def file_uri(path: str) -> str:
-    """The `file:` URI of an absolute path; undecodable bytes survive the round trip."""
+    """Return the `file:` URI of an absolute path; undecodable bytes survive the round trip."""
     return _FILE + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_UNQUOTED)
 
 
 def parse_path(text: str) -> HostPath:
     """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
+    if len(text) > MAX_PATH_CHARS:
+        raise ValueError(
+            f"path {excerpt(text)!r} has {len(text)} characters; a path may have {MAX_PATH_CHARS}"
+        )
     # Most are like this, and one is read with every request about files: hence no call here and below that a
     # look at the text can spare.
     if text.startswith("file:///"):
@@ -114,7 +120,7 @@ def parse_path(text: str) -> HostPath:
 
 
 def _split_uri(text: str) -> tuple[str, bool]:
-    """Give the path of a `file:` URI, as it is written there, and whether it is of another host."""
+    """Return the path of a `file:` URI, as it is written there, and whether it is of another host."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")

@@ -23,7 +23,7 @@ class _Form(NamedTuple):
     profile: type[Any]
     files: type[Any]
     entry: type[Any]
-    place: type[Any]
+    path: type[Any]
 
 
 _MODEL = _Form(model.ManagedProfile, model.RestrictedFileSystem, model.AccessEntry, model.ExactPath)
@@ -33,30 +33,30 @@ _WIRE = _Form(wire.ManagedProfile, wire.RestrictedFileSystem, wire.AccessEntry, 
 def profile_from_wire(
     permissions: wire.PermissionProfile, path_of: Callable[[HostPath], str]
 ) -> model.Profile:
-    """Give the profile that a request asks for."""
+    """Return the profile that a request asks for."""
     profile: model.Profile = _convert(permissions, _WIRE, _MODEL, path_of)
     return profile
 
 
 def profile_to_wire(profile: model.Profile, path_of: Callable[[str], HostPath]) -> wire.PermissionProfile:
-    """Give what a request is to ask for."""
+    """Return what a request is to ask for."""
     permissions: wire.PermissionProfile = _convert(profile, _MODEL, _WIRE, path_of)
     return permissions
 
 
 def _convert(profile: Any, given: _Form, wanted: _Form, path_of: Callable[[Any], Any]) -> Any:
-    def convert_place(place: Any) -> Any:
-        return _like(place, wanted.place, path=path_of(place.path)) if type(place) is given.place else place
+    def convert_path(path: Any) -> Any:
+        return _like(path, wanted.path, path=path_of(path.path)) if type(path) is given.path else path
 
     if type(profile) is not given.profile:
         return profile
     files = profile.file_system
     if type(files) is given.files:
-        entries = (_like(entry, wanted.entry, path=convert_place(entry.path)) for entry in files.entries)
+        entries = (_like(entry, wanted.entry, path=convert_path(entry.path)) for entry in files.entries)
         files = _like(files, wanted.files, entries=tuple(entries))
     return _like(profile, wanted.profile, file_system=files)
 
 
 def _like(value: Struct, kind: type[Struct], **changes: Any) -> Struct:
-    """Give a `kind` with the fields of a value, but for the changes."""
+    """Return a `kind` with the fields of a value, but for the changes."""
     return kind(**(structs.asdict(value) | changes))

@@ -44,7 +44,7 @@ else:
 
 
 def with_base64(body: S, left_out: LeftOut, message: bytes | memoryview) -> S:
-    """Give the same with what was left out. Raises ValueError if that should not or can't be base64."""
+    """Return the same with what was left out. Raises ValueError if that should not or can't be base64."""
     key, begin, end = left_out
     field = base64_fields(type(body)).get(key)
     if field is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec import DecodeError, Struct, json
 
+from paddock.protocol.bound import MAX_NAME_CHARS
 from paddock.protocol.call import Call
 from paddock.protocol.codec import NO_PARAMS, CodecLimits, from_wire
 from paddock.protocol.methods import METHODS, Method
@@ -29,7 +30,7 @@ _readers: dict[str | None, _Reader] = {}
 
 
 def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params] | None:
-    """Give a good request; None leaves the message to the ordinary way.
+    """Return a good request; None leaves the message to the ordinary way.
 
     Never gives a method that is not offered to everybody, or not at every moment.
     """
@@ -37,7 +38,7 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params]
     if found is None:
         return None
     request_id, name, body, left_out = found
-    if request_id is None:
+    if request_id is None or (isinstance(request_id, str) and len(request_id) > MAX_NAME_CHARS):
         return None
     try:
         reader = _readers[name]

@@ -13,20 +13,24 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from paddock.model.cause import Cause
 from paddock.model.host import Enforcement
+from paddock.model.interceptor import Interceptor
+from paddock.model.sandbox_start import SandboxStart
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
 from paddock.model.terminal import MAX_CELLS
+from paddock.protocol.bound import Name
 from paddock.protocol.denial import Denial
+from paddock.protocol.intercept import ExecSummary, InterceptParams
+from paddock.protocol.network import ManagedNetwork, NetworkProxy
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import MAX_UNSIGNED_64, Params, Result, Unsigned, Unsigned64
 from paddock.protocol.usage import Usage
 
 Cells = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
-Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
 SNAPSHOT_SCOPE_BYTES = 256
 
-SessionId = str | None | UnsetType
+SessionId = Name | None | UnsetType
 """Whose process is meant; left out by everybody but operators, so that other servers never see it."""
 
 
@@ -43,22 +47,6 @@ class EnvironmentPolicy(Params, frozen=True, kw_only=True):
     """Variables that are set after that."""
     include_only: list[str]
     """Patterns of names that are kept, if there are any."""
-
-
-class ManagedNetwork(Params, frozen=True, kw_only=True):
-    """Which loopback ports a managed network opens."""
-
-    loopback_ports: list[Port]
-    """Ports on the loopback address that may be reached."""
-    allow_local_binding: bool
-    """Whether the process may listen on local addresses."""
-
-
-class NetworkProxy(Params, frozen=True, kw_only=True):
-    """A proxy that the executor starts for the process."""
-
-    proxy: dict[str, object]
-    """Its settings."""
 
 
 class SnapshotShell(Params, frozen=True, kw_only=True):
@@ -137,9 +125,11 @@ class StartParams(Params, frozen=True, kw_only=True):
     `tty` unless `io` says it.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"io", "prepared", "idempotency_key", "keep_alive"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset(
+        {"io", "prepared", "idempotency_key", "keep_alive", "intercept"}
+    )
 
-    process_id: str
+    process_id: Name
     """The name of the process in this session, chosen by the client. Free again once the process is
     forgotten."""
     metadata: StartMetadata | None = None
@@ -162,20 +152,24 @@ class StartParams(Params, frozen=True, kw_only=True):
     sandbox: SandboxContext | None = None
     """The confinement that is wanted. What can't be enforced on this host is refused."""
     enforce_managed_network: bool = False
-    """Not enforceable by this version: refused if true."""
+    """Whether the only way out are the proxies on the host's loopback that variables of the process, such as
+    HTTP_PROXY, name. Only in a sandbox."""
     managed_network: ManagedNetwork | None = None
-    """Not enforceable by this version: refused."""
+    """The same, with the ports that those proxies may have."""
     network_proxy: NetworkProxy | None = None
-    """Not enforceable by this version: refused."""
+    """A proxy of the server's that is the only way out, and the hosts that it leads to. Only in a sandbox."""
     io: Io | None = None
     """Another way to say `tty` and `pipe_stdin`, with the size of the window."""
     prepared: PreparedSpawn | None = None
     """A spawn request that is already resolved. Needs the setting `allow_prepared_exec`."""
-    idempotency_key: str | None = None
+    idempotency_key: Name | None = None
     """A start with a key that has been used before in the session does not start anything; it gets the answer
     of the first."""
     keep_alive: bool = False
     """Whether the process outlives a session that nobody comes back to."""
+    intercept: InterceptParams | None = None
+    """Who decides on each program that it executes: rules, and whoever answers what they leave open. Only for
+    a process in a sandbox."""
 
     def __post_init__(self) -> None:
         if self.prepared is None:
@@ -194,12 +188,12 @@ class StartParams(Params, frozen=True, kw_only=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the process gets a terminal, by either way of saying it."""
+        """Return whether the process gets a terminal, by either way of saying it."""
         return self.io.pty is not None if self.io is not None else self.tty is True
 
     @property
     def has_open_stdin(self) -> bool:
-        """Whether the process can be written to."""
+        """Return whether the process can be written to."""
         if self.is_terminal:
             return True
         if self.io is not None and self.io.pipe is not None:
@@ -215,13 +209,19 @@ def _require_program(argv: list[str], name: str) -> None:
 class StartResult(Result, frozen=True, kw_only=True):
     """The process runs. Its first event comes after this answer."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"sandbox_enforcement"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"sandbox_enforcement", "interceptor", "sandbox_start"})
 
     process_id: str
     sandbox_type: Literal["none", "linuxSeccomp"]
     """What confines the process; `none` also for a profile that asks for nothing."""
     sandbox_enforcement: Enforcement | UnsetType = UNSET
     """How well it is confined: `full`, or `partial` where a second layer of defence is missing."""
+    interceptor: Interceptor | UnsetType = UNSET
+    """How it is decided on what it executes, if it was started with `intercept`: `notify` sees every
+    execution, `wrapper` those of Bash."""
+    sandbox_start: SandboxStart | UnsetType = UNSET
+    """How its sandbox came about: `warm` if a spare one was there, `cold` if it was made for this start. One
+    with a terminal, a trace, interception or a managed network is always `cold`."""
 
 
 class ReadParams(Params, frozen=True, kw_only=True):
@@ -229,7 +229,7 @@ class ReadParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     after_seq: Unsigned64 | None = None
     """Only chunks numbered above this; 0 by default."""
     max_bytes: Unsigned64 | None = None
@@ -271,7 +271,7 @@ class OutputGap(Result, frozen=True, kw_only=True):
 class ReadResult(Result, frozen=True, kw_only=True):
     """Retained chunks, and where the process stands."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "gaps", "usage"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "execs", "gaps", "usage"})
 
     chunks: list[OutputChunk]
     """In the order of their numbers."""
@@ -291,6 +291,9 @@ class ReadResult(Result, frozen=True, kw_only=True):
     """What ended it, as in `process/exited`; absent before."""
     usage: Usage | UnsetType = UNSET
     """What it used; absent before the exit."""
+    execs: ExecSummary | UnsetType = UNSET
+    """What became of the programs that it executed; absent if they were not intercepted, and before the
+    exit."""
     gaps: list[OutputGap] | UnsetType = UNSET
     """What is missing between the chunks."""
 
@@ -300,9 +303,9 @@ class WriteParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     chunk: bytes
-    write_id: str | None = None
+    write_id: Name | None = None
     """A write with an id that was accepted before is not repeated."""
     session_id: SessionId = UNSET
 
@@ -323,7 +326,7 @@ class ProcessParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     session_id: SessionId = UNSET
 
 
@@ -332,7 +335,7 @@ class ResizeParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     rows: Cells
     cols: Cells
     session_id: SessionId = UNSET
@@ -343,9 +346,9 @@ class SignalParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     """Which process. One that is not known, or has ended, is not an error."""
-    signal: str
+    signal: Name
     """`SIGTERM`, `TERM` and so on, or `interrupt` for SIGINT."""
     session_id: SessionId = UNSET
 
@@ -372,7 +375,7 @@ class TerminateParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode", "session_id"})
 
-    process_id: str
+    process_id: Name
     """Which process. One that is not known was not running."""
     mode: Literal["force"] | GracefulMode | None = None
     """`"force"`, as without it, or a grace."""
@@ -390,7 +393,7 @@ class WaitParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
-    process_id: str
+    process_id: Name
     timeout_ms: Unsigned | None = None
     """How long to wait; a day at most."""
     session_id: SessionId = UNSET
@@ -399,7 +402,7 @@ class WaitParams(Params, frozen=True, kw_only=True):
 class WaitResult(Result, frozen=True, kw_only=True):
     """Where the process stands when the wait is over; a timeout is not an error."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "execs", "usage"})
 
     exited: bool
     exit_code: int | None
@@ -412,6 +415,9 @@ class WaitResult(Result, frozen=True, kw_only=True):
     """What ended it, as in `process/exited`; absent before."""
     usage: Usage | UnsetType = UNSET
     """What it used; absent before the exit."""
+    execs: ExecSummary | UnsetType = UNSET
+    """What became of the programs that it executed; absent if they were not intercepted, and before the
+    exit."""
 
 
 class OmittedBytes(Result, frozen=True, kw_only=True):
@@ -428,7 +434,7 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     Both are those of all output together, so that of one stream no head, or no tail, may be left.
     """
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "execs", "usage"})
 
     stdout: bytes
     """What is left of stdout."""
@@ -450,6 +456,9 @@ class SnapshotResult(Result, frozen=True, kw_only=True):
     """What ended it, as in `process/exited`; absent before."""
     usage: Usage | UnsetType = UNSET
     """What it used; absent before the exit."""
+    execs: ExecSummary | UnsetType = UNSET
+    """What became of the programs that it executed; absent if they were not intercepted, and before the
+    exit."""
 
 
 class ProcessSummary(Result, frozen=True, kw_only=True):
@@ -457,6 +466,7 @@ class ProcessSummary(Result, frozen=True, kw_only=True):
 
     process_id: str
     argv: list[str]
+    """The program and its arguments; long ones are cut, and many end with how many more there are."""
     cwd: str
     tty: bool
     running: bool

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.protocol.denial import Denial
+from paddock.protocol.intercept import ExecSummary
 from paddock.protocol.structure import Result
 from paddock.protocol.usage import Usage
 
@@ -26,7 +27,7 @@ class OutputEvent(Result, frozen=True, kw_only=True):
 class ExitedEvent(Result, frozen=True, kw_only=True):
     """`process/exited`: the process has ended; its streams may still hold output."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "usage"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "execs", "usage"})
 
     process_id: str
     seq: int
@@ -41,6 +42,8 @@ class ExitedEvent(Result, frozen=True, kw_only=True):
     `breach` if its sandbox was opened from outside, or `terminated`."""
     usage: Usage | UnsetType = UNSET
     """What it used."""
+    execs: ExecSummary | UnsetType = UNSET
+    """What became of the programs that it executed; absent if they were not intercepted."""
 
 
 class ClosedEvent(Result, frozen=True, kw_only=True):

@@ -21,9 +21,10 @@ from paddock.model.profile import (
     Grant,
     Limits,
     NamedPath,
-    NetworkMode,
+    Network,
     UnrestrictedFileSystem,
 )
+from paddock.protocol.bound import MAX_ENTRIES, Name
 from paddock.protocol.path import HostPath
 from paddock.protocol.structure import Params
 
@@ -51,7 +52,7 @@ class RestrictedFileSystem(
 ):
     """Only what the entries grant."""
 
-    entries: tuple[AccessEntry, ...]
+    entries: Annotated[tuple[AccessEntry, ...], Meta(max_length=MAX_ENTRIES)]
     glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
     """How deep patterns are searched for."""
 
@@ -60,7 +61,7 @@ class ManagedProfile(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """The executor enforces this profile."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem
-    network: NetworkMode
+    network: Network
     limits: Limits = Limits()
     """How much it may use."""
 
@@ -83,7 +84,7 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing on Linux."""
     cwd: HostPath | None = None
     """What relative paths refer to."""
-    workspace_roots: list[HostPath] | None = None
+    workspace_roots: Annotated[list[HostPath], Meta(max_length=MAX_ENTRIES)] | None = None
     """What `project_roots` refers to."""
     windows_sandbox_private_desktop: bool = False
     """Means nothing on Linux."""
@@ -91,7 +92,7 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     """Means nothing here."""
     policy: ReadOnly | WorkspaceWrite | None = None
     """A policy as they were before profiles."""
-    profile: str | None = None
+    profile: Name | None = None
     """The name of a profile of the server's settings, or of a built-in one."""
     trace: bool = False
     """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from msgspec import Meta
+
+from paddock.protocol.bound import MAX_FEATURES, Name
 from paddock.protocol.structure import Params, Result
+
+Features = Annotated[list[Name], Meta(max_length=MAX_FEATURES)]
+"""Names of notifications or requests."""
 
 
 class ClientCapabilities(Params, frozen=True, kw_only=True):
     """What the client understands beyond the reference protocol.
 
     Without `extensions` the client gets exactly the shapes of the reference
-    protocol. `notifications` names the optional notifications it wants.
+    protocol. `notifications` names the optional notifications it wants, `requests` the
+    requests of the server that it answers; names that the server does not know do no harm.
     """
 
     extensions: bool = False
     """Whether answers may hold what the reference protocol does not have."""
-    notifications: list[str] = []
+    notifications: Features = []
     """Optional notifications that the client wants."""
+    requests: Features = []
+    """Requests of the server that the client answers."""
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
@@ -25,9 +34,9 @@ class InitializeParams(Params, frozen=True, kw_only=True):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"capabilities"})
 
-    client_name: str
+    client_name: Name
     """What the client calls itself, for people."""
-    resume_session_id: str | None = None
+    resume_session_id: Name | None = None
     """The session to come back to; a new one by default."""
     capabilities: ClientCapabilities | None = None
     """What the client understands; by default nothing beyond the reference protocol."""

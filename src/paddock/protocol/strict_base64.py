@@ -9,7 +9,7 @@ _LAST_SYMBOLS = (b"", b"AQgw", b"AEIMQUYcgkosw048")
 
 
 def decode_base64(encoded: bytes | memoryview) -> bytes:
-    """Give the data. Raises ValueError that says what is wrong."""
+    """Return the data. Raises ValueError that says what is wrong."""
     try:
         data = b64decode(encoded, validate=True)
     except ValueError as error:

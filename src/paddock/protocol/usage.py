@@ -20,7 +20,7 @@ class Usage(Result, frozen=True, kw_only=True):
 
 
 def encode_usage(usage: model.Usage) -> Usage:
-    """The wire's form."""
+    """Encode what a process has used."""
     return Usage(
         wall_ms=round(usage.wall_s * 1000),
         user_ms=round(usage.user_s * 1000),
@@ -30,7 +30,7 @@ def encode_usage(usage: model.Usage) -> Usage:
 
 
 def decode_usage(usage: Usage) -> model.Usage:
-    """What it means."""
+    """Decode what a process has used."""
     return model.Usage(
         wall_s=usage.wall_ms / 1000,
         user_s=usage.user_ms / 1000,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from paddock.model.change import ChangeKind
+from paddock.protocol.bound import MAX_ENTRIES
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Params, Result, Unsigned
@@ -13,7 +18,7 @@ class WatchMissingParams(Params, frozen=True, kw_only=True):
 
     watch_id: Unsigned
     """What the notification will say. A connection has one such watch; a later one takes its place."""
-    missing: list[HostPath]
+    missing: Annotated[list[HostPath], Meta(max_length=MAX_ENTRIES)]
     """Paths that do not exist."""
     present: HostPath | None = None
     """A path that exists."""
@@ -66,7 +71,8 @@ class Change(Result, frozen=True, kw_only=True):
     path: str
     """The path, in the form in which the watched one was given."""
     kind: ChangeKind
-    """A file that took the place of another in one step is `created`."""
+    """A file that took the place of another in one step is `created`; if this server put it there, by
+    `fs/edit` for example, `modified`."""
 
 
 class ChangedEvent(Result, frozen=True, kw_only=True):

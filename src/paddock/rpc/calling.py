@@ -3,7 +3,8 @@
 `request` gives the bytes of a request and remembers its id; feed every message
 that arrives to `receive`, which returns what it answers or tells. An answer to
 nothing is ignored: it may belong to a request whose caller has given up. Requests
-of the server are ignored too: none is made of a client that did not ask for it.
+of the server that are not in the table are ignored too: none is made of a client that did
+not ask for it. To one that is in the table the caller sends `answer` or `refuse` of its id.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from msgspec import DecodeError, Raw, json
 
-from paddock.errors import ProtocolViolation, RequestError
+from paddock.errors import InvalidParams, ProtocolViolation, RequestError
 from paddock.protocol.bulk import BULK_BYTES
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.codes import error_for
@@ -21,11 +22,20 @@ from paddock.protocol.envelope import (
     UNREADABLE_ID,
     RequestId,
     read_server_message,
+    write_error,
     write_notification,
     write_request,
+    write_result,
 )
-from paddock.protocol.methods import INITIALIZED, METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS
+from paddock.protocol.methods import (
+    INITIALIZED,
+    METHODS,
+    NOTIFICATIONS,
+    OPTIONAL_NOTIFICATIONS,
+    SERVER_REQUESTS,
+)
 from paddock.protocol.plain_message import scan, with_base64
+from paddock.protocol.question import QuestionParams
 from paddock.protocol.structure import Params, Result
 
 _RESULTS: dict[str, json.Decoder[Any]] = {
@@ -34,9 +44,12 @@ _RESULTS: dict[str, json.Decoder[Any]] = {
 _NOTIFICATIONS: dict[str, json.Decoder[Any]] = {
     name: json.Decoder(kind) for name, kind in (NOTIFICATIONS | OPTIONAL_NOTIFICATIONS).items()
 }
+_QUESTIONS: dict[str, json.Decoder[Any]] = {
+    name: json.Decoder(request.params) for name, request in SERVER_REQUESTS.items()
+}
 
 _LIMITS = CodecLimits()
-"""Of a message that is taken apart: a larger one is read all the same."""
+"""Limits of a message that is taken apart: a larger one is read all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,24 @@ class Told:
     params: Result
 
 
-Event = Answered | Failed | Told
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The server asks something, and waits for `answer` or `refuse`."""
+
+    id: RequestId
+    method: str
+    params: QuestionParams
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswerable:
+    """The server asks something that can't be understood: send these bytes."""
+
+    reply: bytes
+    problem: str
+
+
+Event = Answered | Failed | Told | Asked | Unanswerable
 
 
 class CallingConnection:
@@ -74,7 +104,10 @@ class CallingConnection:
         self._methods: dict[RequestId, str] = {}
 
     def request(self, method: str, params: Params | None) -> tuple[RequestId, bytes]:
-        """The id and the bytes of a new request. Raises UnicodeEncodeError for a text that is not UTF-8."""
+        """Return the id and the bytes of a new request.
+
+        Raises UnicodeEncodeError for a text that is not UTF-8.
+        """
         request_id = self._next_id
         message = write_request(request_id, method, params)
         self._next_id += 1
@@ -82,15 +115,15 @@ class CallingConnection:
         return request_id, message
 
     def initialized(self) -> bytes:
-        """The bytes of the notification that completes the handshake."""
+        """Return the bytes of the notification that completes the handshake."""
         return write_notification(INITIALIZED, {})
 
     def forget(self, request_id: RequestId) -> None:
-        """The caller has given up; the answer, if it comes, is ignored."""
+        """Forget a request that its caller has given up. If the answer comes, it is ignored."""
         self._methods.pop(request_id, None)
 
     def receive(self, data: bytes) -> Event | None:
-        """What one message means, or None for one that concerns nobody.
+        """Return what one message means, or None for one that concerns nobody.
 
         Raises MalformedMessage or ProtocolViolation when it can't be understood:
         the connection is of no use then.
@@ -99,8 +132,10 @@ class CallingConnection:
             return event
         message = read_server_message(data)
         if message.method is not None:
+            if message.id is not None:
+                return _asked(message.id, message.method, message.params)
             decoder = _NOTIFICATIONS.get(message.method)
-            if decoder is None or message.id is not None:
+            if decoder is None:
                 return None
             return Told(message.method, _decode(decoder, message.params, message.method))
         if message.id is None:
@@ -117,7 +152,7 @@ class CallingConnection:
         return Answered(message.id, _decode(_RESULTS[method], message.result, method))
 
     def _receive_bulk(self, data: bytes) -> Event | None:
-        """Give what a message means that is mostly base64; None leaves it to the ordinary way."""
+        """Return what a message means that is mostly base64; None leaves it to the ordinary way."""
         found = scan(data, _LIMITS.max_values, _LIMITS.max_depth)
         if found is None:
             return None
@@ -136,11 +171,33 @@ class CallingConnection:
         return Answered(request_id, value)
 
     def _decoder(self, request_id: RequestId | None, method: str | None) -> json.Decoder[Any] | None:
-        """Give what reads a notification, or the answer to a request, if there is such a one."""
+        """Return what reads a notification, or the answer to a request, if it is known."""
         if method is not None:
             return _NOTIFICATIONS.get(method) if request_id is None else None
         asked = self._methods.get(request_id) if request_id is not None else None
         return _RESULTS[asked] if asked is not None else None
+
+
+def answer(request_id: RequestId, result: Params) -> bytes:
+    """Write the answer to a request of the server. Raises UnicodeEncodeError."""
+    return write_result(request_id, result)
+
+
+def refuse(request_id: RequestId, error: RequestError) -> bytes:
+    """Write an answer that says why there is none."""
+    return write_error(request_id, error)
+
+
+def _asked(request_id: RequestId, method: str, params: Raw) -> Asked | Unanswerable | None:
+    decoder = _QUESTIONS.get(method)
+    if decoder is None:
+        return None
+    try:
+        return Asked(request_id, method, decoder.decode(params))
+    except DecodeError as error:
+        # Not the end of the connection: the same question would come on the next one.
+        problem = f"params: {error}"
+        return Unanswerable(refuse(request_id, InvalidParams(problem)), f"{method}: {problem}")
 
 
 def _decode(decoder: json.Decoder[Any], raw: Raw, name: str) -> Any:

@@ -5,23 +5,25 @@ says:
 
     Call      carry the request out, then send `write_result` or `write_error` of its id
     Refusal   send these bytes; the request is answered
-    Ready     the client sent `initialized`; nothing to do
+    Ready     the client sent `initialized`: the server may ask from now on
+    Reply     the client answers a request of the server; it may be one that nobody waits for any more
     Drop      close the connection at once, without a word
 
 `initialize` comes as a Call like any other; after it succeeded the owner calls
-`greeted()`, and until then it may be retried. The order of checks is fixed: an
-unknown method, then bad parameters, then the wrong moment, then a method that
-this version does not offer.
+`greeted()` with the questions of the session, and until then it may be retried. The
+order of checks is fixed: an unknown method, then bad parameters, then the wrong
+moment, then a method that this version does not offer.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from paddock.errors import InvalidRequest, MalformedMessage, MethodNotFound, RequestError
+from paddock.excerpt import excerpt
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits, convert_params
 from paddock.protocol.codes import INVALID_REQUEST, code_of
@@ -34,9 +36,11 @@ from paddock.protocol.envelope import (
     write_error,
     write_malformed,
 )
+from paddock.protocol.large_message import id_of, read_large
 from paddock.protocol.methods import INITIALIZE, INITIALIZED, METHODS, Method
 from paddock.protocol.plain_request import read_plain
 from paddock.protocol.structure import Params
+from paddock.rpc.questions import OpenQuestions
 
 
 class State(Enum):
@@ -68,13 +72,21 @@ class Ready(Struct, frozen=True):
     """The handshake is complete (again)."""
 
 
+class Reply(Struct, frozen=True):
+    """The answer to a request of the server, as it was read. `problem` is the text of a bad one."""
+
+    id: RequestId
+    result: Any = None
+    problem: str | None = None
+
+
 class Drop(Struct, frozen=True):
     """The client broke the protocol in a way that ends the connection."""
 
     reason: str
 
 
-Event = Call[Params] | Refusal | Ready | Drop
+Event = Call[Params] | Refusal | Ready | Reply | Drop
 
 
 class ServingConnection:
@@ -85,21 +97,32 @@ class ServingConnection:
         self._limits = limits
         self._is_operator = is_operator
         self._state = State.NEW
+        self._questions: OpenQuestions | None = None
 
     @property
     def state(self) -> State:
-        """How far the handshake has come."""
+        """Return how far the handshake has come."""
         return self._state
 
     def receive(self, data: bytes | memoryview) -> Event:
-        """What one message means. Never raises for anything a client can send. Keeps nothing of a view."""
-        if self._state is _READY:
-            call = read_plain(data, self._limits)
+        """Return what one message means.
+
+        Never raises for anything a client can send. Keeps nothing of a view.
+        """
+        limits = self._limits
+        is_large = len(data) > limits.max_text_bytes
+        if self._state is _READY and not is_large:
+            call = read_plain(data, limits)
             if call is not None:
                 return call
         try:
-            message = read_message(bytes(data), self._limits)
+            message = read_large(data, limits) if is_large else read_message(bytes(data), limits)
         except MalformedMessage as problem:
+            # A client that wrote too long a request waits for an answer.
+            request_id = id_of(data) if is_large else None
+            if request_id is not None:
+                refused = InvalidRequest(str(problem))
+                return Refusal(write_error(request_id, refused), code_of(refused), str(problem), request_id)
             return _malformed(f"failed to parse a JSON-RPC message from {self._peer}: {problem}")
         match message:
             case Request():
@@ -111,17 +134,21 @@ class ServingConnection:
             case Notification():
                 return self._notification(message)
             case Response():
-                return Drop(f"a response to id {message.id!r}, which was never asked")
+                return self._response(message)
 
-    def greeted(self) -> None:
-        """`initialize` has succeeded. Call it once, before its result is sent."""
+    def greeted(self, questions: OpenQuestions) -> None:
+        """Note that `initialize` has succeeded, in the session of these questions.
+
+        Call it once, before its result is sent.
+        """
         assert self._state is State.NEW
         self._state = State.GREETED
+        self._questions = questions
 
     def _call(self, request: Request, size_bytes: int) -> Call[Params]:
         method = METHODS.get(request.method)
         if method is None or (method.is_operators and not self._is_operator):
-            raise MethodNotFound(f"this server has no method {request.method!r}")
+            raise MethodNotFound(f"this server has no method {excerpt(request.method)!r}")
         params = convert_params(request.params, method.params)
         if self._state is not _READY or method.name == INITIALIZE:
             self._check_moment(method)
@@ -138,13 +165,18 @@ class ServingConnection:
         elif self._state is State.GREETED:
             raise InvalidRequest(f"client must send initialized before using {method.family} methods")
 
+    def _response(self, response: Response) -> Event:
+        if self._questions is None or not self._questions.was_issued(response.id):
+            return Drop(f"a response to id {response.id!r}, which was never asked")
+        return Reply(response.id, response.result, response.problem)
+
     def _notification(self, notification: Notification) -> Event:
         if notification.method != INITIALIZED:
-            known = notification.method in METHODS
+            name = excerpt(notification.method)
             problem = (
-                f"{notification.method!r} is a request and was sent without an id; nothing was done"
-                if known
-                else f"unexpected notification {notification.method!r}; only {INITIALIZED!r} is understood"
+                f"{name!r} is a request and was sent without an id; nothing was done"
+                if name in METHODS
+                else f"unexpected notification {name!r}; only {INITIALIZED!r} is understood"
             )
             return _malformed(problem)
         if self._state is State.NEW:

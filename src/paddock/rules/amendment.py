@@ -1,6 +1,6 @@
-"""Adds an "always allow" to a file of rules.
+"""Adds an "always" to a file of rules.
 
-One line for one prefix of a command, appended under a lock, never twice. Prefixes that would
+One line for one prefix of a command, or for one host, appended under a lock, never twice. Prefixes that would
 allow nearly anything - a shell, an interpreter, `sudo` - are refused: whoever wants such a
 rule writes it by hand.
 """
@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from paddock.errors import AmendmentRefused, RulesError
+from paddock.model.decision import Action
+from paddock.model.endpoint import NetworkProtocol
+from paddock.rules.network import RULE_PROTOCOLS
 from paddock.rules.program_kind import (
     BROAD,
     INTERPRETERS,
@@ -34,12 +37,15 @@ _VERSION = re.compile(r"[-.\d]+$")
 _CODE_FLAG = re.compile(r"-[a-zA-Z]*[cem]|--command|--eval|--module")
 """The next word is code, or a module: `bash -lc`, `perl -pe`, `python -m`."""
 
+JUSTIFICATION_LIMIT = 500
+"""Characters of what somebody gave as a reason."""
+
 _BEFORE_PROGRAM = re.compile(r"\w+=.*|\d+[smhd]?", re.DOTALL)
 """Of a launcher: `env A=b make`, `timeout 5s make`."""
 
 
 def rule_line(prefix: Sequence[str]) -> str:
-    """The line that always allows commands which begin like this."""
+    """Return the line that always allows commands which begin like this."""
     pattern = ", ".join(json.dumps(word, ensure_ascii=False) for word in prefix)
     return f'prefix_rule(pattern=[{pattern}], decision="allow")'
 
@@ -59,6 +65,30 @@ def add_rule(path: Path, prefix: Sequence[str]) -> bool:
     """
     check_prefix(prefix)
     line = rule_line(prefix)
+    return _add_line(path, line, line)[1]
+
+
+def add_host_rule(
+    path: Path, host: str, protocol: NetworkProtocol, action: Action, justification: str | None = None
+) -> int:
+    """Decide on a host for ever, and return the number of the line that does.
+
+    Of several rules about a host and protocol the last counts, so the line is at the end unless that is the
+    one already. Raises RulesError.
+    """
+    about = f"network_rule(host={json.dumps(host)}, protocol={json.dumps(RULE_PROTOCOLS[protocol])}, "
+    decision = "deny" if action is Action.FORBIDDEN else str(action)
+    line = f"{about}decision={json.dumps(decision)}"
+    if justification and justification.isprintable() and _is_text(justification):
+        line += f", justification={json.dumps(justification[:JUSTIFICATION_LIMIT], ensure_ascii=False)}"
+    return _add_line(path, f"{line})", about)[0]
+
+
+def _add_line(path: Path, line: str, about: str) -> tuple[int, bool]:
+    """Append a line, unless the last that begins with `about` is the same.
+
+    Returns its number, and whether it was added. Raises RulesError.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A fifo would let us wait for its writer.
@@ -69,15 +99,18 @@ def add_rule(path: Path, prefix: Sequence[str]) -> bool:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise RulesError(f"can't add to {path}: it is not a regular file")
             text = file.readall()
-            if line in re.split(r"\r?\n", text.decode()):
-                return False
+            lines = re.split(r"\r?\n", text.decode())
+            known = [number for number, each in enumerate(lines, 1) if each.startswith(about)]
+            # A comment may follow.
+            if known and lines[known[-1] - 1].startswith(line):
+                return known[-1], False
             separator = "" if not text or text.endswith(b"\n") else "\n"
             _append(file.fileno(), f"{separator}{line}\n".encode(), len(text))
+            return len(lines) + len(separator), True
     except UnicodeDecodeError as error:
         raise RulesError(f"{path} is not UTF-8 text; nothing was added") from error
     except OSError as error:
         raise RulesError(f"can't add to {path}: {error.strerror}") from error
-    return True
 
 
 def _append(descriptor: int, data: bytes, size_bytes: int) -> None:
@@ -92,7 +125,7 @@ def _append(descriptor: int, data: bytes, size_bytes: int) -> None:
 
 
 def _problem(prefix: Sequence[str]) -> str | None:
-    """Why a prefix allows too much, None if it does not."""
+    """Return why a prefix allows too much; None if it does not."""
     if not prefix or not prefix[0]:
         return "there is no program in it"
     if not all(_is_text(word) for word in prefix):
@@ -118,12 +151,12 @@ def _problem(prefix: Sequence[str]) -> str | None:
 
 
 def _is_text(word: str) -> bool:
-    """Whether a word is more than bytes: those that are not UTF-8 come as lone surrogates (PEP 383)."""
+    """Return whether a word is more than bytes: what is not UTF-8 comes as lone surrogates (PEP 383)."""
     return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _launched_problem(launcher: str, words: Sequence[str]) -> str | None:
-    """What is wrong with the program that a launcher is told to run."""
+    """Return what is wrong with the program that a launcher is told to run."""
     rest = list(words)
     while rest and _BEFORE_PROGRAM.fullmatch(rest[0]):
         rest.pop(0)

@@ -20,7 +20,7 @@ from paddock.errors import InvalidRule
 from paddock.model.decision import Action, Origin
 from paddock.rules.network import PROTOCOLS, NetworkProtocol, NetworkRule, parse_host
 from paddock.rules.policy import Policy, absolute_path
-from paddock.rules.rule import Pattern, Place, PrefixRule, is_flag
+from paddock.rules.rule import Alternatives, Pattern, PrefixRule, is_flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Value:
     content: Any
 
     def notation(self) -> str:
-        """How it is written in the language."""
+        """Write the value in the notation of the language."""
         match self.type:
             case "string":
                 return json.dumps(self.content, ensure_ascii=False)
@@ -111,7 +111,7 @@ _TYPE_NAMES = {"string": "str"}
 
 
 def declare(call: Call) -> Declaration:
-    """What a call declares. Raises InvalidRule."""
+    """Return what a call declares. Raises InvalidRule."""
     arguments = _bound(call)
     match call.function:
         case "prefix_rule":
@@ -139,13 +139,13 @@ def check_examples(declaration: Declaration, host_executables: Mapping[str, tupl
 
 
 def _bound(call: Call) -> dict[str, Value]:
-    """The arguments by the names of their parameters."""
+    """Return the arguments by the names of their parameters."""
     parameters = PARAMETERS[call.function]
-    places = [parameter.name for parameter in parameters if parameter.is_positional]
-    excess = len(call.positional) - len(places)
+    positional = [parameter.name for parameter in parameters if parameter.is_positional]
+    excess = len(call.positional) - len(positional)
     if excess > 0:
         raise InvalidRule(f"Found {excess} extra positional argument(s) for call to {call.function}")
-    arguments = dict(zip(places, call.positional, strict=False))
+    arguments = dict(zip(positional, call.positional, strict=False))
     for name, value in call.named.items():
         if name in arguments:
             raise InvalidRule(f"Argument `{name}` occurs more than once")
@@ -181,7 +181,7 @@ def _prefix_rule(arguments: Mapping[str, Value], origin: Origin) -> Declaration:
     has_free_flags = "flags_anywhere" in arguments and arguments["flags_anywhere"].content == "True"
     if has_free_flags:
         for pattern in ((heads, *rest), *unless):
-            _check_free_flags(pattern)
+            check_free_flags(pattern)
     rules = tuple(
         PrefixRule(((head,), *rest), action, origin, justification, unless, has_free_flags) for head in heads
     )
@@ -212,10 +212,10 @@ def _justification(arguments: Mapping[str, Value]) -> str | None:
 def _pattern(value: Value) -> Pattern:
     if not value.content:
         raise InvalidRule("invalid pattern element: pattern cannot be empty")
-    return tuple(_place(item) for item in value.content)
+    return tuple(_position(item) for item in value.content)
 
 
-def _place(value: Value) -> Place:
+def _position(value: Value) -> Alternatives:
     match value.type:
         case "string":
             return (value.content,)
@@ -226,7 +226,7 @@ def _place(value: Value) -> Place:
     )
 
 
-def _alternatives(items: Sequence[Value]) -> Place:
+def _alternatives(items: Sequence[Value]) -> Alternatives:
     if not items:
         raise InvalidRule("invalid pattern element: pattern alternatives cannot be empty")
     for item in items:
@@ -244,10 +244,11 @@ def _exceptions(value: Value) -> tuple[Pattern, ...]:
     return tuple(_pattern(item) for item in value.content)
 
 
-def _check_free_flags(pattern: Pattern) -> None:
-    for place in pattern[1:]:
-        if len({is_flag(word) for word in place}) > 1:
-            shown = json.dumps(list(place), ensure_ascii=False)
+def check_free_flags(pattern: Pattern) -> None:
+    """Raise InvalidRule for a position that holds flags and words, though flags may stand anywhere."""
+    for alternatives in pattern[1:]:
+        if len({is_flag(word) for word in alternatives}) > 1:
+            shown = json.dumps(list(alternatives), ensure_ascii=False)
             raise InvalidRule(
                 "invalid rule: with flags_anywhere the alternatives of a place must be all flags or all "
                 f"words (got {shown})"
@@ -279,7 +280,7 @@ def _example(value: Value) -> Example:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """The words of a command line. A comment begins with a word, not inside one as `shlex` has it."""
+    """Return the words of a command line. A comment begins with a word, not inside one as `shlex` has it."""
     bare = "".join(found[0] for found in _WORD_OR_COMMENT.finditer(text) if found["comment"] is None)
     try:
         words = shlex.split(bare)

@@ -87,7 +87,7 @@ class DirectoryWatch:
             known.add(entry)
 
     def _read(self) -> None:
-        for watch, mask, name in self._inotify.read():
+        for watch, mask, name, _ in self._inotify.read():
             entries = self._entries.get(watch, set())
             if mask & Notice.Q_OVERFLOW or entries is None or name in entries:
                 self._changed.set()

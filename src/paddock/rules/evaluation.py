@@ -1,4 +1,4 @@
-"""What the process that evaluates files of rules is asked, and what it answers. Pure.
+"""Questions to the process that evaluates files of rules, and its answers. Pure.
 
 Both ends are ours, but the far end has run what a stranger may have written: its answer is
 decoded into these types and nothing else, and its size is bounded by `ANSWER_LIMIT_BYTES`
@@ -68,23 +68,23 @@ _LENGTH = struct.Struct(">I")
 
 
 def encode_request(request: EvaluationRequest) -> bytes:
-    """The bytes to ask with."""
+    """Encode the question as bytes."""
     return msgspec.msgpack.encode(request)
 
 
 def decode_request(data: bytes) -> EvaluationRequest:
-    """The question, from all of its bytes."""
+    """Decode the question from all of its bytes."""
     return _REQUEST.decode(data)
 
 
 def encode_answer(evaluated: EvaluatedFile) -> bytes:
-    """The part of the answer that is about one file."""
+    """Encode the part of the answer that is about one file."""
     body = msgspec.msgpack.encode(evaluated)
     return _LENGTH.pack(len(body)) + body
 
 
 def decode_answers(data: bytes) -> Iterator[EvaluatedFile]:
-    """The parts of an answer that are whole and what they should be; what comes after them is lost."""
+    """Yield the parts of an answer that are whole and what they should be; what comes after them is lost."""
     view = memoryview(data)
     while len(view) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(view)

@@ -92,7 +92,7 @@ class _Recorder:
 
 
 def evaluate(file: RulesFile, host_executables: Mapping[str, tuple[str, ...]]) -> EvaluatedFile:
-    """What a file declares. `host_executables` is what files before it have declared."""
+    """Return what a file declares. `host_executables` is what files before it have declared."""
     recorder = _Recorder(file.path)
     try:
         module = starlark.Module()
@@ -124,7 +124,7 @@ def _checked(
 
 
 def _located(file: RulesFile, number: int, fault: InvalidRule) -> Problem:
-    """The place of a call, by evaluating the file again up to it: only an error has a place with a column."""
+    """Find a call by evaluating the file again up to it: only an error has a place with a column."""
     calls = 0
 
     def count(*_args: object, **_kwargs: object) -> None:
@@ -167,7 +167,7 @@ _FRAME = re.compile(r"^  \* .*:(\d+), in ", re.MULTILINE)
 
 
 def _line(stack: str) -> int:
-    """The line of the innermost call on a stack. Lines of source are indented deeper than these."""
+    """Return the line of the innermost call on a stack. Lines of source are indented deeper than these."""
     return int(_FRAME.findall(stack)[-1])
 
 
@@ -185,7 +185,7 @@ they go to terminals and logs."""
 
 
 def _problem(path: str, report: str) -> Problem:
-    """An error of the interpreter, taken apart."""
+    """Take an error of the interpreter apart."""
     found = _REPORT.fullmatch(report)
     if found is None:
         return Problem(path, _cut(report.strip().removeprefix("error: "), TEXT_CHARS))
@@ -234,7 +234,7 @@ def main() -> None:
 def _evaluate_apart(
     file: RulesFile, known: Mapping[str, tuple[str, ...]], cpu_limit_s: float
 ) -> tuple[EvaluatedFile | None, int]:
-    """What a fork of this process says about a file, None if it came to no end, and its status."""
+    """Return what a fork of this process says about a file, None if it came to no end, and its status."""
     answer = os.memfd_create("paddock-rules-file")
     try:
         pid = os.fork()
@@ -288,7 +288,7 @@ def _confine(cpu_limit_s: float) -> None:
 
 
 def _end(status: int, cpu_limit_s: float) -> str:
-    """Why a fork did not come to the end of its file."""
+    """Say why a fork did not come to the end of its file."""
     if status == -signal.SIGPROF:
         return f"takes more than {cpu_limit_s:g} s to evaluate; split it, unless it has a loop with no end"
     if status == _TOO_MUCH_STATUS:

@@ -1,4 +1,4 @@
-"""Where files of rules are: one directory for the system, one for the user, one for each trusted project.
+"""Finds files of rules: one directory for the system, one for the user, one for each trusted project.
 
 All layers are in force together. Since the strictest rule wins, no layer can loosen what
 another says; the order of layers, from the system up, decides only which of several
@@ -34,7 +34,7 @@ class Layer:
     """Whether it is part of a project, whose files may belong to anybody."""
 
     def files(self) -> list[Path]:
-        """Its files, by name. Links are passed over. Raises RulesError if it can't be searched."""
+        """Return the files by name, without links. Raises RulesError if the directory can't be searched."""
         try:
             with os.scandir(self.directory) as entries:
                 found = [entry.path for entry in entries if _is_rules_file(entry)]
@@ -45,7 +45,7 @@ class Layer:
         return [Path(path) for path in sorted(found)]
 
     def complaint(self, status: os.stat_result) -> str | None:
-        """Why a file, or the directory itself, can't be relied on: somebody else may change it.
+        """Return why a file, or the directory itself, can't be relied on: somebody else may change it.
 
         None if it can be.
         """
@@ -63,13 +63,13 @@ def _is_rules_file(entry: os.DirEntry[str]) -> bool:
 
 
 def user_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's layer, by the XDG base directory specification: a relative path counts for nothing."""
+    """Return the user's layer, by the XDG base directory specification. A relative path counts as none."""
     configured = environment.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if configured.startswith("/") else Path.home() / ".config"
     return base / "paddock" / "rules"
 
 
 def standard_layers(trusted_projects: Iterable[Path] = ()) -> tuple[Layer, ...]:
-    """The layers of this host and user, and those of the projects that the caller vouches for."""
+    """Return the layers of this host and user, and those of the projects that the caller vouches for."""
     projects = (Layer(project / PROJECT_DIRECTORY, is_project=True) for project in trusted_projects)
     return Layer(SYSTEM_DIRECTORY), Layer(user_directory()), *projects

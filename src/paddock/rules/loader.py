@@ -42,12 +42,12 @@ CHILD_TIMEOUT_S = 10.0
 
 
 def load_policy(paths: Iterable[Path]) -> Policy:
-    """The policy that files come to, in this order. Raises RulesError when none can be evaluated at all."""
+    """Load the policy of files, in this order. Raises RulesError when none can be evaluated at all."""
     return _load((path, None) for path in paths)
 
 
 def load_layers(layers: Iterable[Layer]) -> Policy:
-    """The policy of every file in some layers. Raises RulesError when none can be evaluated at all.
+    """Load the policy of every file in some layers. Raises RulesError when none can be evaluated at all.
 
     A directory that others can change is a problem, for a file may be missing in it; what is
     there is in force all the same.
@@ -92,18 +92,18 @@ def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem
 
 
 def load_sound_policy(paths: Iterable[Path]) -> Policy:
-    """The same for files that must all be in order. Raises RulesFileError for the first that is not."""
+    """Load files that must all be in order. Raises RulesFileError for the first that is not."""
     policy = load_policy(paths)
     for problem in policy.problems:
-        place = (problem.line, problem.column or 1) if problem.line is not None else None
+        position = (problem.line, problem.column or 1) if problem.line is not None else None
         raise RulesFileError(
-            problem.path, problem.text, place, problem.excerpt, is_unreadable=problem.is_unreadable
+            problem.path, problem.text, position, problem.excerpt, is_unreadable=problem.is_unreadable
         )
     return policy
 
 
 def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ()) -> Policy:
-    """The policy of files that were read already; `problems` are those of files that were not."""
+    """Evaluate files that were read already; `problems` are those of files that were not."""
     rules: list[PrefixRule] = []
     host_executables: dict[str, tuple[str, ...]] = {}
     network_rules: list[NetworkRule] = []
@@ -120,7 +120,7 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
 
 
 def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
-    """The text of a file and its size. It must be fit to speak for its layer, if it is of one."""
+    """Read the text of a file and its size. It must be fit to speak for its layer, if it is of one."""
     # A fifo would let us wait for its writer. All that is looked at is what was opened, without a race.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     with open(os.open(path, flags | (os.O_NOFOLLOW if layer is not None else 0)), "rb") as file:
@@ -138,7 +138,7 @@ def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
 
 
 def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
-    """What a child has to say about the files, from the first on, and why it ended after that."""
+    """Return what a child has to say about the files, from the first on, and why it ended after that."""
     if find_spec("starlark") is None:
         raise RulesUnavailable("load rules", "starlark-pyo3")
     request = encode_request(EvaluationRequest(files=tuple(files)))
@@ -160,7 +160,7 @@ def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
 
 
 def _run_child(question: int, answer: int) -> int | None:
-    """The status with which a child ends; None if it had to be ended from here."""
+    """Run a child, and return the status with which it ends; None if it had to be ended from here."""
     try:
         python = own_program.python()
         child = subprocess.Popen(
@@ -199,7 +199,7 @@ def _ends_in_time(pid: int) -> bool:
 
 
 def _end(status: int | None) -> str:
-    """Why a child did not come to the end of its files."""
+    """Say why a child did not come to the end of its files."""
     if status is None:
         return f"could not be evaluated within {CHILD_TIMEOUT_S:.0f} s"
     return f"could not be evaluated: the process that evaluates rules ended with status {status}"

@@ -1,7 +1,7 @@
 """Rules about hosts on the network. Pure.
 
-They are declared in the same files as the rules about commands. What enforces them gets
-lists of names; it is not here.
+They are declared in the same files as the rules about commands. The policy proxy (`paddock.network`) enforces
+them for commands whose network is proxied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paddock.errors import InvalidRule
+from paddock.model import endpoint
 from paddock.model.decision import Action, Origin
+from paddock.model.host_pattern import normal_host
+from paddock.model.profile import HostRule
 
 
 class NetworkProtocol(StrEnum):
@@ -23,6 +26,16 @@ class NetworkProtocol(StrEnum):
     SOCKS5_TCP = "socks5_tcp"
     SOCKS5_UDP = "socks5_udp"
 
+
+_MEANT = {
+    NetworkProtocol.HTTP: endpoint.NetworkProtocol.HTTP,
+    NetworkProtocol.HTTPS: endpoint.NetworkProtocol.HTTPS_CONNECT,
+    NetworkProtocol.SOCKS5_TCP: endpoint.NetworkProtocol.SOCKS5_TCP,
+    NetworkProtocol.SOCKS5_UDP: endpoint.NetworkProtocol.SOCKS5_UDP,
+}
+
+RULE_PROTOCOLS = {meant: protocol.value for protocol, meant in _MEANT.items()}
+"""What a file calls the way in which a command asks its proxy for a host."""
 
 PROTOCOLS = {protocol.value: protocol for protocol in NetworkProtocol} | {
     "https_connect": NetworkProtocol.HTTPS,
@@ -42,20 +55,12 @@ class NetworkRule:
     justification: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkHosts:
-    """The hosts that rules name, each in one list at most."""
-
-    allowed: tuple[str, ...]
-    denied: tuple[str, ...]
-
-
-def network_hosts(rules: Iterable[NetworkRule]) -> NetworkHosts:
-    """The lists that rules come to. The last rule about a host wins; `prompt` puts it into neither."""
-    last = {rule.host: rule.action for rule in rules if rule.action is not Action.PROMPT}
-    return NetworkHosts(
-        allowed=tuple(host for host, action in last.items() if action is Action.ALLOW),
-        denied=tuple(host for host, action in last.items() if action is Action.FORBIDDEN),
+def as_host_rules(rules: Iterable[NetworkRule]) -> tuple[HostRule, ...]:
+    """Return rules in the form in which a profile has them. Of several about the same, the last counts."""
+    last = {(normal_host(rule.host), _MEANT[rule.protocol]): rule for rule in rules}
+    return tuple(
+        HostRule(host=host, protocol=protocol, action=rule.action, origin=str(rule.origin))
+        for (host, protocol), rule in last.items()
     )
 
 
@@ -64,7 +69,7 @@ _WITH_PORT = re.compile(r"([^:]+):\d+")
 
 
 def parse_host(text: str) -> str:
-    """A host's name or address as rules are compared by it. Raises InvalidRule."""
+    """Parse a host's name or address into the form that rules compare. Raises InvalidRule."""
     host = text.strip()
     if not host:
         raise InvalidRule("invalid rule: network_rule host cannot be empty")

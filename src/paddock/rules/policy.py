@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from paddock.model.decision import Action, Decision, RuleMatch, strictest
-from paddock.rules.network import NetworkHosts, NetworkRule, network_hosts
+from paddock.rules.network import NetworkRule
 from paddock.rules.rule import PrefixRule
 
 
@@ -29,13 +29,13 @@ class Problem:
     column: int | None = None
     """Where, counted from 1; None if the whole file is meant."""
     excerpt: str = ""
-    """The place in its file, marked, and the calls that led there."""
+    """The position in its file, marked, and the calls that led there."""
     is_unreadable: bool = False
     """Whether not even the text of the file could be had."""
 
     def __str__(self) -> str:
-        place = f":{self.line}:{self.column}" if self.line is not None else ""
-        return f"{self.path}{place}: {self.text}"
+        where = f":{self.line}:{self.column}" if self.line is not None else ""
+        return f"{self.path}{where}: {self.text}"
 
 
 class Policy:
@@ -57,15 +57,10 @@ class Policy:
         for number, rule in enumerate(self.rules):
             self._of_program.setdefault(rule.program, _ProgramRules()).add(number, rule)
 
-    @property
-    def network_hosts(self) -> NetworkHosts:
-        """The hosts that may and may not be reached."""
-        return network_hosts(self.network_rules)
-
     def decide(
         self, command: Sequence[str], cwd: str = "/", *, home: str | None = None, resolves_paths: bool = True
     ) -> Decision:
-        """What may be done with a command that would be started in `cwd`.
+        """Decide what may be done with a command that would be started in `cwd`.
 
         When no rule fits and `resolves_paths`, a program that is called by its path is tried by
         its name: `/usr/bin/git` by the rules of `git`, unless `host_executables` has other paths for
@@ -84,6 +79,10 @@ class Policy:
         if self.problems:
             return Decision(Action.PROMPT, words, (), tuple(problem.path for problem in self.problems))
         return Decision(None, words)
+
+    def may_concern(self, path: str) -> bool:
+        """Return whether `decide` may find a rule for a program with this path, whatever its arguments."""
+        return bool(self.problems) or not self._of_program.keys().isdisjoint((path, posixpath.basename(path)))
 
     def _matches(self, command: tuple[str, ...], resolved_program: str | None) -> list[RuleMatch]:
         rules = self._of_program.get(command[0]) if command else None
@@ -109,33 +108,42 @@ class Policy:
 class _ProgramRules:
     """The rules of one program, so arranged that a command meets few that do not fit.
 
-    Most rules of a program with many have a second place; those are found by the second word.
+    Most rules of a program with many have a second position; those are found by the second word. They are
+    arranged when the program is first asked about: of many programs few are.
     """
 
     def __init__(self) -> None:
         self._any: list[tuple[int, PrefixRule]] = []
-        self._by_second_word: dict[str, list[tuple[int, PrefixRule]]] = {}
+        self._others: list[tuple[int, PrefixRule]] = []
+        self._by_second_word: dict[str, list[tuple[int, PrefixRule]]] | None = None
 
     def add(self, number: int, rule: PrefixRule) -> None:
-        if len(rule.pattern) == 1 or rule.has_free_flags:
-            self._any.append((number, rule))
-        else:
-            for word in dict.fromkeys(rule.pattern[1]):
-                self._by_second_word.setdefault(word, []).append((number, rule))
+        """Add a rule, before anybody asks for `candidates`."""
+        is_any = len(rule.pattern) == 1 or rule.has_free_flags
+        (self._any if is_any else self._others).append((number, rule))
 
     def candidates(self, command: Sequence[str]) -> list[tuple[int, PrefixRule]]:
-        """Every rule that may fit, in the order of their numbers."""
+        """Return every rule that may fit, in the order of their numbers. May be called from any thread."""
+        if self._by_second_word is None:
+            self._by_second_word = self._arranged()
         second = self._by_second_word.get(command[1]) if len(command) > 1 else None
         if second is None:
             return self._any
         return sorted([*self._any, *second], key=_number) if self._any else second
+
+    def _arranged(self) -> dict[str, list[tuple[int, PrefixRule]]]:
+        found: dict[str, list[tuple[int, PrefixRule]]] = {}
+        for number, rule in self._others:
+            for word in dict.fromkeys(rule.pattern[1]):
+                found.setdefault(word, []).append((number, rule))
+        return found
 
 
 _PATHS_WITHOUT_SLASH = frozenset({"", ".", "..", "~"})
 
 
 def _is_path(command: Sequence[str]) -> bool:
-    """Whether the program is called by its path; for a plain name there is nothing to look up twice."""
+    """Return whether a path names the program. For a plain name there is nothing to look up twice."""
     return bool(command) and ("/" in command[0] or command[0] in _PATHS_WITHOUT_SLASH)
 
 
@@ -145,7 +153,7 @@ def _number(numbered: tuple[int, PrefixRule]) -> int:
 
 @lru_cache(maxsize=1024)
 def absolute_path(program: str, cwd: str, home: str | None = None) -> str:
-    """Where a program is, by its name alone: links are not followed. `~` counts if there is a home."""
+    """Return where a program is, by its name alone: links are not followed. `~` counts if there is a home."""
     if home is not None and (program == "~" or program.startswith("~/")):
         program = home + program[1:]
     path = posixpath.normpath(posixpath.join(cwd, program))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from paddock.model.decision import Action, Origin
 
-Place = tuple[str, ...]
-"""The words that may stand in one place of a command; at least one."""
+Alternatives = tuple[str, ...]
+"""The words that may stand in one position of a command; at least one."""
 
-Pattern = tuple[Place, ...]
-"""The places of a command from its program on; at least one."""
+Pattern = tuple[Alternatives, ...]
+"""The positions of a command from its program on; at least one."""
 
 END_OF_FLAGS = "--"
 
@@ -25,7 +25,7 @@ class PrefixRule:
     """Fits every command that begins like its pattern, but not like one of its exceptions."""
 
     pattern: Pattern
-    """The first place holds one word, the program: a declaration with several makes a rule for each."""
+    """The first position holds one word, the program: a declaration with several makes a rule for each."""
     action: Action
     origin: Origin
     justification: str | None = None
@@ -39,7 +39,7 @@ class PrefixRule:
         return self.pattern[0][0]
 
     def matched_prefix(self, command: Sequence[str]) -> tuple[str, ...] | None:
-        """The words of the pattern that the command has, None if the rule does not fit."""
+        """Return the words of the pattern that the command has, None if the rule does not fit."""
         matched = matched_freely if self.has_free_flags else matched_in_order
         prefix = matched(self.pattern, command)
         if prefix is None or not self.unless:
@@ -50,17 +50,17 @@ class PrefixRule:
 
 
 def matched_in_order(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
-    """The beginning of the command, if it is as the pattern says, word for word."""
+    """Return the beginning of the command, if it is as the pattern says, word for word."""
     if len(command) < len(pattern):
         return None
-    for place, word in zip(pattern, command, strict=False):
-        if word not in place:
+    for alternatives, word in zip(pattern, command, strict=False):
+        if word not in alternatives:
             return None
     return tuple(command[: len(pattern)])
 
 
 def matched_freely(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
-    """The same with flags wherever they like.
+    """Match as `matched_in_order` does, but with flags anywhere.
 
     The words of the pattern are compared with the words of the command in order, past its
     flags; the flags of the pattern are looked for among all flags of the command. What a
@@ -72,14 +72,14 @@ def matched_freely(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] 
     words, flags = _sorted_apart(command)
     next_word = 0
     prefix: list[str] = []
-    for place in pattern:
-        if is_flag(place[0]):
-            found = next((flag for flag in place if _is_given(flag, flags)), None)
+    for alternatives in pattern:
+        if is_flag(alternatives[0]):
+            found = next((flag for flag in alternatives if _is_given(flag, flags)), None)
             if found is None:
                 return None
             prefix.append(found)
         else:
-            if next_word == len(words) or words[next_word] not in place:
+            if next_word == len(words) or words[next_word] not in alternatives:
                 return None
             prefix.append(words[next_word])
             next_word += 1
@@ -87,12 +87,12 @@ def matched_freely(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] 
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word is an option: a lone `-` is an operand, usually standard input."""
+    """Return whether a word is an option: a lone `-` is an operand, usually standard input."""
     return word.startswith("-") and word not in ("-", END_OF_FLAGS)
 
 
 def _sorted_apart(command: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words and the flags of a command. The program is a word, however it is called."""
+    """Return the words and the flags of a command. The program is a word, however it is called."""
     words, flags = [command[0]], list[str]()
     for index, word in enumerate(command[1:], start=1):
         if word == END_OF_FLAGS:
@@ -103,7 +103,7 @@ def _sorted_apart(command: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_given(flag: str, flags: Sequence[str]) -> bool:
-    """Whether a flag is among those given: as it is, with a value (`--force=yes`), or in a bundle (`-rf`)."""
+    """Return whether a flag is given: as it is, with a value (`--force=yes`), or in a bundle (`-rf`)."""
     if flag in flags:
         return True
     if flag.startswith("--"):

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import RulesError, RulesUnavailable
+from paddock.rules.plain_line import plain_commands
 from paddock.rules.program_kind import BUILTINS, SHELLS
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ScriptCommand:
 
     @property
     def argv(self) -> tuple[str, ...] | None:
-        """What a rule is held against: a word that is not known stands there as it is written.
+        """Return what a rule is held against: a word that is not known stands there as it is written.
 
         None if the program itself is not known.
         """
@@ -77,12 +78,25 @@ class Script:
     """In the order in which they are written."""
     error_line: int | None
     """Where the first thing is that is not shell; commands behind it may be missing."""
+    is_plain: bool
+    """Whether it is nothing but these commands, every word of them known, one after the other or in pipes,
+    and certainly the same to the shell: see `plain_line`."""
 
 
 def parse_script(text: str) -> Script:
     """Take a script of bash, or of a shell that is alike, apart. Raises RulesError."""
-    commands, error_line = _Reading(_parser()).read(text, 0, NESTED_SCRIPTS)
-    return Script(tuple(commands), error_line)
+    parser = _parser()
+    commands, error_line = _Reading(parser).read(text, 0, NESTED_SCRIPTS)
+    plain = plain_commands(text)
+    # Two readers, and both must agree: what only one of them takes for a command is not known well enough.
+    is_plain = plain is not None and error_line is None and plain == _written_commands(parser, text)
+    return Script(tuple(commands), error_line, is_plain)
+
+
+def _written_commands(parser: Parser, text: str) -> tuple[tuple[str | None, ...], ...]:
+    """Return the words of the commands as they stand, without a look into scripts in them."""
+    nodes = _nodes(parser.parse(_encoded(text)).root_node)
+    return tuple(tuple(word.value for word in _words(node)) for node in nodes if node.type == "command")
 
 
 def _parser() -> Parser:
@@ -101,8 +115,8 @@ class _Reading:
         self._parser = parser
 
     def read(self, text: str, lines_before: int, depth: int) -> tuple[list[ScriptCommand], int | None]:
-        """The commands, and the line of the first error."""
-        data = text.encode("utf-8", "surrogateescape")
+        """Read the commands, and the line of the first error."""
+        data = _encoded(text)
         if len(data) > SCRIPT_LIMIT_BYTES:
             raise RulesError(f"the script is larger than {SCRIPT_LIMIT_BYTES} bytes; look at a part of it")
         root = self._parser.parse(data).root_node
@@ -126,8 +140,12 @@ class _Reading:
         return commands, error_line
 
 
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _nodes(root: Node) -> Iterator[Node]:
-    """Every node in the order of the text. Without recursion: scripts nest as deep as they like."""
+    """Yield every node in the order of the text. Without recursion: scripts nest as deep as they like."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -150,7 +168,7 @@ _EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{}]|^~")
 
 
 def _value(node: Node) -> str | None:
-    """What a word comes to, None if that is not written there."""
+    """Return what a word comes to; None if that is not written there."""
     text = _text(node)
     match node.type:
         case "command_name":
@@ -187,7 +205,7 @@ def _is_internal(words: Sequence[Word], functions: set[str]) -> bool:
 
 
 def _inner_script(words: Sequence[Word]) -> str | None:
-    """The script that a command hands to a shell, if all of it is known."""
+    """Return the script that a command hands to a shell, if all of it is known."""
     if not words or words[0].value is None:
         return None
     if words[0].value == "eval":

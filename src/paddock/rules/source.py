@@ -91,7 +91,7 @@ class RulesSource:
         await asyncio.sleep(SETTLING_S)
 
     def _complaining(self, error: Exception) -> Policy:
-        """What is in force, and that it may not be all."""
+        """Return the policy that is in force, with the problem that it may not be all."""
         old = self.policy
         problem = Problem(", ".join(str(layer.directory) for layer in self.layers), str(error))
         return Policy(old.rules, old.host_executables, old.network_rules, [problem])
@@ -105,7 +105,7 @@ class RulesSource:
         self._on_change(policy)
 
     def _take_fingerprint(self) -> Fingerprint:
-        """Tells whether anything has changed: what files there are, and who may change them."""
+        """Return what differs once anything has changed: what files there are, and who may change them."""
         marks = []
         for layer in self.layers:
             try:

@@ -1,4 +1,7 @@
-"""From a plan to a command that can be started.
+"""From a profile to a command that can be started.
+
+`prepare` reads as the way of a profile: whether this host can enforce it, and by which mechanism; the plan;
+the placeholders that it needs; the words for bubblewrap and the init.
 
 `Sandbox` prepares commands; it starts nothing itself, because the command line and
 the server start programs in different ways. What it gives is data: an argument list
@@ -10,76 +13,66 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
-from paddock import installation, own_program
 from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
-from paddock.model.profile import (
-    Access,
-    DisabledProfile,
-    ExternalProfile,
-    Limits,
-    ManagedProfile,
-    NetworkMode,
-    Profile,
-    RestrictedFileSystem,
-    UnrestrictedFileSystem,
+from paddock.model.interceptor import Interceptor
+from paddock.model.profile import Access, Limits, NetworkMode, Profile
+from paddock.sandbox.enforce import bwrap, cgroup, init
+from paddock.sandbox.enforce.assembly import (
+    Script,
+    assemble,
+    assemble_init,
+    assemble_taken,
+    write_script,
 )
-from paddock.sandbox import bwrap, cgroup, init, landlock, limit, probe, seccomp
-from paddock.sandbox.access import AccessTable, grants_tmpdir
-from paddock.sandbox.assembly import Script, assemble, assemble_init, write_script
-from paddock.sandbox.cap import Cap, Ceiling, EnforcedProfile
-from paddock.sandbox.command import Command
-from paddock.sandbox.confined import Confined
-from paddock.sandbox.device_node import owned_nodes
-from paddock.sandbox.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
-from paddock.sandbox.glob_scan import Scanner
-from paddock.sandbox.janitor import Janitor, PlaceTaken, locate, lock
-from paddock.sandbox.kernel_file import closed_files
-from paddock.sandbox.mount import LocatedPlaceholder, MountedFile
-from paddock.sandbox.mounted_file import FileMoved, is_at, mounted_files, verify_directories
-from paddock.sandbox.path import ROOT, is_within
-from paddock.sandbox.plan import OWN, PRIVATE, Plan, Scene, confine, grants_of, reach_of
-from paddock.sandbox.syscall_table import MACHINES
-from paddock.sandbox.unreadable import unreadable_file
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.enforce.confined import Confined
+from paddock.sandbox.enforce.held_script import HeldScript, hold_script
+from paddock.sandbox.enforce.janitor import Janitor, NotMasked, PlaceholderTaken, locate
+from paddock.sandbox.enforce.mount_source import FileMoved, shown_placeholders, verify_directories
+from paddock.sandbox.enforce.spare import (
+    Spare,
+    Unsuitable,
+    footing_of,
+    needs_group,
+    without_placeholders,
+)
+from paddock.sandbox.enforce.unreadable import unreadable_file
+from paddock.sandbox.enforce.wrapped_command import require_programs, wrapped
+from paddock.sandbox.host import limit, probe
+from paddock.sandbox.host.tracing import uninterceptable, untraceable
+from paddock.sandbox.interception import Interceptors
+from paddock.sandbox.plan import landlock, seccomp
+from paddock.sandbox.plan.cap import Cap
+from paddock.sandbox.plan.landlock_alone import ruleset_alone
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.plan_attempts import PLAN_LIMIT, PlanAttempts
+from paddock.sandbox.planner import Planner
+from paddock.sandbox.profile.enforced import (
+    EnforcedProfile,
+    is_about_network_alone,
+    is_enforced,
+    limits_of,
+    network_mode,
+)
+from paddock.sandbox.profile.path import ROOT, is_within
 
 if TYPE_CHECKING:
-    from paddock.sandbox.tracer import Tracer
+    from paddock.sandbox.denial.exec_answer import ExecPolicy
+    from paddock.sandbox.denial.tracer import Tracer
+    from paddock.sandbox.enforce.service import WrapperService
 
-TREES_FILE: Final = "trees"
-"""In the private directory: what searches for deny patterns have found."""
-
-ATTEMPTS: Final = 5
-"""Plans for one command. A new one is made when the files are not any more what the last was made of."""
-
-TRACING_KERNEL: Final = (5, 5)
-"""Since then who is asked about a call can let it go on (seccomp_unotify(2))."""
-
-PLACES_LIMIT: Final = 100
-"""Places for one command. Each is a descriptor that its first process inherits; the spawner passes on 128."""
+    ExecutionPolicy = Callable[[Plan], ExecPolicy]
+    """Gives who decides on the executions of a command, once it is known what confines it."""
 
 NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldScript:
-    """What is said for a plan whose places are there, and what keeps them."""
-
-    script: Script
-    placeholders: Sequence[LocatedPlaceholder]
-    mounted: Sequence[MountedFile]
-    locks: Sequence[int]
-    """Descriptors on the places that were made for it."""
-
-    @property
-    def places(self) -> list[MountedFile]:
-        """The places that were made for it, and what they are."""
-        found = zip(self.placeholders, map(os.fstat, self.locks), strict=True)
-        return [MountedFile(place.path, status.st_dev, status.st_ino) for place, status in found]
 
 
 class Sandbox:
@@ -102,21 +95,15 @@ class Sandbox:
         use_legacy_landlock: bool = False,
         has_own_session: bool = True,
         cap: Cap | None = None,
+        interceptors: Interceptors | None = None,
     ) -> None:
         self._host = host
-        self._cap = cap
         self._directory = directory
-        self._private = tuple(str(path) for path in (directory, *private))
-        bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
-        self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
-        ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
-        self._own = (*installation.places(), *installation.startup_modules(), *ripgrep, *bubblewrap)
-        self._own_links = installation.links()
-        self._own_search_directories = installation.search_directories()
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
+        self._interceptors = Interceptors(host) if interceptors is None else interceptors
         self._janitor = Janitor(directory)
-        self._scanner = Scanner(directory / TREES_FILE)
+        self.planner = Planner(host, directory, private, cap)
 
     @property
     def enforcement(self) -> Enforcement:
@@ -125,235 +112,171 @@ class Sandbox:
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
     def level_of(self, profile: Profile) -> Enforcement:
-        """The level that a command under a profile reaches, if it can be prepared."""
+        """Return the level that a command under a profile reaches, if it can be prepared."""
         if not is_enforced(profile):
             return Enforcement.NONE
         return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
+
+    def renew(self, private: Sequence[Path], cap: Cap | None) -> None:
+        """Plan what is prepared from now on with these. Blocks while files are looked at."""
+        self.planner = Planner(self._host, self._directory, private, cap)
 
     def close(self) -> None:
         """Clear away what commands have left. What those that still run need stays until they have ended."""
         self._janitor.close()
 
-    def plan(self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True) -> Plan:
-        """What would confine the command now. Raises ProfileRefused when nothing would, as written, and
-        ProfileExceeded when that is more than may be granted."""
-        ceiling = self._ceiling()
-        profile = _admitted(profile, command, ceiling)
-        scene = self._scene(profile, command.project_roots)
-        _refuse_another_root(scene, command)
-        plan = confine(
-            profile,
-            replace(
-                scene,
-                cwd=os.path.realpath(command.cwd),
-                cwd_name=command.cwd,
-                has_proc=has_proc and self._host.can_mount_proc,
-            ),
-        )
-        if ceiling is not None:
-            ceiling.admit(plan.extent)
-        return plan
-
-    def tmpdir_problem(self, profile: EnforcedProfile, plan: Plan) -> str | None:
-        """Why the launcher's temporary directory can't be written, though the profile grants such a one."""
-        name = os.environ.get("TMPDIR")
-        if not name or not grants_tmpdir(profile):
-            return None
-        if AccessTable(plan.rules).access_of(os.path.realpath(name)) is Access.WRITE:
-            return None
-        if self._tmpdir is None:
-            problem: str | None = "it is no directory, or behind a link that a command may have made"
-        else:
-            roots = tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE)
-            problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
-        return f"TMPDIR {name} is not granted: {problem}"
-
-    def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
-        """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
-        _admitted(profile, command, self._ceiling())
-        # Of the roots it may be the one that is missing.
-        roots = tuple(filter(os.path.isdir, command.project_roots))
-        self.plan(profile, replace(command, project_roots=roots, root_id=None))
-
-    def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
-        surroundings = surroundings_of(
-            project_roots,
-            self._tmpdir,
-            self._private,
-            self._own,
-            self._own_links,
-            self._own_search_directories,
-        )
-        grants = grants_of(profile, surroundings)
-        return Scene(
-            surroundings=surroundings,
-            look=FileFacts(),
-            cwd=ROOT,
-            denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
-            is_root=os.geteuid() == 0,
-            closed=closed_files(),
-            owned_nodes=owned_nodes(),
-        )
-
-    def _ceiling(self) -> Ceiling | None:
-        """The cap, resolved at the same moment as what is held against it: links may change in between."""
-        cap = self._cap
-        if cap is None:
-            return None
-        try:
-            return Ceiling(cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots)))
-        except ProfileRefused as error:
-            raise ProfileRefused(
-                f"{error.place} of the profile {cap.name}", error.problem, error.remedy
-            ) from error
-
     def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
-        """What enforces a plan in place of its mounts; None with bubblewrap.
+        """Return what enforces a plan instead of its mounts; None with bubblewrap.
 
-        Raises SandboxUnavailable when nothing less than mounts could, with every reason.
+        Raises SandboxUnavailable when nothing less than mounts could.
         """
-        if not self._use_legacy_landlock:
-            return None
-        ruleset = landlock.alone(_reach(plan), self._host.landlock_abi)
-        if isinstance(ruleset, tuple):
-            raise SandboxUnavailable(
-                f"Landlock alone can't enforce the profile: {'; '.join(ruleset)}",
-                "switch use_legacy_landlock off, or use another profile",
-            )
-        return ruleset
+        return ruleset_alone(plan, self._host.landlock_abi) if self._use_legacy_landlock else None
 
     def prepare(
-        self, profile: Profile, command: Command, *, has_proc: bool = True, is_traced: bool = False
+        self,
+        profile: Profile,
+        command: Command,
+        *,
+        has_proc: bool = True,
+        is_traced: bool = False,
+        execution_policy: ExecutionPolicy | None = None,
+        is_strict: bool = False,
+        attempts: PlanAttempts | None = None,
+        proxy_ports: Sequence[int] = (),
+        bundle: bytes | None = None,
     ) -> Confined:
         """Make a command ready. Blocks while files are looked at.
 
         If it `is_traced`, a thread notes what it is refused, from when it is started until it has
-        ended. Raises ProfileRefused when the profile can't be enforced on the files as they
-        are, SandboxUnavailable when this host can't enforce it, or trace under it.
+        ended. With an `execution_policy` that thread asks about each program that the command executes;
+        if that `is_strict`, no process can change the memory of another.
+        If its network is proxied, `Confined.listeners` gives a listener for each of the `proxy_ports`,
+        and the command finds the `bundle` of whom it trusts at BUNDLE_PATH.
+        Whoever prepares a command again because its sandbox could not be made gives the same
+        `attempts`. Raises ProfileRefused when the profile can't be enforced on the files as they
+        are, SandboxUnavailable when this host can't enforce it, or trace or intercept under it.
         """
         if not is_enforced(profile):
             return Confined(lambda _: list(command.argv), environment=command.environment, cwd=command.cwd)
-        if problem := limit.unenforceable(_limits_of(profile), self._host):
+        if problem := limit.unenforceable(limits_of(profile), self._host):
             raise SandboxUnavailable(problem.detail, problem.remedy)
-        if is_traced and (problem := self._untraceable()):
+        if is_traced and (problem := untraceable(self._host, has_namespaces=self._has_namespaces)):
             raise SandboxUnavailable(problem.detail, problem.remedy)
+        if execution_policy is not None and (
+            problem := uninterceptable(self._host, has_namespaces=self._has_namespaces)
+        ):
+            raise SandboxUnavailable(problem.detail, problem.remedy)
+        interceptor = None
+        if execution_policy is not None:
+            interceptor = self._interceptors.choose()
+            if interceptor is Interceptor.WRAPPER:
+                command = wrapped(command, self._interceptors.shell)
         if self._use_legacy_landlock:
-            return self._with_landlock_alone(self.plan(profile, command), command)
+            return self._with_landlock_alone(profile, command)
         if self._needs_filter_alone(profile):
             return self._with_filter_alone(profile, command)
+        held = self._held_script(
+            profile,
+            command,
+            attempts or PlanAttempts(),
+            has_proc=has_proc,
+            is_traced=is_traced,
+            is_strict=is_strict,
+        )
+        return self._assemble(
+            held,
+            command,
+            interceptor,
+            is_traced=is_traced,
+            execution_policy=execution_policy,
+            proxy_ports=proxy_ports,
+            bundle=bundle,
+        )
+
+    def prepare_spare(self, profile: EnforcedProfile, command: Command) -> Spare:
+        """Make a sandbox ready for a command like this one that comes later. Blocks as `prepare`.
+
+        Start its `confined`, and `settle` it when it waits. Raises Unsuitable when only a command that is
+        there can have such a sandbox, FileMoved when files change meanwhile, or as `prepare`.
+        """
+        if not self._has_namespaces or limit.unenforceable(limits_of(profile), self._host):
+            raise Unsuitable
         bubblewrap = self._bubblewrap()
-        held = self._held_script(profile, command, bubblewrap, has_proc=has_proc, is_traced=is_traced)
-        plan = held.script.plan
-        with contextlib.ExitStack() as undone:
-            undone.callback(self._janitor.release, held.placeholders, was_killed=False)
-            for file in held.locks:
-                undone.callback(os.close, file)
-            tracer = _tracer(plan, self._host.arch) if is_traced else None
-            if tracer is not None:
-                undone.callback(tracer.discard)
-            group = self._group(held.script.counted_processes)
-            if group is not None:
-                undone.callback(group.discard)
+        plan = self.planner.plan(profile, command)
+        _refuse_own_program(bubblewrap, plan)
+        footing = footing_of(plan)
+        idle = without_placeholders(plan)
+        # A group counts what is in it, and it is made for one command.
+        if needs_group(idle.limits, has_pids=self._host.pids_cgroup is not None):
+            raise Unsuitable
+        nothing = replace(command, argv=(), environment={}, arg0=None)
+        script = self._script(idle, bubblewrap, nothing, is_traced=False, is_spare=True)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        waiting = theirs.detach()
+        try:
             confined = assemble(
-                held.script,
+                script,
                 bubblewrap,
                 self.enforcement,
                 janitor=self._janitor,
-                placeholders=held.placeholders,
-                mounted=held.mounted,
-                locks=held.locks,
-                # A command notices by itself if one is taken away; see `Confined.has_lost_places`.
-                places=() if command.argv else held.places,
-                tracer=tracer,
-                group=group,
+                placeholders=(),
+                mounted=footing.mounted,
+                locks=(),
+                waiting=waiting,
+            )
+        except BaseException:
+            os.close(waiting)
+            ours.close()
+            raise
+        return Spare(footing, confined, ours)
+
+    def take_spare(self, spare: Spare, profile: EnforcedProfile, command: Command) -> Confined | None:
+        """Make a command ready for a sandbox that waits; None if it would not get the very same one now.
+
+        To be called once. What is returned has one descriptor, which `spare` is to be sent. Raises as
+        `prepare`.
+        """
+        plan = self.planner.plan(profile, command)
+        try:
+            if plan != spare.footing.plan or footing_of(plan) != spare.footing:
+                return None
+            located = locate(plan.placeholders)
+            verify_directories(located, spare.footing.mounted)
+            self._janitor.hold(located)
+        except (PlaceholderTaken, FileMoved):
+            return None
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._janitor.release, located, was_killed=False)
+            try:
+                if located:
+                    self._janitor.mask(located, spare.namespaces)
+                mounted = [*spare.footing.mounted, *shown_placeholders(plan)]
+            except (NotMasked, FileMoved):
+                return None
+            report = spare.confined.leave_reports()
+            undone.callback(os.close, report)
+            confined = assemble_taken(
+                plan,
+                self.enforcement,
+                command,
+                janitor=self._janitor,
+                placeholders=located,
+                mounted=mounted,
+                report=report,
             )
             undone.pop_all()
         return confined
 
-    def _held_script(
-        self,
-        profile: EnforcedProfile,
-        command: Command,
-        bubblewrap: Bubblewrap,
-        *,
-        has_proc: bool,
-        is_traced: bool,
-    ) -> _HeldScript:
-        changed = ""
-        for _ in range(ATTEMPTS):
-            plan = self.plan(profile, command, has_proc=has_proc)
-            _refuse_own_program(bubblewrap, plan)
-            if len(plan.placeholders) > PLACES_LIMIT:
-                raise ProfileRefused(
-                    f"the profile with {len(plan.placeholders)} missing paths to be kept from being made",
-                    f"has more than {PLACES_LIMIT} of them; the first is {plan.placeholders[0].path}",
-                    "grant fewer directories, or one that they are in; deny directories, not what is in them;"
-                    " make empty directories for submodules that are not checked out",
-                )
-            try:
-                located = locate(plan.placeholders)
-                with self._janitor.holding(located):
-                    options = self._options(plan, bubblewrap)
-                    script = write_script(plan, self._host, options, command, is_traced=is_traced)
-            except PlaceTaken as error:
-                changed = str(error)
-                continue
-            try:
-                mounted = mounted_files(plan)
-                verify_directories(located, mounted)
-                return _HeldScript(script, located, mounted, lock(located))
-            except BaseException as error:
-                self._janitor.release(located, was_killed=False)
-                if not isinstance(error, (PlaceTaken, FileMoved)):
-                    raise
-                changed = str(error)
-        raise ProfileRefused(changed, "changes all the time", "run the command when it is at rest")
-
-    def _options(self, plan: Plan, bubblewrap: Bubblewrap) -> list[str]:
-        files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
-        return bwrap.options(plan, bubblewrap.capabilities, files, has_own_session=self._has_own_session)
-
-    def _untraceable(self) -> Problem | None:
-        """Why commands can't be traced here, if they can't."""
-        if self._use_legacy_landlock or probe.enforcement(self._host) is None:
-            return Problem(
-                "trace", "only what bubblewrap confines can be traced", "use bubblewrap, or do not trace"
-            )
-        if self._host.kernel < TRACING_KERNEL:
-            version = ".".join(map(str, TRACING_KERNEL))
-            return Problem(
-                "trace", "this kernel can't be asked", f"use Linux {version} or newer, or do not trace"
-            )
-        return None
-
-    def _needs_filter_alone(self, profile: EnforcedProfile) -> bool:
-        """Whether there are no sandboxes to be had, and none is needed: only the network is to be refused."""
-        return probe.enforcement(self._host) is None and _is_about_network_alone(profile)
-
-    def _bubblewrap(self) -> Bubblewrap:
-        host = self._host
-        if host.bwrap is None or probe.enforcement(host) is None:
-            problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
-            raise SandboxUnavailable(problem.detail, problem.remedy)
-        return host.bwrap
-
-    def _group(self, processes: int | None) -> cgroup.Group | None:
-        """What counts the processes, where a limit of each process does not."""
-        if processes is None or self._host.pids_cgroup is None:
-            return None
-        return cgroup.make(self._host.pids_cgroup, processes)
-
-    def _with_landlock_alone(self, plan: Plan, command: Command) -> Confined:
-        """Without namespaces: nothing is hidden, only writing is restricted."""
-        return self._with_init_alone(plan.limits, plan.network, command, self.ruleset_alone(plan))
+    def _with_landlock_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
+        """Make a command ready without namespaces: nothing is hidden, only writing is restricted."""
+        plan = self.planner.plan(profile, command)
+        ruleset = ruleset_alone(plan, self._host.landlock_abi)
+        return self._with_init_alone(plan.limits, plan.network, command, ruleset)
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
-        """Without namespaces, where only the network is to be refused."""
-        ceiling = self._ceiling()
-        profile = _admitted(profile, command, ceiling)
-        if ceiling is not None:
-            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots))[0])
-        return self._with_init_alone(_limits_of(profile), profile.network, command, None)
+        """Make a command ready without namespaces, where only the network is to be refused."""
+        self.planner.admit(profile, command)
+        return self._with_init_alone(limits_of(profile), network_mode(profile), command, None)
 
     def _with_init_alone(
         self,
@@ -367,71 +290,163 @@ class Sandbox:
                 "without namespaces there is no sandbox that others could enter",
                 "use bubblewrap, or do it without a sandbox",
             )
-        said = init.words(limits=limits, ruleset=ruleset)
-        return assemble_init(said, seccomp.program(network, self._host.arch), command)
+        return assemble_init(limits, ruleset, seccomp.program(network, self._host.arch), command)
 
+    def _held_script(
+        self,
+        profile: EnforcedProfile,
+        command: Command,
+        attempts: PlanAttempts,
+        *,
+        has_proc: bool,
+        is_traced: bool,
+        is_strict: bool,
+    ) -> HeldScript:
+        """Plan until the files are as planned, and put the plan into words."""
+        bubblewrap = self._bubblewrap()
+        while True:
+            plan = self.planner.plan(profile, command, has_proc=has_proc, is_strict=is_strict)
+            _refuse_own_program(bubblewrap, plan)
+            write = partial(self._script, plan, bubblewrap, command, is_traced=is_traced)
+            try:
+                return hold_script(plan, self._janitor, write)
+            except (PlaceholderTaken, FileMoved) as error:
+                _require_another_plan(attempts, error)
 
-def _admitted(profile: EnforcedProfile, command: Command, ceiling: Ceiling | None) -> EnforcedProfile:
-    """What of a profile may be looked at, before anything is. Raises ProfileExceeded."""
-    if ceiling is None:
-        return profile
-    ceiling.admit_names(command.project_roots)
-    return ceiling.visible_part(profile)
+    def _script(
+        self,
+        plan: Plan,
+        bubblewrap: Bubblewrap,
+        command: Command,
+        *,
+        is_traced: bool,
+        is_spare: bool = False,
+    ) -> Script:
+        files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
 
+        def options(part: Plan) -> list[str]:
+            return bwrap.options(part, bubblewrap.capabilities, files, has_own_session=self._has_own_session)
 
-def _refuse_another_root(scene: Scene, command: Command) -> None:
-    """Refuse a root that leads elsewhere since another command has exchanged a directory above it."""
-    if command.root_id is None or not scene.surroundings.project_roots:
-        return
-    root = scene.surroundings.project_roots[0]
-    if not is_at(MountedFile(root, *command.root_id)):
-        raise ProfileRefused(
-            f"the project root {command.project_roots[0]}",
-            "leads to another directory by now",
-            "run the command when it is at rest",
+        return write_script(plan, self._host, options, command, is_traced=is_traced, is_spare=is_spare)
+
+    def _assemble(
+        self,
+        held: HeldScript,
+        command: Command,
+        interceptor: Interceptor | None,
+        *,
+        is_traced: bool,
+        execution_policy: ExecutionPolicy | None,
+        proxy_ports: Sequence[int],
+        bundle: bytes | None,
+    ) -> Confined:
+        with contextlib.ExitStack() as undone:
+            undone.callback(held.discard)
+            plan = held.script.plan
+            policy = None if execution_policy is None else execution_policy(plan)
+            control, leader = self._leader(undone, policy)
+            wrappers = None
+            if interceptor is Interceptor.WRAPPER and policy is not None:
+                wrappers = self._wrappers(plan, policy, leader)
+                undone.callback(wrappers.discard)
+                # The tracer, if there is one, has nothing to decide.
+                policy = leader = None
+            tracer = self._tracer(plan, policy, leader, is_traced=is_traced)
+            if tracer is not None:
+                undone.callback(tracer.discard)
+            groups = self._groups(held.script)
+            if groups is not None:
+                undone.callback(groups.discard)
+            confined = assemble(
+                held.script,
+                self._bubblewrap(),
+                self.enforcement,
+                janitor=held.janitor,
+                placeholders=held.placeholders,
+                mounted=held.mounted,
+                locks=held.locks,
+                # A command notices by itself if one is taken away; see `Confined.has_lost_placeholders`.
+                watched_placeholders=() if command.argv else held.made_placeholders,
+                tracer=tracer,
+                wrappers=wrappers,
+                interceptor=interceptor,
+                leader_control=control,
+                groups=groups,
+                proxy_ports=proxy_ports if held.script.plan.network is NetworkMode.PROXIED else (),
+                bundle=bundle,
+            )
+            undone.pop_all()
+        return confined
+
+    @property
+    def _has_namespaces(self) -> bool:
+        """Return whether commands get namespaces of their own here."""
+        return not self._use_legacy_landlock and probe.enforcement(self._host) is not None
+
+    def _needs_filter_alone(self, profile: EnforcedProfile) -> bool:
+        """Return whether there are no sandboxes, and none is needed: only the network is to be refused."""
+        return probe.enforcement(self._host) is None and is_about_network_alone(profile)
+
+    def _bubblewrap(self) -> Bubblewrap:
+        host = self._host
+        if host.bwrap is None or probe.enforcement(host) is None:
+            problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
+            raise SandboxUnavailable(problem.detail, problem.remedy)
+        return host.bwrap
+
+    def _groups(self, script: Script) -> cgroup.Groups | None:
+        """Make the groups that count, where limits of each process do not; None if none is needed."""
+        wanted = (
+            (self._host.pids_cgroup, script.counted_processes),
+            (self._host.memory_cgroup, script.limits.total_memory_bytes),
         )
+        processes, memory = (
+            None if parent is None or most is None else cgroup.Bound(parent, most) for parent, most in wanted
+        )
+        if processes is None and memory is None:
+            return None
+        return cgroup.make(processes, memory, self._janitor)
+
+    def _leader(
+        self, undone: contextlib.ExitStack, policy: ExecPolicy | None
+    ) -> tuple[int | None, socket.socket | None]:
+        """Return both ends of the socket of a paddock-leader, if something may be let out of the sandbox."""
+        if policy is None or not policy.can_escalate:
+            return None, None
+        theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control = theirs.detach()
+        undone.callback(os.close, control)
+        return control, ours
+
+    def _wrappers(self, plan: Plan, policy: ExecPolicy, leader: socket.socket | None) -> WrapperService:
+        """Return what answers the wrappers of a command."""
+        try:
+            require_programs(plan, self._interceptors.shell)
+            return self._interceptors.serve_wrappers(policy, leader)
+        except BaseException:
+            if leader is not None:
+                leader.close()
+            raise
+
+    def _tracer(
+        self, plan: Plan, policy: ExecPolicy | None, leader: socket.socket | None, *, is_traced: bool
+    ) -> Tracer | None:
+        if not is_traced and policy is None:
+            return None
+        # Few commands are traced, and it takes a while to load.
+        from paddock.sandbox.denial.tracer import trace_plan
+
+        return trace_plan(plan, self._host.arch, is_traced=is_traced, execution_policy=policy, leader=leader)
 
 
-def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
-    """Whether the profile leaves anything to enforce."""
-    match profile:
-        case DisabledProfile():
-            return False
-        case ManagedProfile(file_system=UnrestrictedFileSystem(), network=network, limits=limits):
-            return network is not NetworkMode.ENABLED or limits != Limits()
-        case ExternalProfile(network=network):
-            return network is not NetworkMode.ENABLED
-        case _:
-            return True
-
-
-def _limits_of(profile: EnforcedProfile) -> Limits:
-    return profile.limits if isinstance(profile, ManagedProfile) else Limits()
-
-
-def _is_about_network_alone(profile: EnforcedProfile) -> bool:
-    """Whether somebody outside confines files, and a filter is enough to refuse the network."""
-    return isinstance(profile, ExternalProfile) and profile.network is NetworkMode.RESTRICTED
-
-
-def _reach(plan: Plan) -> landlock.Reach:
-    table = AccessTable(plan.rules)
-    return landlock.Reach(
-        is_fully_readable=all(rule.access is not Access.DENY or rule.origin == PRIVATE for rule in plan.rules)
-        and table.access_of(ROOT) is not Access.DENY,
-        is_fully_writable=table.access_of(ROOT) is Access.WRITE,
-        writable=tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE),
-        exceptions=tuple(
-            rule.path
-            for rule in plan.rules
-            if rule.access is not Access.WRITE
-            and table.access_around(rule.path) is Access.WRITE
-            # Where everything can be written, so can what the programs of Paddock depend on.
-            and not (rule.origin == OWN and table.access_of(ROOT) is Access.WRITE)
-        ),
-        network=plan.network,
-        has_process_limit=plan.limits.processes is not None,
-    )
+def _require_another_plan(attempts: PlanAttempts, error: PlaceholderTaken | FileMoved) -> None:
+    """Note what has changed since the plan was made. Raises ProfileRefused if that was the last plan."""
+    if not attempts.may_plan_again(f"{error} changed"):
+        raise ProfileRefused(
+            "the sandbox",
+            f"was planned {PLAN_LIMIT} times, and never were the files as planned: {attempts.problems}",
+            "run the command when they are at rest",
+        ) from error
 
 
 def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
@@ -439,25 +454,9 @@ def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
     if bubblewrap.is_bundled:
         return
     for rule in plan.rules:
-        # Who may write everything is told nothing by a place.
+        # Who may write everything is told nothing by a path.
         if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
             raise SandboxUnavailable(
                 f"{bubblewrap.path} lies in {rule.path}, which the profile grants to write ({rule.origin})",
                 "install bubblewrap in a directory of the system, or grant another directory",
             )
-
-
-def _scan_depth(profile: ManagedProfile | ExternalProfile) -> int | None:
-    if isinstance(profile, ManagedProfile) and isinstance(profile.file_system, RestrictedFileSystem):
-        return profile.file_system.glob_scan_max_depth
-    return None
-
-
-def _tracer(plan: Plan, machine: str) -> Tracer:
-    # Few commands are traced, and it takes a while to load.
-    from paddock.sandbox.cover import Cover
-    from paddock.sandbox.observation import Observation
-    from paddock.sandbox.policy import Policy
-    from paddock.sandbox.tracer import Tracer
-
-    return Tracer(Observation(plan, MACHINES[machine]), Policy(plan), Cover(plan.mounts, plan.placeholders))

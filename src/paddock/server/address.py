@@ -22,7 +22,7 @@ class WebSocketAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """Return whether only this machine can connect."""
         return ipaddress.ip_address(self.host).is_loopback
 
 
@@ -60,11 +60,16 @@ def parse_listen_address(text: str) -> ListenAddress:
 def _parse_websocket(text: str) -> WebSocketAddress:
     scheme, _, rest = text.partition("://")
     host, colon, port = rest.removesuffix("/").rpartition(":")
+    if host == "localhost":
+        # The server does not look this name up: it means this machine, whatever the resolver says.
+        host = "127.0.0.1"
     is_bracketed = host.startswith("[") and host.endswith("]")
     try:
         address = ipaddress.ip_address(host[1:-1] if is_bracketed else host)
     except ValueError:
-        raise ListenError(text, "the host must be a literal IP address, as in ws://127.0.0.1:0") from None
+        raise ListenError(
+            text, "the host must be localhost or a literal IP address, as in ws://127.0.0.1:0"
+        ) from None
     if is_bracketed != (address.version == 6):
         raise ListenError(text, "an IPv6 address stands in brackets, as in ws://[::1]:0")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:

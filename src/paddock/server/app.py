@@ -1,4 +1,4 @@
-"""The server as a whole: puts the engines together, opens the door, and ends in order.
+"""The server as a whole: puts the engines together, listens, and ends in order.
 
 `serve` is the way in, for the command line and for programs that embed a
 server. Ending means: accept no more, TERM to every process, grace, KILL, and
@@ -11,55 +11,77 @@ import asyncio
 import logging
 import os
 import resource
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from paddock import own_program
 from paddock.config import Settings
 from paddock.fs.local import Lanes
 from paddock.journal import Journal
+from paddock.model.audit_failure import AuditFailure
+from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
+from paddock.protocol.question import QuestionParams
 from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
 from paddock.server.audit import audited
 from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Services
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
-from paddock.server.door import Door, names_files, open_door
 from paddock.server.file_workers import FileWorkers
 from paddock.server.handlers import handler_table
+from paddock.server.host_rules import HostRules, load_host_rules
+from paddock.server.listen_policy import ListenPolicy, load_listen_policy, names_files
+from paddock.server.memory_budget import MemoryBudget
 from paddock.server.metrics import Metrics
 from paddock.server.profiles import Profiles
-from paddock.server.room import Room
+from paddock.server.questions import Answer
+from paddock.server.reload import changed_names, renewed_settings
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
 from paddock.transport import runtime_directory
+from paddock.transport.http import HttpPolicy
 from paddock.transport.limits import TransportLimits, WebSocketLimits
 from paddock.transport.link import Link, Receiver
 from paddock.transport.listener import Listener
 from paddock.version import __version__
 
+if TYPE_CHECKING:
+    from paddock.transport.websocket import WebSocketListener
+
 journal = Journal(logging.getLogger(__name__))
 
 SPAWNER_LOST = "the process spawner ended unexpectedly, and with it all knowledge of the process"
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long the event loop waits for a thread that computes, in each of its turns. A request takes some ten
+turns, so with the interpreter's 5 ms one busy thread would hold up every client."""
 
 
 class Server:
     """A running server. Made by `serve`."""
 
     def __init__(
-        self, settings: Settings, profiles: Profiles, spawner: Spawner, sessions: SessionRegistry
+        self,
+        settings: Settings,
+        profiles: Profiles,
+        spawner: Spawner,
+        sessions: SessionRegistry,
+        host_rules: HostRules,
     ) -> None:
         self.settings = settings
         self.finished = asyncio.Event()
         """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
         self.failure: str | None = None
+        self.sandbox_problem: str | None = None
+        """Why no sandboxes can be made, once somebody has found out."""
         self._lanes = Lanes()
-        self._sandboxes = Sandboxes(settings, profiles.cap)
+        self._sandboxes = Sandboxes(settings, spawner, sessions.metrics, profiles.cap)
         self._file_workers = FileWorkers(spawner, self._sandboxes)
         self._services = Services(
             settings=settings,
@@ -69,69 +91,96 @@ class Server:
             describe_server=self.describe,
             metrics=sessions.metrics,
             lanes=self._lanes,
-            large_answers=Room(LARGE_ANSWERS_BYTES),
+            large_answers=MemoryBudget(LARGE_ANSWERS_BYTES),
             profiles=profiles,
             sandboxes=self._sandboxes,
             file_workers=self._file_workers,
+            proxy_turns=Turns(),
+            host_rules=host_rules,
         )
         self._sessions = sessions
         self._spawner = spawner
         self._listener: Listener | None = None
+        self._websockets: WebSocketListener | None = None
         self._control: Listener | None = None
         self._started_at_s = time.monotonic()
         self._connections: set[ClientConnection] = set()
         self._closings: set[asyncio.Task[None]] = set()
         self._accepted = 0
         self._is_single_client = False
-        self._scraper = Scraper(sessions.metrics, sessions, self._connections)
+        self._has_no_connection = asyncio.Event()
+        self._has_no_connection.set()
+        self._reloading = asyncio.Lock()
+        self._scraper = Scraper(sessions.metrics, sessions, self._connections, self._sandboxes.count_spares)
 
     @property
     def url(self) -> str:
-        """Where clients connect; `stdio` when the one client is at standard input and output."""
+        """Return where clients connect; `stdio` when the one client is at standard input and output."""
         return self._listener.url if self._listener is not None else "stdio"
 
     @property
     def control_url(self) -> str | None:
-        """Where operators connect; None when there is no control socket."""
+        """Return where operators connect; None when there is no control socket."""
         return self._control.url if self._control is not None else None
 
     def describe(self) -> ServerStatus:
-        """What an operator is told about the server itself."""
+        """Return what an operator is told about the server itself."""
         uptime_ms = int((time.monotonic() - self._started_at_s) * 1000)
         return ServerStatus(pid=os.getpid(), url=self.url, version=__version__, uptime_ms=uptime_ms)
 
     def accept(self, link: Link) -> Receiver:
         """Serve one link, of whatever transport."""
-        return self._accept(link, is_operator=False)
+        return self._accept(link, has_operator_rights=self.settings.network_operators)
 
     def accept_operator(self, link: Link) -> Receiver:
         """Serve one link of somebody who may reach every session."""
-        return self._accept(link, is_operator=True)
+        return self._accept(link, is_operator=True, has_operator_rights=True)
 
-    def _accept(self, link: Link, *, is_operator: bool) -> ClientConnection:
+    def _accept(
+        self, link: Link, *, is_operator: bool = False, has_operator_rights: bool
+    ) -> ClientConnection:
         self._accepted += 1
         connection = ClientConnection(
-            link, self._services, self._connection_closed, self._accepted, is_operator=is_operator
+            link,
+            self._services,
+            self._connection_closed,
+            self._accepted,
+            is_operator=is_operator,
+            has_operator_rights=has_operator_rights,
         )
         self._connections.add(connection)
+        self._has_no_connection.clear()
         return connection
 
-    async def open(self, door: Door) -> None:
-        """Listen where the door is. Raises ListenError."""
-        await self._listen(door)
+    async def ask(
+        self, session_id: str, method: str, params: QuestionParams, timeout_s: float | None = None
+    ) -> Answer:
+        """Ask the client of a session, or an operator, and wait for the first answer.
+
+        Raises UnknownSession, and what `SessionQuestions.ask` raises.
+        """
+        return await self._sessions.get(session_id).questions.ask(method, params, timeout_s)
+
+    async def open(self, policy: ListenPolicy | None) -> None:
+        """Listen as the policy says, or for operators alone. Raises ListenError."""
+        if policy is not None:
+            await self._listen(policy)
         self._control = await open_control_socket(self.settings, self.accept_operator)
         journal.info("listening", url=self.url, control=self.control_url, version=__version__)
 
-    async def _listen(self, door: Door) -> None:
-        address = door.address
+    async def _listen(self, policy: ListenPolicy) -> None:
+        address = policy.address
         match address:
             case WebSocketAddress():
                 from paddock.transport import websocket
 
-                limits = websocket_limits(self.settings)
-                gate = replace(door.gate, pages={METRICS_PATH: self._scraper.page})
-                self._listener = await websocket.listen(
-                    address.host, address.port, self.accept, limits, gate.answer, ssl_context=door.tls
+                self._websockets = self._listener = await websocket.listen(
+                    address.host,
+                    address.port,
+                    self.accept,
+                    websocket_limits(self.settings),
+                    self._http_policy(policy),
+                    ssl_context=policy.tls,
                 )
             case UnixAddress():
                 from paddock.transport import unix
@@ -145,8 +194,51 @@ class Server:
             case _:
                 assert_never(address)
 
+    def _http_policy(self, policy: ListenPolicy) -> HttpPolicy:
+        pages = {METRICS_PATH: self._scraper.page}
+        return replace(policy.request_filter, pages=pages, unreadiness=self.unreadiness).answer
+
+    def unreadiness(self) -> str | None:
+        """Return why every start is refused now, in words for everybody; None if starts are carried out."""
+        if self.failure is not None:
+            return "the process spawner is lost"
+        audit = self._sessions.audit
+        if (
+            audit is not None
+            and audit.condition.is_failing
+            and self.settings.audit_failure == AuditFailure.STOP
+        ):
+            return "the audit log can't be written"
+        must_confine = self.settings.require_sandbox or self._services.profiles.cap is not None
+        if must_confine and self.sandbox_problem is not None:
+            return "everything must be confined, and no sandboxes can be made on this host"
+        return None
+
+    async def reload(self, settings: Settings) -> None:
+        """Take over what can be changed in a running server, and read its secret files again.
+
+        Settings that need a restart are left as they are, with a warning. Connections that are open stay
+        open, and processes keep the sandbox they were started in. Raises ConfigError, ListenError or
+        SandboxUnenforceable; everything is as before then.
+        """
+        async with self._reloading:
+            settings, left = renewed_settings(self.settings, settings)
+            profiles = Profiles(settings)
+            policy = await asyncio.to_thread(load_listen_policy, settings)
+            await self._sandboxes.renew(settings, profiles.cap)
+            changed = changed_names(self.settings, settings)
+            self.settings = settings
+            self._services = replace(self._services, settings=settings, profiles=profiles)
+            for connection in self._connections:
+                connection.services = self._services
+            if self._websockets is not None:
+                self._websockets.renew(self._http_policy(policy), policy.tls)
+        if left:
+            journal.warning("some settings need a restart", settings=tuple(left))
+        journal.info("settings reloaded", changed=tuple(changed))
+
     def spawner_lost(self) -> None:
-        """Nothing can be started or waited for any more."""
+        """Fail every process and finish: the server can't start or wait for anything any more."""
         self.failure = SPAWNER_LOST
         journal.error("spawner lost", reason=SPAWNER_LOST)
         self._sessions.lose_processes(SPAWNER_LOST)
@@ -159,26 +251,31 @@ class Server:
 
     async def aclose(self) -> None:
         """End everything in order. Bounded by the grace period and the transports' close timeouts."""
-        doors = [door for door in (self._listener, self._control) if door is not None]
-        for door in doors:
-            door.close()
+        listeners = [listener for listener in (self._listener, self._control) if listener is not None]
+        for listener in listeners:
+            listener.close()
         journal.info("shutdown began", connections=len(self._connections), processes=self._sessions.live)
         await self._sessions.end_all(self.settings.shutdown_grace_s)
         journal.info("shutdown: processes ended")
-        for door in doors:
-            await door.aclose()
+        for listener in listeners:
+            await listener.aclose()
+        # Those that came from no listener: stdio, or what a program accepted. They too are sent what waits.
         for connection in list(self._connections):
-            await connection.aclose()
+            connection.close()
+        await self._has_no_connection.wait()
         await self.quiet()
         journal.info("shutdown: connections closed")
         await self._lanes.aclose()
         await self._file_workers.aclose()
+        await self._sandboxes.end_spares()
         await self._spawner.aclose()
         await self._sandboxes.aclose()
         journal.info("shutdown complete")
 
     def _connection_closed(self, connection: ClientConnection) -> None:
         self._connections.discard(connection)
+        if not self._connections:
+            self._has_no_connection.set()
         closing = asyncio.get_running_loop().create_task(connection.aclose())
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
@@ -187,31 +284,40 @@ class Server:
 
 
 @asynccontextmanager
-async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
+async def serve(settings: Settings | None = None, *, is_listening: bool = True) -> AsyncIterator[Server]:
     """Run a server inside this program, for the time of the `async with` block.
 
+    Without `is_listening` its clients are those whose links this program gives to `Server.accept`.
     Raises ConfigError when the settings do not fit together, ListenError when the address
     can't be had or must not be, AuditLogError when the audit log can't be written, and
     SpawnerLost when no process could be started; nothing is left running then.
     """
     settings = settings or Settings()
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
     own_program.open_all()
     runtime_directory.reserve(runtime_directory.everywhere(os.environ, os.geteuid()), os.geteuid())
     profiles = Profiles(settings)
-    # A door that is refused is so before anything is started. A thread is only worth its memory for files.
-    door = await asyncio.to_thread(open_door, settings) if names_files(settings) else open_door(settings)
+    # The server refuses a policy before it starts anything. A thread is only worth its memory for files.
+    policy = (
+        await asyncio.to_thread(load_listen_policy, settings)
+        if names_files(settings)
+        else load_listen_policy(settings)
+    )
+    host_rules = HostRules()
+    if settings.network_rules_file is not None:
+        host_rules = await asyncio.to_thread(load_host_rules, settings.network_rules_file)
     # The audit log is closed last: it tells what becomes of the processes until the end.
     async with audited(settings) as audit:
         sessions = SessionRegistry(settings, Metrics(), audit)
         lost = asyncio.get_running_loop().create_future()
         with DESCRIPTOR_LIMIT.raised() as former_limit:
             spawner = await Spawner.start(lambda: lost.set_result(None))
-            server = Server(settings, profiles, spawner, sessions)
+            server = Server(settings, profiles, spawner, sessions, host_rules)
             lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
             try:
                 # Children have the limits of the spawner, which has inherited the raised one.
                 resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
-                await server.open(door)
+                await server.open(policy if is_listening else None)
                 yield server
             finally:
                 lost.cancel()
@@ -219,7 +325,7 @@ async def serve(settings: Settings | None = None) -> AsyncIterator[Server]:
 
 
 def line_limits(settings: Settings) -> TransportLimits:
-    """The limits of transports that carry one message per line."""
+    """Return the limits of transports that carry one message per line."""
     return TransportLimits(
         max_message_bytes=settings.max_message_bytes,
         write_high_water_bytes=settings.send_buffer_bytes,
@@ -228,7 +334,7 @@ def line_limits(settings: Settings) -> TransportLimits:
 
 
 def websocket_limits(settings: Settings) -> WebSocketLimits:
-    """The limits of websocket connections."""
+    """Return the limits of websocket connections."""
     return WebSocketLimits(
         max_message_bytes=settings.max_message_bytes,
         write_high_water_bytes=settings.send_buffer_bytes,

@@ -41,7 +41,7 @@ class Credential(Protocol):
     """What tokens are measured against."""
 
     def refusal(self, token: str, now_s: float) -> str | None:
-        """Why `token`, which `is_sendable`, is not accepted at this time of the Unix clock; None if it is."""
+        """Return why `token`, which `is_sendable`, is refused at this Unix time; None if it is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CapabilityToken:
 
     @classmethod
     def of(cls, token: str) -> CapabilityToken:
-        """The credential that accepts `token` alone."""
+        """Return the credential that accepts `token` alone."""
         return cls(_sha256(token))
 
     def refusal(self, token: str, now_s: float) -> str | None:
@@ -109,7 +109,7 @@ class SignedToken:
 
 
 def bearer_refusal(authorization: str | None, credential: Credential, now_s: float) -> str | None:
-    """Why a request with this `Authorization` header, or None, is not let in; None if it is."""
+    """Return why a request with this `Authorization` header, or None, is refused; None lets it in."""
     if authorization is None:
         return MISSING
     scheme, _, token = authorization.partition(" ")
@@ -120,7 +120,7 @@ def bearer_refusal(authorization: str | None, credential: Credential, now_s: flo
 
 
 def is_sendable(token: str) -> bool:
-    """Whether a token can be sent in a header at all: not empty, and ASCII that can be seen."""
+    """Return whether a header can carry a token: it is not empty, and all of it is visible ASCII."""
     return token != "" and token.isascii() and token.isprintable()
 
 
@@ -133,7 +133,7 @@ def _base64url(data: bytes) -> bytes:
 
 
 def _read_object(part: str) -> dict[str, Any] | None:
-    """The JSON object in one part of a token; None when there is anything wrong with it."""
+    """Return the JSON object in one part of a token; None when anything is wrong with it."""
     if _BASE64URL.fullmatch(part) is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The place for the file operations of one request, and of the files that it opens, under a profile.
+"""The file operations of one request, and the files that it opens, under a profile.
 
 What only reads is done under the profile without its write access: such a sandbox leaves no
 trace in the tree while it is kept, and serves reads under many profiles.
@@ -31,9 +31,10 @@ from paddock.fs.operation import (
     WriteBlock,
 )
 from paddock.fs.remote import WorkerOperations
-from paddock.model.profile import Access, ManagedProfile, Profile, RestrictedFileSystem
+from paddock.model.profile import Access, ManagedProfile, Profile
+from paddock.sandbox.profile.enforced import restricted_files
+from paddock.server.confinement import Confinement
 from paddock.server.file_workers import FileWorkers
-from paddock.server.sandboxes import Confinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,20 @@ class _OpenFile:
 class ConfinedOperations:
     """Operations under a profile. Files that are open keep the workers that have them.
 
-    It is in `open_ones` while files are open; whoever has that set calls `aclose` in the end.
+    They are those of `client`, a number. It is in `open_ones` while files are open; whoever has that set
+    calls `aclose` in the end.
     """
 
     def __init__(
-        self, workers: FileWorkers, confinement: Confinement, open_ones: set[ConfinedOperations]
+        self,
+        workers: FileWorkers,
+        confinement: Confinement,
+        client: int,
+        open_ones: set[ConfinedOperations],
     ) -> None:
         self._workers = workers
         self._confinement = confinement
+        self._client = client
         self._open_ones = open_ones
         self._files: dict[int, _OpenFile] = {}
         self._last_handle = 0
@@ -73,7 +80,8 @@ class ConfinedOperations:
             return cast("A", await self._close(operation))
         await self._workers.admit(self._confinement)
         async with AsyncExitStack() as keeping:
-            worker = await keeping.enter_async_context(self._workers.worker(self._wanted(operation)))
+            using = self._workers.worker(self._wanted(operation), self._client)
+            worker = await keeping.enter_async_context(using)
             if isinstance(operation, Open):
                 return cast("A", await self._open(worker, operation, keeping))
             return await worker.perform(operation)
@@ -88,7 +96,7 @@ class ConfinedOperations:
         wanted = self._confinement
         if not is_reading(operation):
             return wanted
-        return Confinement(without_writing(wanted.profile), wanted.project_roots)
+        return Confinement(without_writing(wanted.profile), wanted.project_roots, client=wanted.client)
 
     async def _open(self, worker: WorkerOperations, operation: Open, keeping: AsyncExitStack) -> Opened:
         opening = asyncio.ensure_future(worker.perform(operation))
@@ -127,18 +135,19 @@ async def _close_late(
 
 
 def is_reading(operation: Operation[A]) -> bool:
-    """Whether an operation changes nothing, whatever it is allowed to."""
+    """Return whether an operation changes nothing, whatever it is allowed to."""
     if isinstance(operation, Open):
         return operation.mode is OpenMode.READ
     return isinstance(operation, GetMetadata | ReadDirectory | Canonicalize | Walk | Search)
 
 
 def without_writing(profile: Profile) -> Profile:
-    """The profile with read access wherever it grants write access."""
-    if not isinstance(profile, ManagedProfile) or not isinstance(profile.file_system, RestrictedFileSystem):
+    """Return the profile with read access wherever it grants write access."""
+    files = restricted_files(profile)
+    if not isinstance(profile, ManagedProfile) or files is None:
         return profile
     entries = tuple(
         replace(entry, access=Access.READ) if entry.access is Access.WRITE else entry
-        for entry in profile.file_system.entries
+        for entry in files.entries
     )
-    return replace(profile, file_system=replace(profile.file_system, entries=entries))
+    return replace(profile, file_system=replace(files, entries=entries))

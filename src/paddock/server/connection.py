@@ -22,6 +22,7 @@ from paddock.errors import ForeignSession, OperationFailed, RequestError
 from paddock.fs.local import Lanes, LocalOperations
 from paddock.fs.operations import Operations
 from paddock.journal import Journal
+from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
@@ -31,18 +32,21 @@ from paddock.protocol.envelope import RequestId, write_error, write_notification
 from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Params, Result
-from paddock.rpc.serving import Drop, Ready, Refusal, ServingConnection
+from paddock.rpc.serving import Drop, Ready, Refusal, Reply, ServingConnection
+from paddock.server.answer_turns import AnswerTurns
 from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.downloads import Downloads
 from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
+from paddock.server.host_rules import HostRules
+from paddock.server.memory_budget import Grant, MemoryBudget, take_all
 from paddock.server.metrics import Metrics
 from paddock.server.profiles import Profiles
 from paddock.server.record import shown_id
-from paddock.server.room import Grant, Room, take_all
 from paddock.server.sandboxes import Sandboxes
-from paddock.server.session import Session, SessionProcess
+from paddock.server.session import Session
+from paddock.server.session_process import SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
 from paddock.server.watches import ClientWatches
@@ -58,7 +62,7 @@ ANSWER_BYTES = 16 * 1024 * 1024
 larger, if there is room for it among those of all connections."""
 
 LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
-"""What all larger answers of a server may add up to; the largest, 512 MiB in base64, is two thirds of it."""
+"""Sum of all larger answers of a server; the largest, 512 MiB in base64, is two thirds of it."""
 
 TIMED_ONE_IN = 64
 """Of the requests that are answered at once, which are many and alike, about one in so many is timed and
@@ -80,17 +84,19 @@ class Services:
     describe_server: Callable[[], ServerStatus]
     metrics: Metrics
     lanes: Lanes
-    large_answers: Room
+    large_answers: MemoryBudget
     profiles: Profiles
     sandboxes: Sandboxes
     file_workers: FileWorkers
+    proxy_turns: Turns
+    host_rules: HostRules
 
 
 class ClientConnection:
     """A Receiver for one link. `aclose` follows `link_closed` and ends what is unfinished.
 
-    An operator, who came over the control socket, may reach every session. `number`
-    names the connection in logs.
+    An operator came over the control socket. Whoever `has_operator_rights`, which a client may have too,
+    reaches every session. `number` names the connection in logs.
     """
 
     def __init__(
@@ -101,23 +107,30 @@ class ClientConnection:
         number: int,
         *,
         is_operator: bool = False,
+        has_operator_rights: bool = False,
     ) -> None:
         self.services = services
         self.number = number
         self.is_operator = is_operator
+        self._has_operator_rights = has_operator_rights
         self.capabilities = ClientCapabilities()
+        self.answered_methods: frozenset[str] = frozenset()
+        """The requests that the client said it answers."""
+        self._wanted_notifications: frozenset[str] = frozenset()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
         self.operations: Operations = LocalOperations(services.lanes)
-        """Where the client's file operations are carried out."""
+        """What carries out the client's file operations."""
         self.confined: set[ConfinedOperations] = set()
-        """Those under a profile that have files open."""
+        """The operations under a profile that have files open."""
         self.files = ClientFiles()
+        self.answer_turns = AnswerTurns(lambda: self._is_congested)
+        """Decides when parked requests are answered."""
         self._link = link
         self._on_closed = on_closed
         settings = services.settings
         limits = CodecLimits(max_values=settings.max_json_values, max_depth=settings.max_json_depth)
-        self._protocol = ServingConnection(link.peer, limits, is_operator=is_operator)
+        self._protocol = ServingConnection(link.peer, limits, is_operator=has_operator_rights)
         self._dispatcher = Dispatcher(
             settings.concurrent_requests,
             settings.max_parked_requests,
@@ -128,7 +141,7 @@ class ClientConnection:
         self.session: Session
         """The session; every method but `initialize` has one."""
         self._is_greeted = False
-        self._answers = Room(ANSWER_BYTES)
+        self._answers = MemoryBudget(ANSWER_BYTES)
         self._unsent: list[Grant] = []
         self._is_congested = False
         self._slow_streams: list[asyncio.Future[None]] = []
@@ -147,36 +160,42 @@ class ClientConnection:
 
     @property
     def peer(self) -> str:
-        """Who is at the other end, for people."""
+        """Return who is at the other end, for people."""
         return self._link.peer
 
     def session_of(self, session_id: SessionId) -> Session:
-        """The session that a request is about. Raises ForeignSession, and for an operator UnknownSession."""
+        """Return the session that a request is about.
+
+        Raises ForeignSession or, with an operator's rights, UnknownSession.
+        """
         if session_id is UNSET or session_id is None or session_id == self.session.id:
             return self.session
-        if not self.is_operator:
+        if not self._has_operator_rights:
             raise ForeignSession(session_id)
         return self.services.sessions.visit(session_id)
 
     @property
     def has_extensions(self) -> bool:
-        """Whether the client wants more than the reference protocol's shapes."""
+        """Return whether the client wants more than the reference protocol's shapes."""
         return self.capabilities.extensions
 
     async def room_for(self, size_bytes: int) -> Grant:
-        """Memory for an answer, when the client has taken earlier ones. It must come back in an `Encoded`."""
+        """Reserve memory for an answer once the client has taken earlier ones.
+
+        An `Encoded` must give it back.
+        """
         if size_bytes <= ANSWER_BYTES:
             return await take_all(size_bytes, self._answers)
         return await take_all(size_bytes, self._answers, self.services.large_answers)
 
     @cached_property
     def downloads(self) -> Downloads:
-        """The HTTP exchanges that this client asked for."""
+        """Return the HTTP exchanges that this client asked for."""
         return Downloads(self)
 
     @cached_property
     def watches(self) -> ClientWatches:
-        """What this client wants to be told of changes to files."""
+        """Return the watches of this client."""
         return ClientWatches(self, self.services.lanes)
 
     async def caught_up(self) -> None:
@@ -187,25 +206,31 @@ class ClientConnection:
             await waiter
 
     def greet(self, session: Session, capabilities: ClientCapabilities) -> None:
-        """`initialize` succeeded: attach to the session and remember what the client understands."""
+        """Attach to the session and remember what the client understands: `initialize` has succeeded."""
         self.session = session
         self._is_greeted = True
         self._journal = self._journal.bind(session=shown_id(session.id))
         self.capabilities = capabilities
-        self._protocol.greeted()
+        if capabilities.extensions:
+            self._wanted_notifications = frozenset(capabilities.notifications)
+            self.answered_methods = frozenset(capabilities.requests)
+        self._protocol.greeted(session.questions.table)
 
     # --- Outbox -------------------------------------------------------------
 
     @property
     def is_congested(self) -> bool:
-        """Whether more than a send buffer is unsent."""
+        """Return whether more than a send buffer is unsent."""
         return self._is_congested
 
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         """Send a notification."""
-        is_wanted = self.has_extensions and method in self.capabilities.notifications
-        if is_wanted or not is_optional:
+        if not is_optional or method in self._wanted_notifications:
             self._link.send(write_notification(method, params))
+
+    def send_question(self, message: bytes) -> None:
+        """Send a request to the client."""
+        self._link.send(message)
 
     def give_way(self) -> None:
         """End the connection, soon, if its client does not answer pings."""
@@ -217,7 +242,7 @@ class ClientConnection:
     # --- Receiver -----------------------------------------------------------
 
     def message_received(self, message: Received) -> None:
-        """One message of the client."""
+        """Take one message of the client."""
         if self._is_next_timed:
             self._receive_timed(message)
             return
@@ -234,13 +259,15 @@ class ClientConnection:
                 if self._is_congested:
                     self._read_if_there_is_room()
             case Ready():
-                pass
+                self.session.questions.connect(self)
+            case Reply():
+                self.session.questions.receive(event)
             case Drop(reason):
                 self._journal.warning("connection dropped", peer=self._link.peer, reason=reason)
                 self._link.abort()
 
     def writing_paused(self) -> None:
-        """The client reads too slowly: its processes wait."""
+        """Let the client's processes wait: it reads too slowly."""
         self._is_congested = True
         self.services.metrics.pauses += 1
         self._output_stall.begin()
@@ -248,20 +275,22 @@ class ClientConnection:
             self.session.pause_output()
 
     def writing_resumed(self) -> None:
-        """The client has caught up."""
+        """Let the client's processes go on: it has caught up."""
         self._is_congested = False
         self._output_stall.end()
         self._release_unsent()
         if self._is_greeted:
             self.session.resume_output()
+            self.session.questions.issue()
         waiting, self._slow_streams = self._slow_streams, []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
+        self.answer_turns.resume()
         self._read_if_there_is_room()
 
     def link_closed(self, error: Exception | None) -> None:
-        """The connection is gone; the session lives on without it."""
+        """Note that the connection is gone; the session lives on without it."""
         self._is_open = False
         # Before another connection can take the session over: it must find what this one has begun.
         self._dispatcher.stop()
@@ -274,6 +303,10 @@ class ClientConnection:
             self.session.detach()
         self._on_closed(self)
 
+    def close(self) -> None:
+        """Send what is queued, then end the connection; `link_closed` follows, within the close timeout."""
+        self._link.close()
+
     async def aclose(self) -> None:
         """End the requests that nobody waits for any more."""
         self._link.abort()
@@ -281,7 +314,7 @@ class ClientConnection:
         await self.operations.aclose()
         for confined in list(self.confined):
             await confined.aclose()
-        self.services.file_workers.give_up_places()
+        self.services.file_workers.give_up_placeholders()
         if "downloads" in self.__dict__:
             await self.downloads.aclose()
         if "watches" in self.__dict__:
@@ -316,7 +349,7 @@ class ClientConnection:
             self._read_if_there_is_room()
 
     def _answer_unusually(self, call: Call[Params], result: Then | Encoded) -> Callable[[], None] | None:
-        """Send it, and give back what is to be done afterwards."""
+        """Send the result, and return what is to be done afterwards."""
         if isinstance(result, Encoded):
             self._link.send(result.message)
             if result.grant is not None:
@@ -339,7 +372,7 @@ class ClientConnection:
         self.services.metrics.errors[INTERNAL_ERROR] += 1
 
     def _settle(self, grant: Grant) -> None:
-        """Give the memory of an answer back, when it has left."""
+        """Give the memory of an answer back once the answer has left."""
         if self._is_congested and self._is_open:
             self._unsent.append(grant)
         else:
@@ -351,7 +384,7 @@ class ClientConnection:
             grant.release()
 
     def _has_too_many_unread_answers(self) -> bool:
-        # Only while the link is congested: its end is what starts the reading again.
+        # This counts only while the link is congested: the end of the congestion starts the reading again.
         limit_bytes = UNREAD_ANSWERS_FACTOR * self.services.settings.send_buffer_bytes
         return self._is_congested and self._link.buffered_bytes >= limit_bytes
 

@@ -1,8 +1,8 @@
-"""The control socket: a door of its own for the server's user.
+"""The control socket: an entrance of its own for the server's user.
 
 It is a unix socket of mode 0600 whose peers are checked by their credentials, in a
 directory that nobody else can touch. Who comes in here is an operator. A server that
-can't have the socket in its usual place serves its clients all the same and says so;
+can't have the socket where it usually is serves its clients all the same and says so;
 one that was told where to put it does not start without.
 """
 
@@ -23,11 +23,11 @@ from paddock.transport.listener import Listener
 journal = Journal(logging.getLogger(__name__))
 
 MAX_OPERATORS = 64
-"""Connections at once. They are few by nature; the bound keeps a runaway script from the descriptors."""
+"""Connections at once. Operators are few by nature; the bound keeps a runaway script from the descriptors."""
 
 
 async def open_control_socket(settings: Settings, accept: Accept) -> Listener | None:
-    """Listen for operators as the settings say; None when they say no, or in the usual place it can't be.
+    """Listen for operators as the settings say; None if they say no, or the usual place is out of reach.
 
     Removes the sockets of dead servers there. Raises ListenError for a path that can't be listened on.
     """

@@ -1,10 +1,10 @@
-"""When a request runs. Knows lanes and limits, and no method.
+"""Decides when a request runs. Knows queues and limits, and no method.
 
 Ordinary requests run concurrently up to a bound and wait in order beyond it.
-Control requests have a lane of their own with the same bound, so that a
+Control requests have a queue of their own with the same bound, so that a
 signal, a terminate or a status never waits behind them; only a request that
 brings its own subject into being is never overtaken. A request that is parked, for
-it waits until something happens to a process, takes up no place in its lane: how many
+it waits until something happens to a process, does not count in its queue: how many
 of those there may be is a bound of its own, beyond which they are refused. With
 `concurrency` 1 everything runs strictly in the order of arrival, parked or not.
 
@@ -25,12 +25,12 @@ from msgspec import Struct
 
 from paddock.errors import TooManyWaits
 from paddock.protocol.call import Call
-from paddock.protocol.methods import Lane
+from paddock.protocol.methods import RequestQueue
 from paddock.protocol.structure import Params
-from paddock.server.room import Grant
+from paddock.server.memory_budget import Grant
 
 # Looked up once, not per call.
-_CONTROL: Final = Lane.CONTROL
+_CONTROL: Final = RequestQueue.CONTROL
 
 Handler = Callable[[Call[Params]], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
@@ -67,7 +67,7 @@ class Encoded(Struct, frozen=True):
 
 
 class _Queue:
-    """One lane: what runs, and what waits for a place."""
+    """What runs of one kind of requests, and what waits for its turn."""
 
     __slots__ = ("limit", "running", "waiting")
 
@@ -97,8 +97,8 @@ class Dispatcher:
         self._is_closed = False
 
     def submit(self, call: Call[Params]) -> bool:
-        """Run a call now, or when its turn comes. Whether it is now."""
-        is_control = call.method.lane is _CONTROL and not self._must_follow(call)
+        """Run a call now, or when its turn comes. Return whether it runs now."""
+        is_control = call.method.queue is _CONTROL and not self._must_follow(call)
         queue = self._control if is_control else self._ordinary
         if queue.running < queue.limit and not queue.waiting:
             self._begin(call, queue, 0.0)
@@ -124,8 +124,10 @@ class Dispatcher:
             await asyncio.wait(self._tasks)
 
     def _must_follow(self, later: Call[Params]) -> bool:
-        """Whether something waits for its turn that brings this one's subject into being, or that this one
-        would take it away from."""
+        """Return whether a waiting request about the same subject must come first.
+
+        It must if it opens the subject, or if this one closes it.
+        """
         waiting = self._ordinary.waiting
         is_closing = later.method.is_closing
         return bool(waiting) and any(
@@ -169,7 +171,7 @@ class Dispatcher:
             raise error
         if queue.waiting:
             self._advance(queue)
-            # Of those that were parked none may finish, and make room known, before another request is read.
+            # No parked request may finish, and announce room, before the connection reads another request.
             self._advanced()
 
     def _advance(self, queue: _Queue) -> None:

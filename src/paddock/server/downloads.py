@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import FetchFailed, InvalidParams, InvalidRequest
@@ -47,9 +48,14 @@ class Downloads:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    @property
-    def fetcher(self) -> Fetcher:
-        """What makes the requests."""
+    async def fetcher(self) -> Fetcher:
+        """Return what makes the requests."""
+        if self._fetcher is None:
+            # In a thread: to load the HTTP library takes tens of milliseconds.
+            await asyncio.to_thread(import_module, "paddock.fetch.exchange")
+        return self._loaded_fetcher()
+
+    def _loaded_fetcher(self) -> Fetcher:
         if self._fetcher is None:
             from paddock.fetch.exchange import Fetcher
 
@@ -68,7 +74,7 @@ class Downloads:
         self._active.add(request_id)
 
     def release(self, request_id: str) -> None:
-        """There will be no stream of this id."""
+        """Release an id that will have no stream."""
         self._active.discard(request_id)
 
     def begin(self, request_id: str, exchange: Exchange) -> None:

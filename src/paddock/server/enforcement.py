@@ -11,18 +11,25 @@ from paddock.config import Settings
 from paddock.errors import ListenError
 from paddock.journal import Journal
 from paddock.model.host import HostFacts
-from paddock.sandbox import landlock, probe
+from paddock.sandbox.host import probe
+from paddock.sandbox.plan import landlock
 from paddock.transport import runtime_directory
 
 journal = Journal(logging.getLogger(__name__))
 
 
-async def report_enforcement(settings: Settings) -> None:
-    """Probe the host in a thread, and log what came of it: a warning if there are no sandboxes to be had."""
-    facts = await asyncio.to_thread(_probe)
+async def report_enforcement(settings: Settings) -> str | None:
+    """Probe the host in a thread, and log the result: a warning if the server can make no sandboxes.
+
+    Returns why there are none.
+    """
+    try:
+        facts = await asyncio.to_thread(_probe)
+    except OSError as error:
+        journal.warning("whether sandboxes can be made is not known yet", reason=error.strerror or str(error))
+        return None
     if settings.use_legacy_landlock:
-        _report_landlock_alone(facts)
-        return
+        return _report_landlock_alone(facts)
     level = probe.enforcement(facts)
     if level is None:
         for problem in facts.problems:
@@ -32,7 +39,7 @@ async def report_enforcement(settings: Settings) -> None:
                 reason=problem.detail,
                 remedy=problem.remedy,
             )
-        return
+        return "; ".join(problem.detail for problem in facts.problems)
     journal.debug(
         "sandboxes can be made",
         enforcement=level,
@@ -46,28 +53,31 @@ async def report_enforcement(settings: Settings) -> None:
             reason=problem.detail,
             remedy=problem.remedy,
         )
+    return None
 
 
 def _probe() -> HostFacts:
     directory = None
     with suppress(ListenError):
-        places = runtime_directory.candidates(os.environ, os.getuid())
-        directory = runtime_directory.provide(places, os.getuid())
+        directories = runtime_directory.candidates(os.environ, os.getuid())
+        directory = runtime_directory.provide(directories, os.getuid())
     return probe.host(memory_directory=directory)
 
 
-def _report_landlock_alone(facts: HostFacts) -> None:
+def _report_landlock_alone(facts: HostFacts) -> str | None:
     if facts.landlock_abi < landlock.ALONE_ABI:
+        reason = f"use_legacy_landlock is set, and this kernel's Landlock has the ABI {facts.landlock_abi}"
         journal.warning(
             "no sandboxes can be made; whatever asks for one is refused",
             mechanism="landlock",
-            reason=f"use_legacy_landlock is set, and this kernel's Landlock has the ABI {facts.landlock_abi}",
+            reason=reason,
             remedy="switch use_legacy_landlock off, or use Linux 6.2 or newer",
         )
-        return
+        return reason
     journal.info(
         "sandboxes are weaker than they could be",
         mechanism="landlock",
         reason="use_legacy_landlock is set",
         remedy="switch it off if bubblewrap works here: paddock doctor",
     )
+    return None

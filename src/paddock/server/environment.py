@@ -1,4 +1,4 @@
-"""What the server tells of its host: shell, places, capabilities."""
+"""What the server tells of its host: shell, directories, capabilities."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from paddock.config import Settings
 from paddock.host_text import utf8_environment, utf8_text
+from paddock.protocol.methods import METHODS
 from paddock.protocol.path import file_uri
 from paddock.protocol.session import EnvironmentInfo, Shell
 from paddock.version import __version__
@@ -48,13 +49,9 @@ OFFERED_CAPABILITIES = frozenset(
 """Those that this version has."""
 
 EXTENSION_CAPABILITIES = (
-    "processCloseStdin",
-    "processResize",
+    *(method.capability for method in METHODS.values() if method.capability is not None),
     "processSignals",
     "processTerminateGraceful",
-    "processWait",
-    "processSnapshot",
-    "processList",
     "processIo",
     "startIdempotency",
     "keepAlive",
@@ -65,11 +62,13 @@ EXTENSION_CAPABILITIES = (
     "atomicWrites",
     "confirmedCloses",
     "treeTransfers",
-    "fsWatch",
-    "fsSearch",
-    "fsEdit",
+    "fsLinks",
     "namedProfiles",
     "sandboxTrace",
+    "proxiedNetwork",
+    "networkPolicyUpdate",
+    "execInterception",
+    "serverRequests",
 )
 """What goes beyond it; told to clients that asked for extensions."""
 
@@ -77,7 +76,7 @@ FALLBACK_SHELL = "/bin/sh"
 
 
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
-    """The host as a client sees it now. What can't be found out has a plain default."""
+    """Describe the host as a client sees it now. What the server can't find out has a plain default."""
     shell = user_shell()
     home = user_home()
     temporary = utf8_environment().get("TMPDIR")
@@ -96,13 +95,13 @@ def describe_environment(settings: Settings, *, with_extensions: bool) -> Enviro
 
 
 def user_home() -> str:
-    """The absolute path of the user's home."""
+    """Return the absolute path of the user's home."""
     home = utf8_environment().get("HOME", "")
     return home if home.startswith("/") else _passwd_home()
 
 
 def user_shell() -> str:
-    """The absolute path of the user's shell."""
+    """Return the absolute path of the user's shell."""
     chosen = utf8_environment().get("SHELL", "")
     if _is_program(chosen):
         return chosen
@@ -140,7 +139,7 @@ def _working_directory(fallback: str) -> str:
 
 @cache
 def _provider_id() -> str:
-    """A stable name of this host and user that tells nothing else about them."""
+    """Return a stable name of this host and user that tells nothing else about them."""
     try:
         machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

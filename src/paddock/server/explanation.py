@@ -11,16 +11,16 @@ from functools import partial
 
 from paddock.model.denial import Denial
 from paddock.model.stream import Stream
-from paddock.sandbox.confined import Confined
-from paddock.sandbox.cover import Cover
-from paddock.sandbox.denial import Ended, Said, explain, merge
-from paddock.sandbox.invocation import Invocation
-from paddock.sandbox.path import ROOT
-from paddock.sandbox.place import real_paths
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.denial.denial import Ended, Said, explain, merge
+from paddock.sandbox.denial.invocation import Invocation
+from paddock.sandbox.denial.mount_overlay import MountOverlay
+from paddock.sandbox.denial.policy import Policy
+from paddock.sandbox.denial.resolution import resolutions
+from paddock.sandbox.enforce.confined import Confined
+from paddock.sandbox.profile.path import ROOT
 
 SCANNED_BYTES = 64 * 1024
-"""Of the end of each stream, where a command says what has failed."""
+"""How much of the end of each stream is scanned, where a command says what has failed."""
 
 
 def denials_of(
@@ -31,9 +31,9 @@ def denials_of(
     *,
     is_suspected: bool,
 ) -> tuple[Denial, ...]:
-    """What the command was kept from; `is_suspected` if the reference would say that it was.
+    """Return what the command was kept from; `is_suspected` if the reference would say that it was.
 
-    One that ended well says nothing that counts, but was perhaps seen.
+    What a command that ended well has written does not count; what its trace saw does.
     """
     if exit_code == 0:
         return merge((), confined.trace.denials)
@@ -44,6 +44,6 @@ def denials_of(
     plan = confined.plan
     ended = Ended(exit_code, Invocation(argv, ROOT if plan is None else plan.cwd), said, is_suspected)
     policy = None if plan is None else Policy(plan)
-    cover = None if plan is None else Cover(plan.mounts, plan.placeholders)
-    told = explain(ended, policy, partial(real_paths, cover=cover))
+    overlay = None if plan is None else MountOverlay(plan.mounts, plan.placeholders)
+    told = explain(ended, policy, partial(resolutions, overlay=overlay))
     return merge(told, confined.trace.denials) if confined.is_traced else told

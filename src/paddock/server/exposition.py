@@ -73,12 +73,12 @@ class Family:
 
 
 def single(name: str, kind: Kind, meaning: str, value: Measured) -> Family:
-    """A family without a label."""
+    """Return a family without a label."""
     return Family(name, kind, meaning, {"": value})
 
 
 def render(families: Iterable[Family]) -> bytes:
-    """The whole answer to a scrape."""
+    """Render the whole answer to a scrape."""
     page = _Page()
     for family in families:
         page.add(family)
@@ -125,7 +125,7 @@ def _number(value: float) -> str:
 
 
 def _escape_label(text: str) -> str:
-    """A label value: backslash, quote and line feed are escaped, and what UTF-8 can't hold is replaced."""
+    """Escape backslash, quote and line feed in a label value, and replace what UTF-8 can't hold."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return escaped.encode("utf-8", "replace").decode()
 

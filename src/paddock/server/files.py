@@ -34,7 +34,10 @@ class ClientFile:
 
     @property
     def handle(self) -> int:
-        """What the engine calls it. Raises NotFound when it is not open, or was closed by an error."""
+        """Return the engine's handle.
+
+        Raises NotFound when the file is not open, or an error has closed it.
+        """
         if self._handle is None:
             raise NotFound(f"unknown file handle {self.handle_id!r}: it is closed, or was never open")
         return self._handle
@@ -56,7 +59,7 @@ class ClientFile:
         await self.operations.perform(Close(handle=handle, discard=discard))
 
     def lose(self) -> None:
-        """An error has closed it, or left out a part of it."""
+        """Note that an error has closed the file, or left out a part of it."""
         self._handle = None
 
 
@@ -81,7 +84,7 @@ class ClientFiles:
         return file
 
     def get(self, handle_id: str) -> ClientFile:
-        """The file of an id, though it may not be open yet. Raises NotFound or InvalidRequest."""
+        """Return the file of an id, though it may not be open yet. Raises NotFound or InvalidRequest."""
         _refuse_long(handle_id)
         file = self._files.get(handle_id)
         if file is None:
@@ -106,7 +109,7 @@ class ConfirmedCloses:
         self._closes: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
 
     def get(self, handle_id: str) -> asyncio.Task[None]:
-        """The close of a file, under way or over. Raises NotFound."""
+        """Return the close of a file, under way or over. Raises NotFound."""
         close = self._closes.get(handle_id)
         if close is None:
             raise NotFound(

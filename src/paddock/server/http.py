@@ -1,4 +1,4 @@
-"""What plain HTTP requests get, and which of them may become a websocket.
+"""Answers plain HTTP requests, and decides which may become a websocket.
 
 In this order: requests that a web page caused are refused, whatever they ask for;
 health checks are answered to everybody; everything else needs the credential, if the
@@ -21,14 +21,16 @@ from paddock.transport.http import HttpRequest, HttpResponse
 journal = Journal(logging.getLogger(__name__))
 
 WEBSOCKET_PATH: Final = "/"
-HEALTH_PATHS: Final = ("/healthz", "/readyz")
+LIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+HEALTH_PATHS: Final = (LIVE_PATH, READY_PATH)
 
 Page = Callable[[], HttpResponse]
 """Makes the answer to a GET of one path. Must not block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class RequestFilter:
     """Decides on every request to one listener. The defaults are those of a loopback listener."""
 
     credential: Credential | None = None
@@ -46,15 +48,21 @@ class Gate:
     pages: Mapping[str, Page] = field(default_factory=dict)
     """What else is served, by path, to those whom `authorize` lets in."""
 
+    unreadiness: Callable[[], str | None] = lambda: None
+    """Says why nothing can be started now, for everybody to read; None if it can."""
+
     clock: Callable[[], float] = time.time
 
     def answer(self, request: HttpRequest) -> HttpResponse | None:
-        """The answer to a request, or None to go on with the websocket upgrade."""
+        """Return the answer to a request, or None to go on with the websocket upgrade."""
         refusal = self._page_refusal(request)
         if refusal is not None:
             journal.info("HTTP request refused", status=refusal.status, path=request.path)
             return refusal
         if request.path in HEALTH_PATHS:
+            problem = self.unreadiness() if request.path == READY_PATH else None
+            if problem is not None:
+                return HttpResponse(status=503, body=f"no command can be started: {problem}\n".encode())
             return HttpResponse(status=200, body=b"ok\n")
         page = self.pages.get(request.path)
         if page is None and request.path != WEBSOCKET_PATH:
@@ -66,7 +74,7 @@ class Gate:
         return page()
 
     def authorize(self, request: HttpRequest) -> HttpResponse | None:
-        """The refusal of a request without the right credential; None lets it pass."""
+        """Return the refusal of a request without the right credential; None lets it pass."""
         if self.credential is None:
             return None
         reason = bearer_refusal(request.headers.get("Authorization"), self.credential, self.clock())
@@ -95,7 +103,7 @@ class Gate:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a `Host` can't be that of a foreign page.
+        """Return whether a `Host` can't be that of a foreign page.
 
         A page whose own name was made to resolve to 127.0.0.1 (DNS rebinding) counts as
         same-origin and sends no Origin with a plain GET. Its name in Host gives it away.
@@ -105,7 +113,7 @@ class Gate:
 
 
 def host_name(host: str) -> str | None:
-    """The name in a `Host` header, in lower case, without brackets or port; None if it is malformed."""
+    """Return the name in a `Host` header, in lower case, without brackets or port; None if malformed."""
     name, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
         name, port = host, "0"
@@ -118,7 +126,7 @@ def host_name(host: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is a literal address that only this machine can reach."""
+    """Return whether a host is a literal address that only this machine can reach."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

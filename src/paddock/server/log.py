@@ -13,11 +13,11 @@ import os
 import select
 import time
 import traceback
-from enum import StrEnum
 
 import msgspec
 
 from paddock.journal import FIELD_LIMIT_CHARS, Event, Value, cut, printable
+from paddock.model.log_setting import LogFormat, LogLevel
 
 LINE_LIMIT_BYTES = 4096
 """PIPE_BUF (pipe(7)): a line up to this is written whole or not at all, and a pipe that poll(2) calls
@@ -31,36 +31,25 @@ _LIMITS_CHARS = (FIELD_LIMIT_CHARS, 32, 4)
 is escaped, so that even 32 strings of a tuple and twenty fields come to less than 3000 bytes."""
 
 
-class LogFormat(StrEnum):
-    """What a line is."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    """From which severity on events are logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 def configure(log_format: LogFormat, level: LogLevel, fd: int = 2) -> None:
     """Send everything that is logged in this process to a descriptor. Call it once, before the server."""
     handler = LineHandler(fd)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.value.upper())
+    set_level(level)
+
+
+def set_level(level: LogLevel) -> None:
+    """Log from this severity on, from now on."""
+    logging.getLogger().setLevel(level.value.upper())
 
 
 class LineFormatter(logging.Formatter):
     """One line for each record, within LINE_LIMIT_BYTES, without a line end inside."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line, without its end."""
         line = ""
         for limit_chars in _LIMITS_CHARS:
             line = self.line(record, event_of(record), limit_chars)
@@ -69,7 +58,7 @@ class LineFormatter(logging.Formatter):
         return line
 
     def line(self, record: logging.LogRecord, event: Event, limit_chars: int) -> str:
-        """The line with no field over the limit."""
+        """Return the line with no field over the limit."""
         raise NotImplementedError
 
 
@@ -77,7 +66,7 @@ class TextFormatter(LineFormatter):
     """`2026-03-04T05:06:07.890Z INFO process started connection=1 session=0f3a9c2e …`."""
 
     def line(self, record: logging.LogRecord, event: Event, limit_chars: int) -> str:
-        """Printable text."""
+        """Return the line as printable text."""
         words = [_time(record), record.levelname, event.text(limit_chars)]
         if fault := _fault(record, limit_chars):
             words.append(Event("failed with", fault).text(limit_chars * TRACEBACK_FACTOR))
@@ -88,7 +77,7 @@ class JsonFormatter(LineFormatter):
     """An object with `time`, `level`, `logger`, `event`, then the fields of the event."""
 
     def line(self, record: logging.LogRecord, event: Event, limit_chars: int) -> str:
-        """JSON without characters that some readers take for a line end, or a terminal for a command."""
+        """Return JSON without characters that a reader takes for a line end, or a terminal for a command."""
         members: dict[str, Value] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -109,7 +98,7 @@ class JsonFormatter(LineFormatter):
 
 
 def event_of(record: logging.LogRecord) -> Event:
-    """The event of a record; the message of a library is one without fields."""
+    """Return the event of a record; the message of a library is one without fields."""
     if isinstance(record.msg, Event):
         return record.msg
     return Event(record.getMessage(), {})

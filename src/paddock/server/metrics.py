@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
+from paddock.model.sandbox_start import SandboxStart
 from paddock.model.stream import Stream
 from paddock.protocol.codes import CODES
 from paddock.protocol.methods import METHODS
@@ -31,6 +32,31 @@ class Ending(StrEnum):
     LOST = "lost"
 
 
+class WarmEnd(StrEnum):
+    """Why a spare sandbox ended that no command was put into."""
+
+    EXPIRED = "expired"
+    """Nobody took it in time."""
+    CHANGED = "changed"
+    """A sandbox made now would be a different one."""
+    LOST = "lost"
+    """It ended by itself, because a mask was taken away, or was killed."""
+    REPLACED = "replaced"
+    """It made room for another."""
+    CLOSED = "closed"
+    """The server ends."""
+
+
+class QuestionOutcome(StrEnum):
+    """What became of a question of the server."""
+
+    CLIENT = "client"
+    OPERATOR = "operator"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    WITHDRAWN = "withdrawn"
+
+
 class Metrics:
     """The counters of one server."""
 
@@ -42,7 +68,10 @@ class Metrics:
         self.processes_started = 0
         self.start_failures = 0
         self.start_latency = Histogram(LATENCY_BOUNDS_S)
+        self.sandbox_starts: dict[str, int] = dict.fromkeys(SandboxStart, 0)
+        self.warm_ends: dict[str, int] = dict.fromkeys(WarmEnd, 0)
         self.endings: dict[str, int] = dict.fromkeys(Ending, 0)
+        self.questions: dict[str, int] = dict.fromkeys(QuestionOutcome, 0)
         self.output_bytes: dict[str, int] = dict.fromkeys(Stream, 0)
         self.input_bytes = 0
         self.dropped_bytes = 0
@@ -56,7 +85,7 @@ class Metrics:
         self.errors = dict.fromkeys(CODES, 0)
 
     def families(self) -> Iterator[Family]:
-        """Everything that was counted, in the order of the page."""
+        """Yield everything that was counted, in the order of the page."""
         counter, histogram = Kind.COUNTER, Kind.HISTOGRAM
         version = {__version__: 1}
         yield Family("paddock_build_info", Kind.GAUGE, "The running version.", version, "version")
@@ -103,11 +132,33 @@ class Metrics:
             self.start_latency,
         )
         yield Family(
+            "paddock_sandbox_starts_total",
+            counter,
+            "Commands started in a sandbox that was there already (warm), or was made for them (cold).",
+            self.sandbox_starts,
+            "start",
+        )
+        yield Family(
+            "paddock_warm_sandboxes_ended_total",
+            counter,
+            "Spare sandboxes that ended without a command.",
+            self.warm_ends,
+            "reason",
+        )
+        yield Family(
             "paddock_process_exits_total",
             counter,
             "Ended processes: status 0, another status, a signal, or lost with the spawner.",
             self.endings,
             "kind",
+        )
+
+        yield Family(
+            "paddock_questions_total",
+            counter,
+            "Closed questions: answered by client or operator, failed at the client, timed out, withdrawn.",
+            self.questions,
+            "outcome",
         )
 
     def _of_streams(self) -> Iterator[Family]:

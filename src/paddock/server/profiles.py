@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from paddock.config import Settings
 from paddock.errors import ConfigError, InvalidParams, InvalidProfile, ProfileExceeded
 from paddock.model.profile import NetworkMode
+from paddock.sandbox.profile.enforced import is_enforced
 
 if TYPE_CHECKING:
-    from paddock.sandbox.cap import Cap
-    from paddock.sandbox.profile_table import WrittenProfile
+    from paddock.sandbox.plan.cap import Cap
+    from paddock.sandbox.profile.table import WrittenProfile
 
 PERMISSIONS = "permissions"
 
@@ -33,7 +34,7 @@ class Profiles:
         self.cap: Cap | None = None if self._cap_name is None else self._read_cap(self._cap_name)
 
     def named(self, name: str) -> WrittenProfile:
-        """A profile of the settings, or a built-in one. Raises InvalidParams."""
+        """Return a profile of the settings, or a built-in one. Raises InvalidParams."""
         if not name:
             raise InvalidParams("params.sandbox.profile: it is empty; name a profile")
         try:
@@ -42,24 +43,25 @@ class Profiles:
             raise InvalidParams(f"params.sandbox.profile: {error}") from error
 
     def refuse_unconfined(self, subject: str) -> None:
-        """For what the server would do with all its rights. Raises ProfileExceeded if there is a cap."""
+        """Refuse what the server would do with all its rights. Raises ProfileExceeded if there is a cap."""
         if self.cap is not None:
             raise ProfileExceeded(subject, self.cap.name)
 
     def refuse_network(self, subject: str) -> None:
-        """For what the server would do on the network. Raises ProfileExceeded if the cap has none."""
+        """Refuse what the server would do on the network. Raises ProfileExceeded if the cap has none."""
         if self.cap is not None and self.cap.profile.network is not NetworkMode.ENABLED:
             raise ProfileExceeded(subject, self.cap.name)
 
     def _read_cap(self, name: str) -> Cap | None:
-        from paddock.sandbox.cap import Cap
-        from paddock.sandbox.launch import is_enforced
+        from paddock.sandbox.plan.cap import Cap
+        from paddock.sandbox.profile.access import names_workspace
 
         written = self._check(name, "max_profile")
         if not is_enforced(written.profile):
             return None
-        # Never those of a request, which could name the root of the file system.
-        roots = written.workspace_roots or (os.getcwd(),)
+        # Never those of a request, which could name the root of the file system. None for a profile that does
+        # not speak of them: a link in a project root counts as one that a command may have made.
+        roots = written.workspace_roots or ((os.getcwd(),) if names_workspace(written.profile) else ())
         return Cap(name, written.profile, roots)
 
     def _check(self, name: str, setting: str) -> WrittenProfile:
@@ -71,7 +73,7 @@ class Profiles:
     def _find(self, name: str) -> WrittenProfile:
         known = self._known.get(name)
         if known is None:
-            from paddock.sandbox.profile_table import parse_table
+            from paddock.sandbox.profile.table import parse_table
 
             home = os.path.expanduser("~")
             known = self._known[name] = parse_table({PERMISSIONS: self._tables}, PERMISSIONS, home, name)

@@ -21,28 +21,47 @@ from paddock.audit.event import (
     Confinement,
     Denial,
     Event,
+    Execution,
     Exit,
     Lost,
+    NetworkDecision,
     SessionOpened,
     Signal,
     Start,
     StartFailed,
 )
-from paddock.errors import AuditUnwritable
+from paddock.errors import (
+    AnswerFailed,
+    AuditUnwritable,
+    QuestionError,
+    QuestionTimedOut,
+    QuestionWithdrawn,
+)
 from paddock.journal import Journal
+from paddock.model.endpoint import Endpoint
+from paddock.model.execution_note import ExecutionNote
+from paddock.process.description import Description
 from paddock.process.launch import LaunchSpec
-from paddock.process.managed import Description, ManagedProcess
+from paddock.process.managed import ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.protocol.envelope import RequestId
-from paddock.server.metrics import Ending, Metrics
+from paddock.rpc.questions import Question
+from paddock.server.metrics import Ending, Metrics, QuestionOutcome
 
 if TYPE_CHECKING:
     from paddock.audit.writer import Audit
+    from paddock.network.policy import Ruling
 
 T = TypeVar("T")
 
 SHOWN_ID_CHARS = 8
 """How much of a session id is logged: 32 of its 122 random bits tell sessions apart and open none."""
+
+_OUTCOMES: dict[type[QuestionError], QuestionOutcome] = {
+    AnswerFailed: QuestionOutcome.FAILED,
+    QuestionTimedOut: QuestionOutcome.TIMED_OUT,
+    QuestionWithdrawn: QuestionOutcome.WITHDRAWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +89,13 @@ class SessionRecord:
     # --- the session --------------------------------------------------------
 
     def opened(self, client: Client) -> None:
-        """A client has begun it."""
+        """Record that a client has begun the session."""
         self._metrics.sessions_opened += 1
         self._journal.info("session opened", connection=client.connection, client=client.name)
         self._tell(self._attached(client))
 
     def resumed(self, client: Client) -> None:
-        """A client has come back to it."""
+        """Record that a client has come back to the session."""
         self._metrics.sessions_resumed += 1
         self._journal.info("session resumed", connection=client.connection, client=client.name)
         self._tell(replace(self._attached(client), resumed=True))
@@ -91,23 +110,23 @@ class SessionRecord:
         )
 
     def detached(self, ttl_s: float, processes: int) -> None:
-        """Its connection is gone."""
+        """Record that the session's connection is gone."""
         self._journal.info("session detached", ttl_s=ttl_s, processes=processes)
 
     def expired(self, processes: int) -> None:
-        """Nobody has come back in time."""
+        """Record that nobody has come back in time."""
         self._metrics.sessions_expired += 1
         self._journal.info("session expired", processes=processes)
 
     def ended(self) -> None:
-        """Nothing is left of it."""
+        """Record that nothing is left of the session."""
         self._journal.info("session ended")
 
     # --- its processes ------------------------------------------------------
 
     @property
     def is_audited(self) -> bool:
-        """Whether there is an audit log, which wants to know more of a start."""
+        """Return whether there is an audit log, which wants to know more of a start."""
         return self._audit is not None
 
     async def starting(
@@ -118,7 +137,7 @@ class SessionRecord:
         request: RequestId,
         sandbox: Confinement | None = None,
     ) -> None:
-        """A program is about to be started; it may be when this has returned. Raises AuditUnwritable."""
+        """Record a program before it starts; it may start when this has returned. Raises AuditUnwritable."""
         if self._audit is None:
             return
         event = Start(
@@ -138,7 +157,7 @@ class SessionRecord:
     def started(
         self, process: ManagedProcess, duration_s: float, connection: int, request: RequestId
     ) -> None:
-        """A start has succeeded; it took so long."""
+        """Record that a start has succeeded, and how long it took."""
         self._metrics.processes_started += 1
         self._metrics.start_latency.observe(duration_s)
         description = process.description
@@ -149,7 +168,7 @@ class SessionRecord:
             process=description.process_id,
             pid=process.pid,
             program=_program(description),
-            arguments=len(description.argv) - 1,
+            arguments=description.arguments,
             terminal=description.is_terminal,
             duration_s=duration_s,
         )
@@ -160,7 +179,7 @@ class SessionRecord:
     def not_started(
         self, description: Description, error: BaseException, connection: int, request: RequestId
     ) -> None:
-        """A start has failed."""
+        """Record that a start has failed."""
         reason = str(error) or "the server ended"
         # Of a start that could not be recorded the audit log tells nothing, or as many would wait to be
         # recorded as a client cares to ask for.
@@ -184,7 +203,10 @@ class SessionRecord:
         )
 
     def signalled(self, process: ManagedProcess, signal: str, connection: int, request: RequestId) -> None:
-        """A client has sent a signal. Whoever can be made to call this at will waits for `room` then."""
+        """Record that a client has sent a signal.
+
+        A caller that can be made to do this at will then waits for `drain`.
+        """
         process_id = process.description.process_id
         self._tell(
             Signal(
@@ -196,12 +218,70 @@ class SessionRecord:
             )
         )
 
+    def executes(self, process_id: str, note: ExecutionNote) -> None:
+        """Record that a rule or an answer has decided on a program."""
+        self._journal.info(
+            "execution decided",
+            process=process_id,
+            program=os.path.basename(note.program),
+            verdict=note.verdict,
+            rule=None if note.origin is None else str(note.origin),
+        )
+
+    async def commit_execution(self, process_id: str, note: ExecutionNote) -> None:
+        """Write a verdict to the audit log; it may be carried out when this has returned.
+
+        Raises AuditUnwritable.
+        """
+        if self._audit is None:
+            return
+        event = Execution(
+            session=self._session,
+            process=process_id,
+            exec_id=note.exec_id,
+            program=note.program,
+            argv=note.argv,
+            cwd=note.cwd,
+            verdict=note.verdict.value,
+            reason=note.reason,
+            rule=None if note.origin is None else str(note.origin),
+            justification=note.justification,
+            not_escalated=note.not_escalated,
+        )
+        await self._audit.commit(event)
+
+    async def reaches(self, process_id: str, endpoint: Endpoint, ruling: Ruling) -> None:
+        """Record that a policy has decided on a host, which may be reached then. Raises AuditUnwritable."""
+        # A command can ask for hosts as fast as it likes, and would fill the log of a server with that.
+        self._journal.debug(
+            "host decided",
+            process=process_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            protocol=endpoint.protocol,
+            decision=ruling.decision,
+            rule=ruling.rule,
+        )
+        if self._audit is None:
+            return
+        event = NetworkDecision(
+            session=self._session,
+            process=process_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            protocol=endpoint.protocol,
+            decision="allow" if ruling.is_allowed else "forbidden",
+            rule=ruling.rule,
+            reason=ruling.message or ruling.reason,
+        )
+        await self._audit.commit(event)
+
     def output(self, chunk: Chunk) -> None:
-        """Output was read. On the path of every chunk: counts, and no more."""
+        """Count output that was read. Do no more: this is on the path of every chunk."""
         self._output_bytes[chunk.stream] += len(chunk.data)
 
     def exited(self, process: ManagedProcess) -> None:
-        """The end of the process itself was seen."""
+        """Record the end of the process itself."""
         signal = process.death_signal
         if signal is not None:
             self._metrics.endings[Ending.SIGNAL] += 1
@@ -241,7 +321,7 @@ class SessionRecord:
         self._tell(ended)
 
     def closed(self, process: ManagedProcess) -> None:
-        """No further output can come."""
+        """Record that no further output can come."""
         self._metrics.dropped_bytes += process.log.dropped_bytes
         self._journal.info(
             "process closed",
@@ -251,7 +331,7 @@ class SessionRecord:
         )
 
     def lost(self, process: ManagedProcess) -> None:
-        """What became of it will never be known."""
+        """Record that nobody will ever know what became of a process."""
         self._metrics.endings[Ending.LOST] += 1
         self._metrics.dropped_bytes += process.log.dropped_bytes
         process_id = process.description.process_id
@@ -259,7 +339,7 @@ class SessionRecord:
         self._tell(Lost(session=self._session, process=process_id, reason=process.failure or ""))
 
     def gap(self, process: ManagedProcess, gap: Gap) -> None:
-        """A reader was told that output is missing."""
+        """Record that a reader was told that output is missing."""
         self._metrics.gaps += 1
         self._metrics.gap_bytes += gap.size_bytes
         self._journal.info(
@@ -270,6 +350,42 @@ class SessionRecord:
             dropped_bytes=gap.size_bytes,
         )
 
+    # --- its questions ------------------------------------------------------
+
+    def asked(self, question: Question, timeout_s: float | None) -> None:
+        """Record that somebody is to answer a question."""
+        self._journal.info(
+            "question asked",
+            question=question.id,
+            method=question.method,
+            process=question.process_id,
+            timeout_s=timeout_s,
+        )
+
+    def answered(self, question: Question, by: QuestionOutcome, waited_s: float) -> None:
+        """Record that a question has its answer."""
+        self._metrics.questions[by] += 1
+        self._journal.info(
+            "question answered",
+            question=question.id,
+            method=question.method,
+            process=question.process_id,
+            by=by,
+            waited_s=waited_s,
+        )
+
+    def unanswered(self, question: Question, error: QuestionError, waited_s: float) -> None:
+        """Record that a question is closed without an answer."""
+        self._metrics.questions[_OUTCOMES[type(error)]] += 1
+        self._journal.info(
+            "question not answered",
+            question=question.id,
+            method=question.method,
+            process=question.process_id,
+            reason=str(error),
+            waited_s=waited_s,
+        )
+
     # --- the audit log ------------------------------------------------------
 
     def _tell(self, event: Event) -> None:
@@ -277,21 +393,21 @@ class SessionRecord:
             self._audit.record(event)
 
     def paced(self, result: T) -> T | Coroutine[Any, Any, T]:
-        """An answer, at once or when `room` is there: a client may ask faster than a disk can write."""
+        """Return an answer at once or after `drain`: a client may ask faster than a disk can write."""
         return result if self._audit is None or self._audit.has_room else self._later(result)
 
     async def _later(self, result: T) -> T:
-        await self.room()
+        await self.drain()
         return result
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the audit log keeps up with what it is told."""
         if self._audit is not None:
-            await self._audit.room()
+            await self._audit.drain()
 
 
 def shown_id(session_id: str) -> str:
-    """As much of a session id as may be logged."""
+    """Return as much of a session id as may be logged."""
     return session_id[:SHOWN_ID_CHARS]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
 
 from paddock.server.exposition import CONTENT_TYPE, Family, Kind, render, single
@@ -19,18 +19,25 @@ METRICS_PATH = "/metrics"
 class Scraper:
     """Looks at one server. Each look walks its sessions, and costs the running of it nothing otherwise."""
 
-    def __init__(self, metrics: Metrics, sessions: SessionRegistry, connections: Sized) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        sessions: SessionRegistry,
+        connections: Sized,
+        count_spares: Callable[[], int],
+    ) -> None:
         self._metrics = metrics
+        self._count_spares = count_spares
         self._sessions = sessions
         self._connections = connections
         self._started_at_s = time.time()
 
     def page(self) -> HttpResponse:
-        """The answer."""
+        """Return the answer to a scrape."""
         return HttpResponse(status=200, body=render(self.families()), content_type=CONTENT_TYPE)
 
     def families(self) -> Iterator[Family]:
-        """Everything on the page, in its order."""
+        """Yield everything on the page, in its order."""
         yield from self._metrics.families()
         yield from self._of_this_moment()
         yield from self._of_audit()
@@ -45,6 +52,15 @@ class Scraper:
         yield single("paddock_connections", gauge, "Open connections.", len(self._connections))
         yield Family("paddock_sessions", gauge, "Sessions, by whether a client has them.", sessions, "state")
         yield single("paddock_processes", gauge, "Processes that are not closed.", self._sessions.live)
+        yield single(
+            "paddock_warm_sandboxes",
+            gauge,
+            "Spare sandboxes that wait for a command.",
+            self._count_spares(),
+        )
+        yield single(
+            "paddock_questions", gauge, "Questions that wait for an answer.", self._sessions.open_questions
+        )
 
     def _of_audit(self) -> Iterator[Family]:
         audit = self._sessions.audit
@@ -98,11 +114,11 @@ class Scraper:
 
 
 def _open_descriptors() -> int:
-    # Without the one that reads the directory.
+    # One of them is the descriptor that reads the directory.
     return len(os.listdir("/proc/self/fd")) - 1
 
 
 def _resident_bytes() -> int:
-    """The second number of /proc/self/statm, in pages (proc(5))."""
+    """Return the second number of /proc/self/statm, a count of pages (proc(5)), in bytes."""
     pages = Path("/proc/self/statm").read_bytes().split()[1]
     return int(pages) * resource.getpagesize()

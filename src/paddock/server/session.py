@@ -5,43 +5,59 @@ events go out as they happen and a slow client pauses its processes; while it is
 detached they run on and their output is retained. A session that nobody comes
 back to ends its processes and what they left behind, except those that were started
 to be kept alive. When the last of those has ended too, the session is a memory:
-nothing but output that somebody may still ask for.
+nothing but output that somebody may still ask for. Questions of its processes wait for its client
+or an operator.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import UNSET
 
 from paddock.config import Settings
-from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
-from paddock.process.managed import Description, ManagedProcess
+from paddock.errors import InvalidRequest, ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
+from paddock.intercept.approvals import RememberedAnswers
+from paddock.model.endpoint import Endpoint
+from paddock.model.execution_note import ExecutionNote
+from paddock.process.description import Description
+from paddock.process.leftover_groups import LeftoverGroups
+from paddock.process.managed import ManagedProcess
 from paddock.process.output_log import Chunk
-from paddock.process.remnants import Remnants
 from paddock.protocol.denial import encode_denials
+from paddock.protocol.intercept import ExecEvent, encode_note, encode_summary
+from paddock.protocol.network import POLICY_DECISION
 from paddock.protocol.process import StartResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
 from paddock.protocol.structure import Result
 from paddock.protocol.usage import encode_usage
 from paddock.server.files import ConfirmedCloses
+from paddock.server.questions import SessionQuestions
 from paddock.server.record import SessionRecord
+from paddock.server.session_process import SessionProcess
+
+if TYPE_CHECKING:
+    from paddock.network.authority import Authority
+    from paddock.network.policy import Ruling
 
 T = TypeVar("T")
 
-REMEMBERED_WRITES = 4096
-"""Write ids remembered per process: far more than a client has in flight when it reconnects."""
-
 REMEMBERED_STARTS = 4096
-"""Idempotency keys remembered per session, for the same reason."""
+"""Idempotency keys remembered per session: far more than a client has in flight when it reconnects."""
 
 REMEMBERED_CLOSED = 4096
 """Closed processes remembered per session, whatever their output: each costs about 2 KiB."""
+
+KILLED_WITHIN_S = 5.0
+"""How long to wait for the exits of killed processes. They take milliseconds, unless the kernel holds a
+process in a system call that can't be interrupted; what becomes of that one the client does not learn.
+"""
 
 
 class Outbox(Protocol):
@@ -49,11 +65,11 @@ class Outbox(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether the client reads too slowly to be sent more output."""
+        """Return whether the client reads too slowly to be sent more output."""
 
     @property
     def has_extensions(self) -> bool:
-        """Whether the client wants more than the reference protocol's shapes."""
+        """Return whether the client wants more than the reference protocol's shapes."""
 
     def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
         """Send a notification; an optional one only if the client asked for it."""
@@ -62,53 +78,10 @@ class Outbox(Protocol):
         """End the connection, soon, if its client does not answer pings."""
 
 
-class SessionProcess:
-    """A process of a session, with what its requests need to stay in order and happen once."""
-
-    __slots__ = ("_order", "is_starting", "managed", "start", "write_ids")
-
-    def __init__(self, managed: ManagedProcess) -> None:
-        self.managed = managed
-        self.start: asyncio.Task[StartResult] | None = None
-        self.is_starting = False
-        """Whether the start is still under way."""
-        self.write_ids: set[str] = set()
-        """Of the writes that were accepted before, the latest."""
-        self._order: deque[str] = deque(maxlen=REMEMBERED_WRITES)
-
-    def begin_start(self, start: asyncio.Task[StartResult]) -> None:
-        """The process is being started."""
-        self.start = start
-        self.is_starting = True
-        start.add_done_callback(self._start_ended)
-
-    def _start_ended(self, _: asyncio.Task[StartResult]) -> None:
-        self.is_starting = False
-
-    async def started(self) -> None:
-        """Wait until the start has succeeded. Raises UnknownProcess when it failed."""
-        if self.start is None or self.start.done():
-            return
-        await asyncio.wait([self.start])
-        if self.start.cancelled() or self.start.exception() is not None:
-            raise UnknownProcess(self.managed.description.process_id)
-
-    def begin_unanswered(self) -> None:
-        """Nobody is left to hear that it was started: its events begin when it is."""
-        assert self.start is not None
-        self.start.add_done_callback(self._begin_if_started)
-
-    def _begin_if_started(self, start: asyncio.Task[StartResult]) -> None:
-        if not start.cancelled() and start.exception() is None:
-            self.managed.begin()
-
-    def remember_write(self, write_id: str) -> None:
-        """A write of this id, which is not among `write_ids`, was accepted."""
-        order = self._order
-        if len(order) == REMEMBERED_WRITES:
-            self.write_ids.discard(order[0])
-        order.append(write_id)
-        self.write_ids.add(write_id)
+MAX_NETWORK_CHANGES = 256
+"""Changes of one session by `network/policyUpdate`; each has at most as many patterns as a message has
+values.
+"""
 
 
 class Session:
@@ -128,12 +101,24 @@ class Session:
         record: SessionRecord,
     ) -> None:
         self.id = session_id
+        self._is_behind = False
+        self._behind: list[Callable[[], None]] = []
         self.record = record
         self.client_name = ""
         """What the client calls itself, for people."""
         self.is_visited = False
         """Whether an operator came to one of its processes, and may not have read its end when it is over."""
         self.closes = ConfirmedCloses()
+        self.questions = SessionQuestions(settings.max_open_questions, record)
+        """What is asked on behalf of its processes."""
+        self.answers = RememberedAnswers()
+        """What was answered about executions, for all its processes."""
+        self.network_answers: dict[tuple[str, int], Ruling] = {}
+        """What was answered about hosts, for all its processes."""
+        self.network_changes: list[tuple[list[str], list[str]]] = []
+        """What was allowed and denied to all its processes, while they run."""
+        self.network_authority: Authority | None = None
+        """Opens the TLS of its processes, once one of them needs it."""
         self._settings = settings
         self._on_ended = on_ended
         self._on_remembered = on_remembered
@@ -149,7 +134,7 @@ class Session:
         self._starts: OrderedDict[str, asyncio.Task[StartResult]] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live = 0
-        self._remnants = Remnants(on_fewer=self._finish_if_idle)
+        self._leftover_groups = LeftoverGroups(on_fewer=self._finish_if_idle)
         self._is_expired = False
         self._is_ended = False
 
@@ -157,19 +142,19 @@ class Session:
 
     @property
     def is_attached(self) -> bool:
-        """Whether a connection holds the session."""
+        """Return whether a connection holds the session."""
         return self._outbox is not None
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a client may come back: it has not expired, or was told to keep a process alive."""
+        """Return whether a client may come back: it has not expired, or was told to keep a process alive."""
         return not self._is_expired or any(process.description.is_kept_alive for process in self.processes)
 
     def attach(self, outbox: Outbox) -> None:
         """Report to this connection from now on; nothing is replayed.
 
-        Raises SessionAttached. A client that holds the session and does not answer pings is dropped, and
-        who asks again gets the session: it may be the same client, whose old way to the server is dead.
+        Raises SessionAttached. The server drops a client that holds the session and does not answer pings.
+        Whoever asks again gets the session: it may be the same client, whose old way to the server is dead.
         """
         if self._outbox is not None:
             self._outbox.give_way()
@@ -185,46 +170,59 @@ class Session:
             self._expiry_timer = None
 
     def detach(self) -> None:
-        """The connection is gone. The processes run on, for as long as the settings say."""
+        """Detach from a connection that is gone. The processes run on, for as long as the settings say."""
         self._outbox = None
         self.resume_output()
+        self.questions.disconnect()
         if not self._is_ended:
             self.record.detached(self._ttl_s, self._live)
             self._expiry_timer = self._loop.call_later(self._ttl_s, self._expire)
 
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call back when the client keeps up with what it is sent, or nobody has to: now, if that is so."""
+        if self._is_behind:
+            self._behind.append(callback)
+        else:
+            callback()
+
     def pause_output(self) -> None:
-        """The client reads too slowly: let the processes wait."""
+        """Let the processes wait: the client reads too slowly."""
+        self._is_behind = True
         for entry in self._processes.values():
             entry.managed.pause_output()
 
     def resume_output(self) -> None:
-        """The client keeps up again, or nobody has to."""
+        """Let the processes go on: the client keeps up again, or nobody has to."""
+        self._is_behind = False
         for entry in self._processes.values():
             entry.managed.resume_output()
+        waiting, self._behind = self._behind, []
+        for callback in waiting:
+            callback()
 
     # --- processes ----------------------------------------------------------
 
     @property
     def live(self) -> int:
-        """How many processes are not closed, those that are being started included."""
+        """Return how many processes are not closed, including those that are being started."""
         return self._live
 
     @property
     def processes(self) -> list[ManagedProcess]:
-        """The processes that are still known, oldest first."""
+        """Return the processes that are still known, oldest first."""
         return [entry.managed for entry in self._processes.values()]
 
     def admit(self, description: Description) -> SessionProcess:
-        """Reserve the process id and a place. Raises ProcessExists or TooManyProcesses.
+        """Reserve the process id, and count it. Raises ProcessExists or TooManyProcesses.
 
         The caller runs the start with `run` and calls `discard` if it fails.
         """
         if description.process_id in self._processes:
             raise ProcessExists(description.process_id)
         limit = self._settings.max_processes_per_connection
-        if self._live + len(self._remnants) >= limit:
-            self._remnants.sweep()
-            if self._live + len(self._remnants) >= limit:
+        if self._live + len(self._leftover_groups) >= limit:
+            self._leftover_groups.sweep()
+            if self._live + len(self._leftover_groups) >= limit:
                 raise TooManyProcesses(limit)
         managed = ManagedProcess(description, self, self._settings.retained_output_bytes_per_process)
         if self._outbox is not None and self._outbox.is_congested:
@@ -234,17 +232,18 @@ class Session:
         return entry
 
     def discard(self, entry: SessionProcess) -> None:
-        """The start failed; the id is free again."""
+        """Free the id of a start that has failed."""
+        self.questions.withdraw(entry.managed.description.process_id, "the process was not started")
         del self._processes[entry.managed.description.process_id]
         self._live -= 1
         self._finish_if_idle()
 
     def find(self, process_id: str) -> SessionProcess | None:
-        """The process of this id, or None."""
+        """Return the process of this id, or None."""
         return self._processes.get(process_id)
 
     def get(self, process_id: str) -> SessionProcess:
-        """The process of this id. Raises UnknownProcess."""
+        """Return the process of this id. Raises UnknownProcess."""
         entry = self._processes.get(process_id)
         if entry is None:
             raise UnknownProcess(process_id)
@@ -258,7 +257,7 @@ class Session:
         return task
 
     def first_start(self, key: str) -> asyncio.Task[StartResult] | None:
-        """The start that used this idempotency key first; one that failed does not count."""
+        """Return the start that used this idempotency key first; one that failed does not count."""
         start = self._starts.get(key)
         if start is not None and start.done() and (start.cancelled() or start.exception() is not None):
             return None
@@ -287,10 +286,41 @@ class Session:
                 ),
             )
 
+    def process_executes(self, process_id: str, note: ExecutionNote) -> None:
+        """Pass a verdict on."""
+        self.record.executes(process_id, note)
+        if self._outbox is not None:
+            event = ExecEvent(process_id=process_id, execution=encode_note(note))
+            self._outbox.notify("process/exec", event, is_optional=True)
+
+    async def process_reaches(
+        self, process_id: str, endpoint: Endpoint, ruling: Ruling, *, is_told: bool
+    ) -> None:
+        """Record what was decided on a host, and tell the client; it may be carried out afterwards.
+
+        If it `is_told` of it in any case, it need not have asked for that. Raises AuditUnwritable.
+        """
+        await self.record.reaches(process_id, endpoint, ruling)
+        if self._outbox is not None and not self._outbox.is_congested:
+            from paddock.server.network_notice import decision_event
+
+            event = decision_event(process_id, endpoint, ruling)
+            self._outbox.notify(POLICY_DECISION, event, is_optional=not is_told)
+
+    def change_network(self, allow: list[str], deny: list[str]) -> None:
+        """Change whom its processes may reach, now and later. Raises InvalidRequest."""
+        if len(self.network_changes) >= MAX_NETWORK_CHANGES:
+            raise InvalidRequest(f"a session takes {MAX_NETWORK_CHANGES} changes of its network at most")
+        self.network_changes.append((allow, deny))
+        for entry in self._processes.values():
+            if entry.network is not None and entry.network.judge is not None:
+                entry.network.judge.change(allow, deny)
+
     def process_exited(self, process: ManagedProcess, seq: int) -> None:
         """Pass the exit on."""
         assert process.exit_code is not None
         self.record.exited(process)
+        self.questions.withdraw(process.description.process_id, "the process has ended")
         if self._outbox is not None:
             has_extensions = self._outbox.has_extensions
             self._outbox.notify(
@@ -303,6 +333,7 @@ class Session:
                     denials=encode_denials(process.judgement.denials) if has_extensions else UNSET,
                     cause=process.cause if has_extensions and process.cause is not None else UNSET,
                     usage=encode_usage(process.usage) if has_extensions else UNSET,
+                    execs=encode_summary(process.judgement.executions) if has_extensions else UNSET,
                 ),
             )
 
@@ -312,14 +343,15 @@ class Session:
         process_id = process.description.process_id
         if self._outbox is not None:
             self._outbox.notify("process/closed", ClosedEvent(process_id=process_id, seq=seq))
-        if (remnant := process.remnant) is not None:
-            self._remnants.add(remnant, is_kept=process.description.is_kept_alive)
+        if (leftover_group := process.leftover_group) is not None:
+            self._leftover_groups.add(leftover_group, is_kept=process.description.is_kept_alive)
         self._retire(process_id)
 
     def process_lost(self, process: ManagedProcess) -> None:
-        """Say that what became of the process will not be known."""
+        """Record, and tell the client, that nobody will know what became of the process."""
         self.record.lost(process)
         process_id = process.description.process_id
+        self.questions.withdraw(process_id, "the process is lost")
         if self._outbox is not None:
             event = FailedEvent(process_id=process_id, message=process.failure or "")
             self._outbox.notify("process/failed", event, is_optional=True)
@@ -338,7 +370,7 @@ class Session:
 
     @property
     def closed_bytes(self) -> int:
-        """Output that its closed processes hold."""
+        """Return the size of the output that its closed processes hold."""
         return self._closed_bytes
 
     def _forget_due(self) -> None:
@@ -369,7 +401,7 @@ class Session:
     # --- the end ------------------------------------------------------------
 
     def _expire(self) -> None:
-        """Nobody came back: end every process that is not to be kept alive."""
+        """End every process that is not to be kept alive: nobody came back."""
         self._expiry_timer = None
         self._is_expired = True
         self.record.expired(self._live)
@@ -377,9 +409,9 @@ class Session:
         self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
-        """A session that is over and has nothing left to end is forgotten, or remembered for a while."""
+        """Forget a session that is over and has nothing left to end, or remember it for a while."""
         is_over = self._outbox is None and self._expiry_timer is None
-        if not is_over or self._live or self._remnants.is_to_be_ended or self._is_ended:
+        if not is_over or self._live or self._leftover_groups.is_to_be_ended or self._is_ended:
             return
         if any(self.is_visited or entry.managed.description.is_kept_alive for _, entry in self._closed):
             self._on_remembered(self)
@@ -393,38 +425,46 @@ class Session:
 
     def terminate(self) -> None:
         """Give every process its grace; the kept ones too, for the server itself is ending."""
-        self._remnants.release_kept()
+        self.questions.close("the server is ending")
+        self._leftover_groups.release_kept()
         self._terminate(self.processes)
 
     def _terminate(self, processes: Iterable[ManagedProcess]) -> None:
         grace_s = self._settings.shutdown_grace_s
         for process in processes:
             if not process.is_closed:
+                # It may be blocked until there is an answer, and could not end.
+                self.questions.withdraw(process.description.process_id, "the process is being ended")
                 process.terminate(grace_s)
-        self._remnants.terminate(grace_s)
+        self._leftover_groups.terminate(grace_s)
 
     async def emptied(self) -> None:
         """Wait until every process is closed and nothing that it left behind lives."""
         for process in self.processes:
             while not process.is_closed:
                 await process.changed()
-        await self._remnants.gone()
+        await self._leftover_groups.gone()
 
     async def aclose(self) -> None:
-        """Kill what is left and let go of everything."""
+        """Kill what is left, see it end, and let go of everything. Bounded."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         for process in self.processes:
             process.kill()
-        self._remnants.kill()
+        self._leftover_groups.kill()
+        # The client must learn how the killed processes ended.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_WITHIN_S):
+                await self.emptied()
         if not self._is_ended:
             self._end()
 
     def _end(self) -> None:
         self._is_ended = True
-        self._remnants.close()
+        self.questions.close("the session has ended")
+        self._leftover_groups.close()
         self.record.ended()
         for timer in (self._expiry_timer, self._forget_timer):
             if timer is not None:

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from paddock.config import Settings
-from paddock.errors import UnknownSession
+from paddock.errors import UnknownQuestion, UnknownSession
 from paddock.process.managed import ManagedProcess
 from paddock.server.metrics import Metrics
 from paddock.server.record import SessionRecord
@@ -33,34 +33,54 @@ class SessionRegistry:
 
     @property
     def attached(self) -> int:
-        """How many sessions a connection holds."""
+        """Return how many sessions a connection holds."""
         return sum(session.is_attached for session in self._sessions.values())
 
     @property
     def live(self) -> int:
-        """How many processes are not closed."""
+        """Return how many processes are not closed."""
         return sum(session.live for session in self._sessions.values())
 
     @property
+    def open_questions(self) -> int:
+        """Return how many questions wait for an answer."""
+        return sum(len(session.questions.table) for session in self._sessions.values())
+
+    @property
     def processes(self) -> list[ManagedProcess]:
-        """Every process that any session still knows."""
+        """Return every process that any session still knows."""
         return [process for session in self._sessions.values() for process in session.processes]
 
     @property
     def sessions(self) -> list[Session]:
-        """Every session, oldest first."""
+        """Return every session, oldest first."""
         return list(self._sessions.values())
 
-    def visit(self, session_id: str) -> Session:
-        """The session of this id, attached or not, for an operator. Raises UnknownSession."""
+    def get(self, session_id: str) -> Session:
+        """Return the session of this id, attached or not. Raises UnknownSession."""
         session = self._sessions.get(session_id)
         if session is None:
             raise UnknownSession(session_id)
+        return session
+
+    def visit(self, session_id: str) -> Session:
+        """Return the session of this id as `get` does, and note that an operator came."""
+        session = self.get(session_id)
         session.is_visited = True
         return session
 
+    def with_question(self, question_id: str) -> Session:
+        """Return the session that an open question belongs to. Raises UnknownQuestion."""
+        for session in self._sessions.values():
+            if session.questions.table.find(question_id) is not None:
+                return session
+        raise UnknownQuestion(question_id)
+
     def open(self, outbox: Outbox, *, client_name: str = "", ttl_s: float | None = None) -> Session:
-        """A new session, attached. It waits for its client as long as the settings say, or for `ttl_s`."""
+        """Open a new session, attached.
+
+        It waits for its client as long as the settings say, or for `ttl_s`.
+        """
         ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
         session_id = str(uuid.uuid4())
         record = SessionRecord(session_id, self.metrics, self.audit)
@@ -81,12 +101,12 @@ class SessionRegistry:
         return session
 
     def lose_processes(self, reason: str) -> None:
-        """The spawner is gone: no exit status will come any more."""
+        """Fail every process: the spawner is gone, and no exit status will come any more."""
         for process in self.processes:
             process.lose(reason)
 
     async def end_all(self, grace_s: float) -> None:
-        """TERM to every process, time to end, KILL to the rest. Returns when all is over."""
+        """Send TERM to every process, give it time to end, and KILL the rest. Return when all is over."""
         ending = self.sessions
         for session in ending:
             session.terminate()
@@ -94,8 +114,9 @@ class SessionRegistry:
             async with asyncio.timeout(grace_s):
                 for session in ending:
                     await session.emptied()
-        for session in self.sessions:
-            await session.aclose()
+        async with asyncio.TaskGroup() as closings:
+            for session in self.sessions:
+                closings.create_task(session.aclose())
         self._sessions.clear()
 
     def _forget(self, session: Session) -> None:
@@ -103,7 +124,7 @@ class SessionRegistry:
         self._memories.pop(session.id, None)
 
     def _remember(self, session: Session) -> None:
-        """Keep a session that is over for its output; all of these together hold no more than one may."""
+        """Keep a session that is over, for its output. All of these together hold no more than one may."""
         self._memories[session.id] = session
         held_bytes = sum(memory.closed_bytes for memory in self._memories.values())
         for memory in list(self._memories.values()):

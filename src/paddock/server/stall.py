@@ -29,14 +29,14 @@ class Stall:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """It pauses. `end` must follow."""
+        """Note that it pauses. `end` must follow."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._begun_at_s = loop.time()
             self._timer = loop.call_later(LASTING_S, self._last)
 
     def end(self) -> None:
-        """It goes on, or is over; idempotent."""
+        """Note that it goes on, or is over. Idempotent."""
         if self._timer is None:
             return
         self._timer.cancel()

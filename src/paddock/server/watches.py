@@ -14,7 +14,7 @@ from typing import Protocol
 from paddock.errors import InvalidRequest
 from paddock.fs.changes import Batch
 from paddock.fs.local import Lanes
-from paddock.fs.sight import Sight
+from paddock.fs.read_filter import ReadFilter
 from paddock.fs.watch_missing import MissingWatch
 from paddock.fs.watch_set import WatchSet
 from paddock.fs.watch_tree import TreeWatch
@@ -69,12 +69,12 @@ class ClientWatches:
         target: bytes,
         *,
         is_recursive: bool,
-        sight: Sight | None = None,
+        read_filter: ReadFilter | None = None,
         real: bytes | None = None,
     ) -> int:
-        """Begin a watch of what is in sight and give its id; `announce` must follow. Raises RequestError.
+        """Begin a watch of what may be read and return its id; `announce` must follow. Raises RequestError.
 
-        With a sight, `real` is where the path leads for whoever asked.
+        With a read filter, `real` is where the path leads for whoever asked.
         """
         if len(self._trees) >= MAX_WATCHES:
             raise InvalidRequest(f"at most {MAX_WATCHES} watches per connection; end one with fs/unwatch")
@@ -85,7 +85,7 @@ class ClientWatches:
             target,
             self._has_changed.set,
             is_recursive=is_recursive,
-            sight=sight,
+            read_filter=read_filter,
             real=real,
         )
         self._trees[watch_id] = _Watched(path, tree)
@@ -98,7 +98,10 @@ class ClientWatches:
         return watch_id
 
     def announce(self, watch_id: int) -> None:
-        """The client knows the id now: tell it what changes, unless it has guessed the id and ended it."""
+        """Tell the client what changes: it knows the id now.
+
+        Do nothing if it has guessed the id and ended it.
+        """
         if watch_id in self._trees:
             self._is_answered.add(watch_id)
             self._has_changed.set()
@@ -111,9 +114,13 @@ class ClientWatches:
             watched.tree.end()
 
     async def watch_missing(
-        self, watch_id: int, missing: Sequence[bytes], present: bytes | None, sight: Sight | None = None
+        self,
+        watch_id: int,
+        missing: Sequence[bytes],
+        present: bytes | None,
+        read_filter: ReadFilter | None = None,
     ) -> bool:
-        """Tell once when one of the paths appears, or `present` vanishes; in place of an earlier watch."""
+        """Tell once when one of the paths appears, or `present` vanishes; instead of an earlier watch."""
         if self._missing is not None:
             self._missing.end()
             self._missing = None
@@ -125,7 +132,7 @@ class ClientWatches:
         def tell() -> None:
             self._reader.notify("fs/missingChanged", MissingChangedEvent(watch_id=watch_id))
 
-        watch = self._missing = MissingWatch(self._watch_set(), missing, present, tell, sight)
+        watch = self._missing = MissingWatch(self._watch_set(), missing, present, tell, read_filter)
         return await watch.begin()
 
     async def aclose(self) -> None:
@@ -158,7 +165,7 @@ class ClientWatches:
                 await self._tell_one(watch_id)
 
     async def _tell_one(self, watch_id: int) -> None:
-        """Tell of one watch all that waits, in messages of a bounded size, one in each turn of the loop."""
+        """Tell all that waits for one watch, in messages of bounded size, one in each turn of the loop."""
         while (watched := self._trees.get(watch_id)) is not None:
             if not watched.tree.has_changes:
                 if watched.tree.is_ended:

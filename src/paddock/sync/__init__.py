@@ -13,5 +13,6 @@ processes may be used from any thread.
 from paddock.sync.box import Box, connect
 from paddock.sync.files import Files, RemotePath, RemoteReader, RemoteWriter
 from paddock.sync.process import Process
+from paddock.sync.workspace import Workspace
 
-__all__ = ["Box", "Files", "Process", "RemotePath", "RemoteReader", "RemoteWriter", "connect"]
+__all__ = ["Box", "Files", "Process", "RemotePath", "RemoteReader", "RemoteWriter", "Workspace", "connect"]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec, Unpack, overload
 
 from paddock.client.box import Box as AsyncBox
+from paddock.client.command import RunOptions
+from paddock.client.completed_process import CompletedProcess
 from paddock.client.confinement import SandboxLike
 from paddock.client.connect import Connecting
 from paddock.client.connect import connect as async_connect
-from paddock.client.place import RemotePathLike
+from paddock.client.process import Bytes
 from paddock.client.process import Process as AsyncProcess
+from paddock.client.wire_path import RemotePathLike
 from paddock.protocol.session import EnvironmentInfo
+from paddock.sync.answering import in_thread
 from paddock.sync.facade import Facade, blocking
 from paddock.sync.files import Files, RemotePath
 from paddock.sync.portal import Portal
@@ -26,7 +30,7 @@ P = ParamSpec("P")
 def _handle(
     method: Callable[Concatenate[AsyncBox, P], Coroutine[Any, Any, AsyncProcess]],
 ) -> Callable[Concatenate[Box, P], Process]:
-    """The blocking form of a method that gives a process."""
+    """Return the blocking form of a method that gives a process."""
 
     @wraps(method)
     def call(self: Box, /, *arguments: P.args, **options: P.kwargs) -> Process:
@@ -42,10 +46,33 @@ class Box(Facade[AsyncBox]):
     background. In a program that ends with an open box, the server notices by itself.
     """
 
-    run = blocking(AsyncBox.run)
     processes = blocking(AsyncBox.processes)
     start = _handle(AsyncBox.start)
     attach = _handle(AsyncBox.attach)
+
+    @overload
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        text: Literal[False] = False,
+        input: Bytes | None = None,
+        **options: Unpack[RunOptions],
+    ) -> CompletedProcess[bytes]: ...
+
+    @overload
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        text: Literal[True],
+        input: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> CompletedProcess[str]: ...
+
+    def run(self, argv: Sequence[str], **options: Any) -> Any:
+        """Run a command to its end, like `subprocess.run`; see `paddock.Box.run`."""
+        return self._portal.call(self._inner.run(argv, **options))
 
     def __init__(self, portal: Portal, inner: AsyncBox) -> None:
         super().__init__(portal, inner)
@@ -54,30 +81,30 @@ class Box(Facade[AsyncBox]):
 
     @property
     def session_id(self) -> str:
-        """The session on the server; another one after the first was lost."""
+        """Return the session on the server; another one after the first was lost."""
         return self._inner.session_id
 
     @property
     def environment(self) -> EnvironmentInfo:
-        """What the server told about its host."""
+        """Return what the server told about its host."""
         return self._inner.environment
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now; while it is being made again there is none."""
+        """Return whether there is a connection now. While the client makes a new one there is none."""
         return self._inner.is_connected
 
     def has(self, capability: str) -> bool:
-        """Whether the server offers a capability, such as "processResize"."""
+        """Return whether the server offers a capability, such as "processResize"."""
         return self._inner.has(capability)
 
     @property
     def fs(self) -> Files:
-        """What can be done with the files of the server's host."""
+        """Return the files of the server's host, to read, write and watch."""
         return Files(self._portal, self._inner.fs)
 
     def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
-        """An absolute path on the server's host, to work with like a `pathlib.Path`, perhaps confined."""
+        """Return an absolute path on the server's host that works like a `pathlib.Path`, perhaps confined."""
         return RemotePath(self._portal, self._inner.path(path, sandbox=sandbox))
 
     def close(self) -> None:
@@ -111,6 +138,9 @@ class Box(Facade[AsyncBox]):
 def _connecting(make: Callable[P, Connecting]) -> Callable[P, Box]:
     @wraps(make)
     def connect(*arguments: P.args, **options: P.kwargs) -> Box:
+        handlers = options.get("on_request")
+        if isinstance(handlers, Mapping):
+            options["on_request"] = {name: in_thread(handler) for name, handler in handlers.items()}
         connecting = make(*arguments, **options)
         portal = Portal()
         try:
@@ -122,6 +152,8 @@ def _connecting(make: Callable[P, Connecting]) -> Callable[P, Box]:
     connect.__doc__ = """Connect to a server and open a session, with the arguments of `paddock.connect`.
 
     Returns an open box, which is a context manager. When interrupted, nothing is left open.
+    The functions of `on_request` may block: each question has a thread of its own, and the result of one
+    that is needed no more is ignored.
     """
     return connect
 

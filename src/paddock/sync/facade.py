@@ -27,7 +27,7 @@ class Facade(Generic[A]):
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Facade[A], P], T]:
-    """The blocking form of an asynchronous method: same arguments, same result, same errors."""
+    """Return the blocking form of an asynchronous method: same arguments, same result, same errors."""
 
     @wraps(method)
     def call(self: Facade[A], /, *arguments: P.args, **options: P.kwargs) -> T:

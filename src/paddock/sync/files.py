@@ -9,11 +9,13 @@ from typing import Self
 
 from paddock.client.confinement import SandboxLike
 from paddock.client.files import Files as AsyncFiles
-from paddock.client.place import RemotePathLike
 from paddock.client.remote_file import RemoteReader as AsyncReader
 from paddock.client.remote_file import RemoteWriter as AsyncWriter
 from paddock.client.remote_path import PurePath
 from paddock.client.remote_path import RemotePath as AsyncPath
+from paddock.client.watch import Changes
+from paddock.client.watch import Watch as AsyncWatch
+from paddock.client.wire_path import RemotePathLike
 from paddock.sync.facade import Facade, blocking
 from paddock.sync.portal import Portal
 
@@ -26,7 +28,7 @@ class RemoteReader(Facade[AsyncReader]):
 
     @property
     def size_bytes(self) -> int | None:
-        """How long the file was when it was opened; None for a directory."""
+        """Return how long the file was when it was opened; None for a directory."""
         return self._inner.size_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -63,6 +65,28 @@ class RemoteWriter(Facade[AsyncWriter]):
         self._portal.call(self._inner.__aexit__(kind, error, trace))
 
 
+class Watch(Facade[AsyncWatch]):
+    """A watch, and an iterator over what it tells, which blocks; see `paddock.Watch`."""
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> Iterator[Changes]:
+        batches = aiter(self._inner)
+
+        async def following() -> Changes | None:
+            return await anext(batches, None)
+
+        while (batch := self._portal.call(following())) is not None:
+            yield batch
+
+
 class Files(Facade[AsyncFiles]):
     """What a box can do with files; see `paddock.Files`."""
 
@@ -75,21 +99,27 @@ class Files(Facade[AsyncFiles]):
     create_directory = blocking(AsyncFiles.create_directory)
     remove = blocking(AsyncFiles.remove)
     copy = blocking(AsyncFiles.copy)
+    rename = blocking(AsyncFiles.rename)
+    chmod = blocking(AsyncFiles.chmod)
     search = blocking(AsyncFiles.search)
     edit = blocking(AsyncFiles.edit)
     upload = blocking(AsyncFiles.upload)
     download = blocking(AsyncFiles.download)
 
     def confined(self, sandbox: SandboxLike) -> Files:
-        """The same files under a profile; see `paddock.Files.confined`."""
+        """Return the same files under a profile; see `paddock.Files.confined`."""
         return Files(self._portal, self._inner.confined(sandbox))
 
+    def watch(self, path: RemotePathLike, *, recursive: bool = False) -> Watch:
+        """Watch for changes; use it with `with`, and iterate over it. See `paddock.Files.watch`."""
+        return Watch(self._portal, self._inner.watch(path, recursive=recursive))
+
     def reader(self, path: RemotePathLike) -> RemoteReader:
-        """A file of any size for reading piece by piece; use it with `with`."""
+        """Return a file of any size for reading piece by piece; use it with `with`."""
         return RemoteReader(self._portal, self._inner.reader(path))
 
     def writer(self, path: RemotePathLike, *, atomic: bool = False) -> RemoteWriter:
-        """A file of any size for writing piece by piece; use it with `with`."""
+        """Return a file of any size for writing piece by piece; use it with `with`."""
         return RemoteWriter(self._portal, self._inner.writer(path, atomic=atomic))
 
 
@@ -111,6 +141,7 @@ class RemotePath(PurePath, Facade[AsyncPath]):
     mkdir = blocking(AsyncPath.mkdir)
     unlink = blocking(AsyncPath.unlink)
     rmtree = blocking(AsyncPath.rmtree)
+    chmod = blocking(AsyncPath.chmod)
 
     def __init__(self, portal: Portal, inner: AsyncPath) -> None:
         PurePath.__init__(self, inner)
@@ -120,22 +151,34 @@ class RemotePath(PurePath, Facade[AsyncPath]):
         return type(self)(self._portal, self._inner / path)
 
     def iterdir(self) -> list[Self]:
-        """The paths in a directory, sorted by name; links that lead nowhere are left out."""
+        """Return the paths in a directory, sorted by name. Links that lead nowhere are among them."""
         return [type(self)(self._portal, path) for path in self._portal.call(self._inner.iterdir())]
 
+    def glob(self, pattern: str) -> list[Self]:
+        """Return what fits a pattern below a directory; see `paddock.RemotePath.glob`."""
+        return [type(self)(self._portal, path) for path in self._portal.call(self._inner.glob(pattern))]
+
+    def rename(self, destination: RemotePathLike) -> Self:
+        """Give it another name, and return the new path."""
+        return type(self)(self._portal, self._portal.call(self._inner.rename(destination)))
+
+    def watch(self, *, recursive: bool = False) -> Watch:
+        """Watch for changes; use it with `with`, and iterate over it."""
+        return Watch(self._portal, self._inner.watch(recursive=recursive))
+
     def resolve(self) -> Self:
-        """The same place without links and dots. It must exist."""
+        """Return the same place without links and dots. It must exist."""
         return type(self)(self._portal, self._portal.call(self._inner.resolve()))
 
     def copy(self, destination: RemotePathLike, *, recursive: bool = False) -> Self:
-        """Copy it on the server's host; the new path is returned."""
+        """Copy it on the server's host, and return the new path."""
         copied = self._portal.call(self._inner.copy(destination, recursive=recursive))
         return type(self)(self._portal, copied)
 
     def reader(self) -> RemoteReader:
-        """The file for reading piece by piece; use it with `with`."""
+        """Open the file for reading piece by piece; use it with `with`."""
         return RemoteReader(self._portal, self._inner.reader())
 
     def writer(self, *, atomic: bool = False) -> RemoteWriter:
-        """The file for writing piece by piece; use it with `with`."""
+        """Open the file for writing piece by piece; use it with `with`."""
         return RemoteWriter(self._portal, self._inner.writer(atomic=atomic))

@@ -27,7 +27,7 @@ class Portal:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
-        self._farewell: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._last_call: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.is_open = False
         """Whether calls are taken."""
         started = Event()
@@ -39,8 +39,8 @@ class Portal:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop and wait for what it returns or raises.
 
-        When the wait is interrupted, as by Ctrl-C, the coroutine is cancelled and its
-        clean-up waited for first. Raises ConnectionLost when the portal is closed.
+        When something interrupts the wait, such as Ctrl-C, this cancels the coroutine and waits for its
+        clean-up first. Raises ConnectionLost when the portal is closed.
         """
         if get_ident() == self._thread.ident:
             work.close()
@@ -60,9 +60,9 @@ class Portal:
         self.drop()
         self._thread.join()
 
-    def drop(self, farewell: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """End the loop soon, after `farewell`; whatever else it does is cancelled. Idempotent."""
-        self._farewell = farewell
+    def drop(self, last_call: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """End the loop soon, after `last_call`; whatever else it does is cancelled. Idempotent."""
+        self._last_call = last_call
         # RuntimeError: the loop is closed.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -79,8 +79,8 @@ class Portal:
         started()
         await self._stop.wait()
         self.is_open = False
-        if self._farewell is not None:
-            await self._farewell()
+        if self._last_call is not None:
+            await self._last_call()
 
     def _enter(self, action: Callable[[], None], work: Coroutine[Any, Any, Any]) -> None:
         try:

@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import Literal, TypeVar, overload
 
 from paddock.client.ending import Ending
+from paddock.client.event_sequence import Gap
 from paddock.client.inbox import Output
 from paddock.client.process import Process as AsyncProcess
 from paddock.client.process import ProcessState
-from paddock.client.timeline import Gap
 from paddock.sync.facade import Facade, blocking
 
-T = TypeVar("T", bound=Output | Gap)
+T = TypeVar("T")
 
 
 class Process(Facade[AsyncProcess]):
@@ -27,35 +27,39 @@ class Process(Facade[AsyncProcess]):
     signal = blocking(AsyncProcess.signal)
     terminate = blocking(AsyncProcess.terminate)
     snapshot = blocking(AsyncProcess.snapshot)
+    read_until = blocking(AsyncProcess.read_until)
 
     @property
     def process_id(self) -> str:
-        """The name of the process in its session."""
+        """Return the name of the process in its session."""
         return self._inner.process_id
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status as far as it has been heard of, 128+n for signal n."""
+        """Return the exit status as far as this client has heard, 128+n for signal n."""
         return self._inner.exit_code
 
     @property
     def ending(self) -> Ending | None:
-        """How the process ended, as far as it has been heard of; see `paddock.Process.ending`."""
+        """Return how the process ended, as far as this client has heard; see `paddock.Process.ending`."""
         return self._inner.ending
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process has exited and all its output has arrived, read or not."""
+        """Return whether the process has exited and all its output has arrived, read or not."""
         return self._inner.is_closed
 
     @property
     def state(self) -> ProcessState:
-        """What is known of the process."""
+        """Return what is known of the process."""
         return self._inner.state
 
     @property
     def read_seq(self) -> int:
-        """The number of the last event that was read here; `Box.attach` goes on behind it elsewhere."""
+        """Return the number of the last event that was read here.
+
+        Elsewhere, `Box.attach` goes on behind it.
+        """
         return self._inner.read_seq
 
     def __iter__(self) -> Iterator[Output]:
@@ -68,10 +72,18 @@ class Process(Facade[AsyncProcess]):
     def output(self, *, on_gap: Literal["yield"]) -> Iterator[Output | Gap]: ...
 
     def output(self, *, on_gap: Literal["raise", "yield"] = "raise") -> Iterator[Output | Gap]:
-        """Output as it comes, until the end; see `paddock.Process.output`."""
+        """Yield output as it comes, until the end; see `paddock.Process.output`."""
         if on_gap == "raise":
             return self._iterate(self._portal.call(_read(self._inner)))
         return self._iterate(self._portal.call(_read_with_gaps(self._inner)))
+
+    def text(self) -> Iterator[str]:
+        """Yield output as text, in whole characters; see `paddock.Process.text`."""
+        return self._iterate(self._portal.call(_read_text(self._inner)))
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines without their line ends; see `paddock.Process.lines`."""
+        return self._iterate(self._portal.call(_read_lines(self._inner)))
 
     def _iterate(self, reader: AsyncIterator[T]) -> Iterator[T]:
         while (item := self._portal.call(_next(reader))) is not None:
@@ -98,6 +110,14 @@ async def _read(process: AsyncProcess) -> AsyncIterator[Output]:
 
 async def _read_with_gaps(process: AsyncProcess) -> AsyncIterator[Output | Gap]:
     return process.output(on_gap="yield")
+
+
+async def _read_text(process: AsyncProcess) -> AsyncIterator[str]:
+    return process.text()
+
+
+async def _read_lines(process: AsyncProcess) -> AsyncIterator[str]:
+    return process.lines()
 
 
 async def _next(reader: AsyncIterator[T]) -> T | None:

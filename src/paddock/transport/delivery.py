@@ -1,8 +1,8 @@
-"""What every link does alike: call its receiver by the rules, and not close for ever.
+"""Delivers messages as every link does: calls the receiver by the rules, and does not close for ever.
 
 `Delivery` is the only caller of a `Receiver`. It keeps the promises of `link`: order,
 a pause that holds, a fault that ends the link instead of vanishing, and one last call.
-`Introduction` serves those who open a link, and `Farewell` bounds the time that a closing
+`Introduction` serves those who open a link, and `CloseTimeout` bounds the time that a closing
 one may take. None of them knows the medium.
 """
 
@@ -60,13 +60,18 @@ class Delivery:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the owner asked for no more messages."""
+        """Return whether the owner asked for no more messages."""
         return self._is_paused
 
     @property
     def is_holding(self) -> bool:
-        """Whether a message that came now would be held back."""
+        """Return whether a message that came now would be held back."""
         return self.is_open and not self._is_flowing
+
+    @property
+    def has_held(self) -> bool:
+        """Return whether a message waits for the end of a pause, or for its turn."""
+        return bool(self._held)
 
     def attach(self, accept: Accept) -> None:
         """Make the receiver. Must precede every other call except `stop`."""
@@ -89,7 +94,7 @@ class Delivery:
                 self._held.append(bytes(message))
 
     def deliver_in_turns(self, messages: Sequence[Received]) -> None:
-        """The same for any number: more than MESSAGES_PER_TURN are held back for the next turns.
+        """Deliver any number of messages: more than MESSAGES_PER_TURN are held back for the next turns.
 
         The link stops its input while the delivery `is_holding`; `reopen` follows.
         """
@@ -234,7 +239,7 @@ class _Nobody:
         pass
 
 
-class Farewell:
+class CloseTimeout:
     """Aborts a closing link that makes no progress for `timeout_s`.
 
     Progress is a shrinking queue, so a big queue may take its time with a slow

@@ -20,7 +20,7 @@ _READ_BYTES: Final = 256 * 1024
 
 
 def _is_pollable(fd: int) -> bool:
-    """Tell whether epoll takes the descriptor; it refuses files and some devices with EPERM."""
+    """Return whether epoll takes the descriptor; it refuses files and some devices with EPERM."""
     with select.epoll() as poller:
         try:
             poller.register(fd, 0)
@@ -64,10 +64,6 @@ class DescriptorTransport(asyncio.Transport):
         self.resume_reading()
 
     # ------------------------------------------------------------------ reading
-
-    def is_reading(self) -> bool:
-        """See `asyncio.ReadTransport`."""
-        return self._is_reading
 
     def pause_reading(self) -> None:
         """See `asyncio.ReadTransport`."""
@@ -116,10 +112,6 @@ class DescriptorTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         """See `asyncio.WriteTransport`."""
         return self._queued_bytes
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """See `asyncio.WriteTransport`."""
-        return self._low_water, self._high_water
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """See `asyncio.WriteTransport`."""

@@ -93,7 +93,7 @@ else:
 
 
 def frame_head(opcode: int, length: int, *, is_masked: bool = False) -> bytes:
-    """What stands before a payload of this length, up to its key."""
+    """Return what stands before a payload of this length, up to its key."""
     first = _FINAL | opcode
     mask_bit = _MASKED if is_masked else 0
     if length < _SHORT:
@@ -104,7 +104,7 @@ def frame_head(opcode: int, length: int, *, is_masked: bool = False) -> bytes:
 
 
 def masked_frame(opcode: int, payload: bytes | bytearray, key: bytes) -> bytearray:
-    """A whole frame of a client. Nobody may be able to predict the key (10.3)."""
+    """Return a whole frame of a client. Nobody may be able to predict the key (10.3)."""
     frame = bytearray(frame_head(opcode, len(payload), is_masked=True))
     frame += key
     begin = len(frame)
@@ -139,7 +139,7 @@ class FrameReader:
         self._end = 0
 
     def space(self, size: int) -> memoryview:
-        """Where the next bytes go. Ends the life of the views that were given out before."""
+        """Return where the next bytes go. Ends the life of the views that were given out before."""
         rest = self._end - self._begin
         if self._begin:
             if rest:
@@ -154,18 +154,18 @@ class FrameReader:
         return self._view[rest:needed]
 
     def fill(self, count: int) -> None:
-        """So many bytes have come into the space."""
+        """Note that so many bytes have come into the space."""
         self._end += count
 
     def take_messages(self, limit: int) -> list[bytes | memoryview]:
-        """The messages that come next, so many at most, while they are whole and each is one plain frame."""
+        """Take the next messages, so many at most, while they are whole and each is one plain frame."""
         messages, self._begin = take_plain(
             self._view, self._begin, self._end, self._is_masked, self._max_frame_bytes, LARGE_BYTES, limit
         )
         return messages
 
     def take_frame(self) -> Frame | None:
-        """The next frame, if it has come whole.
+        """Take the next frame, if it has come whole.
 
         Raises ProtocolViolation or MessageTooLarge, before the payload has come if possible.
         """
@@ -224,7 +224,7 @@ def _check_length(length: int, head_bytes: int) -> None:
 
 
 def read_close(payload: bytes) -> tuple[int, str]:
-    """Code and reason of a close frame. Raises ProtocolViolation."""
+    """Return the code and the reason of a close frame. Raises ProtocolViolation."""
     if not payload:
         return NO_CODE, ""
     code = int.from_bytes(payload[:2], "big")

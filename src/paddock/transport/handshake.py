@@ -1,103 +1,206 @@
-"""Peers that have connected and not yet become a link.
+"""The opening handshake of a websocket on a connection, one class for each side.
 
-They are strangers: nothing is known of them, and they may never say anything. There is
-room for a limited number, and whoever has been at it longest makes room for the next, so
-that those who only hold connections open do not keep out those who are quick. What a
-handshake consists of is not known here.
+Collects what comes until a head is whole, lets `upgrade` read it, and then hands the
+connection to a `WebSocketLink` with whatever came behind the head, or ends it. Bounded in
+memory by the limits of `upgrade`; a `ServerHandshake` is bounded in time by itself, a
+`ClientHandshake` by whoever awaits it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
+from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
 
-from paddock.transport.listener import DoorSocket
-from paddock.transport.reset_watch import ResetWatch
+from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, ProtocolViolation
+from paddock.transport import upgrade
+from paddock.transport.http import HttpPolicy, HttpResponse
+from paddock.transport.reason import reason_of
+from paddock.transport.websocket_link import IDLE_READ_BYTES, WebSocketLink
+
+if TYPE_CHECKING:
+    # collections.abc has it only since Python 3.12.
+    from typing_extensions import Buffer
+
+HUNG_UP: Final = "the server ended the connection during the handshake"
 
 
-def ignore_hang_ups(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handle the faults of a loop on which TLS is spoken, as the default handler does, but for one.
+class _Handshake(asyncio.BufferedProtocol):
+    """Collects a head. Buffered like the link that follows, so that a transport reads both in one way."""
 
-    A peer that hangs up in the middle of the TLS handshake is no fault, but aiofastnet reports it
-    as one, and with a class in place of an exception, at which the default handler fails. A
-    server's loop gets this from whoever owns it, a client's from `websocket.connect`.
+    def __init__(self) -> None:
+        self._space = memoryview(b"")
+        self._received = bytearray()
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Give room for the next piece, for the time of one read: peers may be many, and say nothing."""
+        # A view: asyncio's TLS cuts a piece off what it gets and reads into that.
+        self._space = memoryview(bytearray(IDLE_READ_BYTES))
+        return self._space
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Look at what has come so far."""
+        self._received += self._space[:nbytes]
+        self._space = memoryview(b"")
+        self._look()
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Go on if enough has come. May be called when all is over, too: reading does not stop at once."""
+
+
+class ServerHandshake(_Handshake):
+    """A peer that has connected to a listener, until it is a link, has got an answer, or is dropped.
+
+    `decide` is asked about every proper request; if it gives no answer, and the request asks for a
+    websocket, `make_link` makes the link that takes the connection over. A peer whose request is
+    not there, or whose answer is not taken, after `timeout_s` is dropped. `over` is called when it has
+    become a link or is gone.
     """
-    if context.get("exception") is not ConnectionResetError:
-        loop.default_exception_handler(context)
+
+    def __init__(
+        self,
+        decide: HttpPolicy,
+        make_link: Callable[[], WebSocketLink],
+        over: Callable[[], None],
+        timeout_s: float,
+    ) -> None:
+        super().__init__()
+        self.is_connected = False
+        """Whether there was ever a connection: with TLS, whether its handshake has been completed."""
+        self._decide = decide
+        self._make_link = make_link
+        self._over = over
+        self._timeout_s = timeout_s
+        self._is_over = False
+        self._stream: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the clock."""
+        self.is_connected = True
+        self._stream = cast(asyncio.Transport, transport)
+        self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, self._stream.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._deadline.cancel()
+        self._over()
+
+    def _look(self) -> None:
+        if self._is_over:
+            return
+        try:
+            parts = upgrade.split_request(self._received)
+            if parts is not None:
+                self._is_over = True
+                self._respond(*parts)
+        except MessageTooLarge:
+            # Not answered: what the peer still sends would reset the connection before it reads that.
+            self._is_over = True
+            self._stream.abort()
+        except ProtocolViolation as violation:
+            self._is_over = True
+            self._refuse(upgrade.bad_request(violation))
+
+    def _respond(self, head: bytes, early: bytes) -> None:
+        request = upgrade.read_request(head)
+        answer = self._decide(request)
+        if answer is not None:
+            self._refuse(answer)
+            return
+        self._stream.write(upgrade.switch_protocols(request))
+        self._deadline.cancel()
+        self._over()
+        self._make_link().open(self._stream, early)
+
+    def _refuse(self, answer: HttpResponse) -> None:
+        self._stream.write(upgrade.write_response(answer))
+        self._stream.close()
 
 
-class Handshakes:
-    """The unfinished handshakes of one listener, oldest first."""
+class ClientHandshake(_Handshake):
+    """A client's request for an upgrade, which makes `link` usable or fails."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._pending: dict[int, socket.socket] = {}
-        self._dropped: set[int] = set()
-        self._all_gone = asyncio.Event()
-        self._all_gone.set()
+    def __init__(self, url: str, request: bytes, key: str, link: WebSocketLink) -> None:
+        super().__init__()
+        self._url = url
+        self._request = request
+        self._key = key
+        self._link = link
+        self._stream: asyncio.Transport | None = None
+        self._answer: upgrade.AnswerHead | None = None
+        self._failure: ConnectError | None = None
+        self._is_upgraded = False
+        self._is_over = asyncio.Event()
 
-    def begin(self, sock: socket.socket) -> None:
-        """Count a peer in; if there is no room, the oldest is dropped."""
-        if len(self._pending) >= self._limit:
-            self._drop_oldest()
-        self._pending[sock.fileno()] = sock
-        self._all_gone.clear()
+    @property
+    def refusal(self) -> HandshakeRefused | None:
+        """The server's refusal, with as much of its text as has come; None if there is none yet."""
+        if self._answer is None:
+            return None
+        text = self._received[: upgrade.refusal_bytes(self._answer)].decode("utf-8", "replace")
+        return HandshakeRefused(self._url, self._answer.status, text)
 
-    def end(self, fd: int) -> None:
-        """Count a peer out: it has become a link, or is gone. Ignored if it was counted out before."""
-        self._pending.pop(fd, None)
-        self._dropped.discard(fd)
-        if not self._pending and not self._dropped:
-            self._all_gone.set()
+    async def upgraded(self) -> None:
+        """Send the request, wait until the link is open. Raises `ConnectError`; `abort` must follow then."""
+        # Not in connection_made: a write that fails there has uvloop close the socket before it takes hold of
+        # the Python object, which would close the same descriptor, or another's, a second time.
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.write(self._request)
+        await self._is_over.wait()
+        if self._failure is not None:
+            raise self._failure
 
-    async def aclose(self) -> None:
-        """Drop everybody and wait until they are gone. No more may begin."""
-        while self._pending:
-            self._drop_oldest()
-        await self._all_gone.wait()
+    def abort(self) -> None:
+        """Drop the connection, and the link if it is open."""
+        if self._is_upgraded:
+            self._link.abort()
+        elif self._stream is not None:
+            self._is_over.set()
+            self._stream.abort()
 
-    def _drop_oldest(self) -> None:
-        fd, sock = next(iter(self._pending.items()))
-        del self._pending[fd]
-        self._dropped.add(fd)
-        # Not close: the socket belongs to a transport, which closes it when it reads the end.
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the connection."""
+        self._stream = cast(asyncio.Transport, transport)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make do with what has come."""
+        reason = reason_of(exc) if isinstance(exc, OSError) else HUNG_UP
+        self._end(self.refusal or ConnectError(self._url, reason))
 
-class HandshakeDoor(DoorSocket):
-    """A listening socket whose peers are counted until they are closed, or their handshake ends."""
+    def _look(self) -> None:
+        if self._is_over.is_set():
+            return
+        try:
+            if self._answer is None:
+                self._take_head()
+        except (ProtocolViolation, MessageTooLarge) as error:
+            failure = ConnectError(self._url, str(error))
+            failure.__cause__ = error
+            self._end(failure)
+        if self._answer is not None and len(self._received) >= upgrade.refusal_bytes(self._answer):
+            self._end(self.refusal)
 
-    handshakes: Handshakes
-    """Must be set before anybody is accepted."""
+    def _take_head(self) -> None:
+        parts = upgrade.split_answer(self._received)
+        if parts is None:
+            return
+        head, rest = parts
+        answer = upgrade.read_answer(head)
+        if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            upgrade.check_switch(answer, self._key)
+            assert self._stream is not None
+            self._is_upgraded = True
+            self._end(None)
+            self._link.open(self._stream, rest)
+        else:
+            self._answer = answer
+            self._received[:] = rest
 
-    resets: ResetWatch
-    """Must be set before, too."""
-
-    hang_up: Callable[[socket.socket], None]
-    """Drops the transport of a socket, whose peer has reset the connection during its handshake."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept, and count the peer in."""
-        plain, address = super().accept()
-        guest = _GuestSocket(plain.family, plain.type, plain.proto, plain.detach())
-        guest.handshakes = self.handshakes
-        guest.resets = self.resets
-        self.handshakes.begin(guest)
-        self.resets.add(guest, partial(self.hang_up, guest))
-        return guest, address
-
-
-class _GuestSocket(socket.socket):
-    handshakes: Handshakes
-    resets: ResetWatch
-
-    def close(self) -> None:
-        """Count the peer out before its descriptor can be that of another."""
-        self.handshakes.end(self.fileno())
-        self.resets.remove(self.fileno())
-        super().close()
+    def _end(self, failure: ConnectError | None) -> None:
+        if not self._is_over.is_set():
+            self._failure = failure
+            self._is_over.set()

@@ -1,9 +1,9 @@
-"""Whether the other end of a websocket lives: pings, their deadline, and what the kernel knows.
+"""Finds out whether the other end of a websocket lives: pings, their deadline, and what the kernel knows.
 
-A pong tells that the peer reads. A peer that lives may not read for a while: its program is stopped in a
-debugger, or takes its output slowly, and the ping waits behind that. The kernels go on talking all the
-same: that of the peer acknowledges what it gets, and answers probes of its closed window, until its host
-is gone. A link whose owner does not read says by itself that it lives, by pongs that nobody asked for
+A pong tells that the peer reads. A peer that lives may not read for a while: its program is stopped, in a
+debugger or by a signal, or takes its output slowly, and the ping waits behind that. The kernels go on talking
+all the same: that of the peer acknowledges what it gets, and answers probes of its closed window, until its
+host is gone. A link whose owner does not read says by itself that it lives, by pongs that nobody asked for
 (RFC 6455, 5.5.3).
 """
 
@@ -51,8 +51,6 @@ class Heartbeat:
     ) -> None:
         self.heard = False
         """Set on every read: a peer in the middle of a long frame is alive too."""
-        self.unheard_bytes = 0
-        """At least what was sent since the peer was heard; the owner adds to it."""
         self.is_overdue = False
         """Whether the peer is kept though it is silent; set by the owner, until the next ping of a peer that
         was heard."""
@@ -86,7 +84,7 @@ class Heartbeat:
             self._next_pong = asyncio.get_running_loop().call_later(self._pong_interval_s, self._show_life)
 
     def resume(self) -> None:
-        """Reading goes on: pings are answered."""
+        """Resume: this end reads again, and so answers pings."""
         # The timer is left to find that out: whoever pauses often would set one each time.
         self._is_paused = False
 
@@ -98,7 +96,6 @@ class Heartbeat:
 
     def _beat(self) -> None:
         if self.heard:
-            self.unheard_bytes = 0
             self.is_overdue = False
         self._ping()
         self.start()
@@ -119,23 +116,23 @@ class Heartbeat:
 
 
 def has_unread_input(sock: socket.socket) -> bool:
-    """Tell whether the kernel holds input: then it is this end that was away, and not the peer."""
+    """Return whether the kernel holds input: then it is this end that was away, and not the peer."""
     try:
         waiting = fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4))
-    except OSError:
+    except (OSError, ValueError):
         return False
     return waiting != bytes(4)
 
 
 def does_host_answer(sock: socket.socket, within_s: float) -> bool:
-    """Tell whether the kernel at the other end has answered what ours has sent.
+    """Return whether the kernel at the other end has answered what ours has sent.
 
     What was sent just now may not have been answered yet: ask again after a while before you believe a no.
     """
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
         retransmits, probes, sent_ms, acknowledged_ms = _TCP_INFO.unpack(info)
-    except (OSError, struct.error):
+    except (OSError, ValueError, struct.error):
         return False
     # A window that was closed in front of data on its way makes its retransmissions probes that nobody counts
     # (tcp_retransmit_timer): what tells them is when they were sent.

@@ -31,11 +31,11 @@ class Headers(Mapping[str, str]):
         return len(self._values)
 
     def all(self, name: str) -> Sequence[str]:
-        """Every value of a header, in order."""
+        """Return every value of a header, in order."""
         return self._values.get(name.lower(), ())
 
     def tokens(self, name: str) -> frozenset[str]:
-        """The members of a header that is a list, in lower case, over all its lines (RFC 9110, 5.6.1)."""
+        """Return the members of a header that is a list, in lower case, over all lines (RFC 9110, 5.6.1)."""
         members = ",".join(self.all(name)).split(",")
         return frozenset(member.strip(" \t").lower() for member in members) - {""}
 

@@ -1,4 +1,4 @@
-"""How much a transport buffers and how long it waits.
+"""Limits on how much a transport buffers and how long it waits.
 
 Values only, so that the server can fill them from its settings without
 importing a transport, let alone what the websocket one stands on.
@@ -15,7 +15,7 @@ GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportLimits:
-    """What every medium has in common.
+    """Limits that every medium has in common.
 
     One link holds at most one incomplete incoming message, the messages of one
     read that came after `pause_reading`, and as much output as its owner queues;
@@ -37,7 +37,7 @@ class TransportLimits:
 
     @property
     def write_low_water_bytes(self) -> int:
-        """Where a paused writer may go on: far enough below the high mark not to flutter."""
+        """Return where a paused writer may go on: far enough below the high mark not to flutter."""
         return self.write_high_water_bytes // 4
 
 
@@ -52,8 +52,8 @@ class WebSocketLimits(TransportLimits):
     """How often to ping, which keeps middleboxes from forgetting the connection; None = never."""
 
     ping_timeout_s: float | None = None
-    """Drop the link if not one byte came in this long after a ping; None = tolerate silence. A client that
-    does not read what it was sent is kept while its host answers."""
+    """Drop the link if not one byte came in this long after a ping; None = tolerate silence. A server keeps a
+    client whose host answers, though its program is stopped."""
 
     handshake_timeout_s: float = 10.0
     """A peer that has not completed its upgrade request by then is dropped; so is one that has not
@@ -66,7 +66,7 @@ class WebSocketLimits(TransportLimits):
 
     @property
     def largest_frame_bytes(self) -> int:
-        """What a frame may really have: it cannot be larger than the message it belongs to."""
+        """Return what a frame may really have: it cannot be larger than the message it belongs to."""
         return min(self.max_frame_bytes, self.max_message_bytes)
 
 

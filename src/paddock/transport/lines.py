@@ -15,7 +15,7 @@ from functools import partial
 from typing import cast
 
 from paddock.errors import ConnectionLost, MessageTooLarge
-from paddock.transport.delivery import Delivery, Farewell
+from paddock.transport.delivery import CloseTimeout, Delivery
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 
@@ -29,7 +29,7 @@ class LineSplitter:
 
     @property
     def is_inside_line(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """Return whether a line has begun and not ended."""
         return bool(self._partial) and not self._partial.isspace()
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -87,7 +87,7 @@ class LineLink(asyncio.Protocol, Link):
         self._stream: asyncio.Transport
         self._splitter = LineSplitter(limits.max_message_bytes)
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
-        self._farewell = Farewell(self, limits.close_timeout_s)
+        self._close_timeout = CloseTimeout(self, limits.close_timeout_s)
 
     # ------------------------------------------------------------------ for the owner
 
@@ -122,7 +122,7 @@ class LineLink(asyncio.Protocol, Link):
             self._stream.resume_reading()
         else:
             self._stream.close()
-        self._farewell.begin()
+        self._close_timeout.begin()
 
     def abort(self) -> None:
         """See `Link`."""
@@ -171,12 +171,12 @@ class LineLink(asyncio.Protocol, Link):
             if self._splitter.is_inside_line:
                 fault = ConnectionLost(f"{self.peer} ended in the middle of a message")
             self._delivery.stop(fault)
-            self._farewell.begin()
+            self._close_timeout.begin()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make the last call to the receiver."""
-        self._farewell.end()
+        self._close_timeout.end()
         error: ConnectionLost | None = None
         if self._delivery.is_open:
             error = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
@@ -196,13 +196,9 @@ class LineLink(asyncio.Protocol, Link):
 
 
 async def open_stream(sock: socket.socket, link: LineLink) -> None:
-    """Give a connected stream socket to a link, which owns it from now on, even if this raises OSError."""
-    loop = asyncio.get_running_loop()
+    """Give a connected Unix socket to a link, which owns it from now on, even if this raises OSError."""
     try:
-        if sock.family == socket.AF_UNIX:
-            await loop.create_unix_connection(lambda: link, sock=sock)
-        else:
-            await loop.create_connection(lambda: link, sock=sock)
+        await asyncio.get_running_loop().create_unix_connection(lambda: link, sock=sock)
     except OSError:
         sock.close()
         raise

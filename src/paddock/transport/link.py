@@ -53,7 +53,7 @@ class Link(ABC):
 
     @abstractmethod
     def send(self, message: bytes | bytearray) -> None:
-        """Queue one message. The buffer may be reused at once. Ignored once the link is closing."""
+        """Queue one message, which must not change from now on. Ignored once the link is closing."""
 
     @abstractmethod
     def pause_reading(self) -> None:
@@ -74,7 +74,7 @@ class Link(ABC):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the peer has let a ping go unanswered, and is kept only because its host is alive."""
+        """Return whether the peer let a ping go unanswered, and is kept only because its host is alive."""
         return False
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Link(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Drop the link now; queued output is lost and the peer gets no farewell. Idempotent."""
+        """Drop the link now; queued output is lost and the peer gets no close message. Idempotent."""
 
 
 Accept = Callable[[Link], Receiver]

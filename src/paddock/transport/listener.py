@@ -34,7 +34,7 @@ class OpenLinks:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more link would be too many."""
+        """Return whether one more link would be too many."""
         return len(self._links) >= self._limit
 
     def add(self, link: Link) -> None:
@@ -70,12 +70,11 @@ class Listener(ABC):
         """Accept no more peers, close every link and wait until all are gone. Idempotent."""
 
 
-class DoorSocket(socket.socket):
+class ListeningSocket(socket.socket):
     """A listening socket that turns peers away while the process has no file descriptors left.
 
     When accept(2) fails with EMFILE the peer stays in the queue and the socket readable, so
-    a loop that polls it would spin (aiofastnet means to back off, but calls a method that
-    sockets do not have). A descriptor kept in reserve is enough to accept and hang up.
+    a loop that polls it would spin. A descriptor kept in reserve is enough to accept and hang up.
     """
 
     _reserve: int = -1

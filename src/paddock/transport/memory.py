@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 
 from paddock.errors import ConnectionLost, MessageTooLarge
-from paddock.transport.delivery import MESSAGES_PER_TURN, Delivery, Farewell, Introduction
+from paddock.transport.delivery import MESSAGES_PER_TURN, CloseTimeout, Delivery, Introduction
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 
@@ -44,7 +44,7 @@ class MemoryLink(Link):
         self._loop = asyncio.get_running_loop()
         self._other: MemoryLink
         self._delivery = Delivery(self, reopen=self._reopen)
-        self._farewell = Farewell(self, limits.close_timeout_s)
+        self._close_timeout = CloseTimeout(self, limits.close_timeout_s)
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._is_writing_paused = False
@@ -81,7 +81,7 @@ class MemoryLink(Link):
         """See `Link`."""
         if self._delivery.is_open:
             self._delivery.stop()
-            self._farewell.begin()
+            self._close_timeout.begin()
             self.pump_soon()
 
     def abort(self) -> None:
@@ -101,7 +101,7 @@ class MemoryLink(Link):
 
     @property
     def is_taking(self) -> bool:
-        """Whether a message may come now. An end that is closing takes messages and forgets them."""
+        """Return whether a message may come now. An end that is closing takes messages and forgets them."""
         return not (self._delivery.is_open and self._delivery.is_paused)
 
     def take(self, message: bytes) -> None:
@@ -119,7 +119,7 @@ class MemoryLink(Link):
 
     def finish(self, error: Exception | None) -> None:
         """Make the last call to the receiver. An end that was closing does not care how it ended."""
-        self._farewell.end()
+        self._close_timeout.end()
         self._queue.clear()
         self._queued_bytes = 0
         self._delivery.finish(error if self._delivery.is_open else None)

@@ -1,4 +1,4 @@
-"""Why the operating system refused, in the words of an error message."""
+"""Tells why the operating system refused, in the words of an error message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_TLS_RECORD: Final = "WRONG_VERSION_NUMBER"
 
 
 def reason_of(error: OSError) -> str:
-    """Give the reason alone, in lower case.
+    """Return the reason alone, in lower case.
 
     asyncio puts the address into the text of its errors and drops what the kernel said;
     the number still tells. Resolver and TLS errors number differently.

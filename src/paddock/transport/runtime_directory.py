@@ -1,4 +1,4 @@
-"""Where the servers of a user meet their operators: a private directory of socket files.
+"""The meeting place of a user's servers and their operators: a private directory of socket files.
 
 Every server puts one socket there. Its name holds the pid, for people, and a random
 part, so that no two servers share a name and none is ever used again: a socket that
@@ -28,6 +28,8 @@ RUN_ROOT: Final = Path("/run/user")
 SHARED_ROOT: Final = Path("/tmp")
 
 _SOCKET_NAME: Final = re.compile(r"(\d+)-[0-9a-f]{8}\.sock")
+_CONSOLE_NAME: Final = re.compile(r"(\d+)-[0-9a-f]{8}\.ask")
+"""Of an agent that has questions, and is no server."""
 
 
 def candidates(
@@ -37,7 +39,7 @@ def candidates(
     run_root: Path = RUN_ROOT,
     shared_root: Path = SHARED_ROOT,
 ) -> list[Path]:
-    """The directories that a server of this user may choose, the best first.
+    """Return the directories that a server of this user may choose, the best first.
 
     Servers and operators differ in environment, so operators look into all of them.
     """
@@ -53,7 +55,7 @@ def everywhere(
     run_root: Path = RUN_ROOT,
     shared_root: Path = SHARED_ROOT,
 ) -> list[Path]:
-    """All directories that any server or launcher of this user may choose, with this environment or none.
+    """Return all directories that this user's servers or launchers may choose, with this environment or none.
 
     Whoever confines commands hides all of them, and makes them before a command can: the next launcher may be
     told of another place than this one.
@@ -75,7 +77,7 @@ def _usual(environment: Mapping[str, str], uid: int, run_root: Path, shared_root
 
 
 def fault_of(directory: Path, uid: int) -> str | None:
-    """Why a directory must not be used, or None when nobody but the user and root can put anything there.
+    """Return why a directory must not be used; None if only the user and root can put anything there.
 
     Raises OSError when it can't be looked at, FileNotFoundError when it is not there.
     """
@@ -100,58 +102,68 @@ def _fault_of_parent(parent: Path, uid: int) -> str | None:
     return None
 
 
-def provide(places: list[Path], uid: int) -> Path:
-    """The first of the places that can be used, made if need be. Raises NoRuntimeDirectory."""
+def provide(directories: list[Path], uid: int) -> Path:
+    """Provide the first of the directories that can be used, made if need be. Raises NoRuntimeDirectory."""
     problems = []
-    for place in places:
+    for directory in directories:
         try:
             with contextlib.suppress(FileExistsError):
-                place.mkdir(0o700)
-            problem = fault_of(place, uid)
+                directory.mkdir(0o700)
+            problem = fault_of(directory, uid)
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
         if problem is None:
-            return place
-        problems.append(f"{place}: {problem}")
+            return directory
+        problems.append(f"{directory}: {problem}")
     raise NoRuntimeDirectory("; ".join(problems))
 
 
-def reserve(places: list[Path], uid: int) -> None:
-    """Make those of the places that are missing and can be made, before a command makes one for us."""
-    for place in places:
+def reserve(directories: list[Path], uid: int) -> None:
+    """Make those of the directories that are missing and can be made, before a command makes one for us."""
+    for directory in directories:
         with contextlib.suppress(NoRuntimeDirectory):
-            provide([place], uid)
+            provide([directory], uid)
 
 
-def trusted(places: list[Path], uid: int) -> list[Path]:
-    """Those of the places that are there and can be trusted."""
+def trusted(directories: list[Path], uid: int) -> list[Path]:
+    """Return those of the directories that are there and can be trusted."""
     good = []
-    for place in places:
+    for directory in directories:
         with contextlib.suppress(OSError):
-            if fault_of(place, uid) is None:
-                good.append(place)
+            if fault_of(directory, uid) is None:
+                good.append(directory)
     return good
 
 
 def new_socket_path(directory: Path) -> Path:
-    """A name for the socket of this process that nobody has had or will have."""
+    """Return a name for the socket of this process that nobody has had or will have."""
     return directory / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
 
 
+def new_console_path(directory: Path) -> Path:
+    """Return a name for the socket at which this process is to be answered, as unique as a server's."""
+    return directory / f"{os.getpid()}-{secrets.token_hex(4)}.ask"
+
+
+def console_paths(directory: Path) -> list[Path]:
+    """Return the sockets of agents with questions, alive or dead, in the order of their names."""
+    return sorted(path for path in directory.iterdir() if _CONSOLE_NAME.fullmatch(path.name))
+
+
 def socket_paths(directory: Path) -> list[Path]:
-    """The sockets of servers, alive or dead, in the order of their names."""
+    """Return the sockets of servers, alive or dead, in the order of their names."""
     return sorted(path for path in directory.iterdir() if pid_of(path) is not None)
 
 
 def pid_of(path: Path) -> int | None:
-    """The server's process id, as its own pid namespace knows it; None for a file of another kind."""
+    """Return the server's process id, as its own pid namespace knows it; None for a file of another kind."""
     match = _SOCKET_NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
 
 def remove_stale(directory: Path) -> None:
     """Remove the sockets of dead servers. Costs next to nothing while all of them live."""
-    # Who has no sockets, such as a command that only needs a private directory, does without asyncio and TLS.
+    # A command that has no sockets, and only needs a private directory, does without asyncio and TLS.
     from paddock.transport.unix import is_alive
 
     for path in socket_paths(directory):

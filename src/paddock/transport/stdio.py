@@ -7,6 +7,7 @@ end it gave to the server it started as both descriptors.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import socket
@@ -31,22 +32,31 @@ async def serve_stdio(accept: Accept, limits: TransportLimits | None = None) -> 
     error. Raises `ListenError` if one of them is closed, and what `accept` raises. May be
     called once per process; the descriptors' flags are restored when the link ends.
     """
+    introduction = Introduction(accept)
+    link = LineLink(introduction, limits or TransportLimits(), "stdio")
+    start_stdio(link)
+    introduction.confirm(link)
+    return link
+
+
+def start_stdio(protocol: asyncio.Protocol) -> asyncio.Transport:
+    """Connect a protocol to standard input and output, which nothing else has from now on.
+
+    Raises `ListenError` if one of them is closed. May be called once per process.
+    """
     # A closed descriptor 0 or 1 is by now something else, such as the loop's epoll; Python has
     # noticed at its start.
     if sys.__stdin__ is None or sys.__stdout__ is None:
         raise ListenError("stdio", "standard input or output is closed")
-    read_fd, write_fd = _take_over()
-    introduction = Introduction(accept)
-    link = LineLink(introduction, limits or TransportLimits(), "stdio")
-    DescriptorTransport(link, read_fd, write_fd).start()
-    introduction.confirm(link)
-    return link
+    transport = DescriptorTransport(protocol, *_take_over())
+    transport.start()
+    return transport
 
 
 async def connect_socket(
     sock: socket.socket, accept: Accept, limits: TransportLimits | None = None, *, peer: str = "stdio"
 ) -> Link:
-    """Make a link over a connected stream socket, which the link owns from now on.
+    """Make a link over a connected Unix socket, which the link owns from now on.
 
     Raises `ConnectError`, and what `accept` raises; the socket is closed then.
     """

@@ -26,7 +26,7 @@ from paddock.transport.delivery import Introduction
 from paddock.transport.limits import TransportLimits
 from paddock.transport.lines import LineLink, open_stream
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import BACKLOG, DoorSocket, Listener, OpenLinks
+from paddock.transport.listener import BACKLOG, Listener, ListeningSocket, OpenLinks
 from paddock.transport.reason import reason_of
 from paddock.transport.stdio import connect_socket
 
@@ -38,6 +38,8 @@ _MAX_PATH_BYTES: Final = 107
 _UCRED: Final = struct.Struct("3i")
 # How often a name may be taken by servers that die at once before this one gives up.
 _ATTEMPTS: Final = 10
+# Between two tries to connect to a server that has not accepted those before; nothing tells when it does.
+_FULL_QUEUE_PAUSE_S: Final = 0.01
 
 
 async def listen(
@@ -66,7 +68,7 @@ async def connect(
     sock.setblocking(False)
     try:
         async with asyncio.timeout(timeout_s):
-            await asyncio.get_running_loop().sock_connect(sock, os.fspath(path))
+            await _connect(sock, path)
     except TimeoutError as error:
         sock.close()
         raise ConnectError(url, f"no answer within {timeout_s} s") from error
@@ -150,23 +152,33 @@ class _UnixListener(Listener):
         task.add_done_callback(self._arrivals.discard)
 
 
+async def _connect(sock: socket.socket, path: str | os.PathLike[str]) -> None:
+    # Not by the loop: to connect here is done or refused at once. While the listener's queue is full that is
+    # EAGAIN (connect(2)), which loops take for a connection that is being made.
+    while True:
+        try:
+            return sock.connect(os.fspath(path))
+        except BlockingIOError:
+            await asyncio.sleep(_FULL_QUEUE_PAUSE_S)
+
+
 def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(path).absolute()
 
 
 def peer_credentials(sock: socket.socket) -> tuple[int, int]:
-    """Give pid and uid of the process that called connect(2) or socketpair(2), as the kernel noted it."""
+    """Return pid and uid of the process that called connect(2) or socketpair(2), as the kernel noted it."""
     pid, uid, _gid = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     return pid, uid
 
 
 def is_trusted(uid: int) -> bool:
-    """Tell whether a process of this user may connect: the server's own user, or root."""
+    """Return whether a process of this user may connect: the server's own user, or root."""
     return uid in (os.geteuid(), 0)
 
 
 def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
-    """Give a listening socket whose file is `path`, and device and inode of that file.
+    """Return a listening socket whose file is `path`, and device and inode of that file.
 
     The socket is made under a name of its own and moved into place when it listens, so
     that whoever probes `path` never mistakes a server that is just starting for a dead one.
@@ -175,7 +187,7 @@ def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     draft = path.with_name(f".{secrets.token_hex(4)}")
     if max(len(os.fsencode(path)), len(os.fsencode(draft))) > _MAX_PATH_BYTES:
         raise ListenError(url, f"the path is longer than {_MAX_PATH_BYTES} bytes")
-    sock = DoorSocket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = ListeningSocket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         # bind(2) gives the file the mode of the socket's own inode, less the umask, so it is
@@ -253,7 +265,7 @@ def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
 
 
 def is_alive(path: Path) -> bool:
-    """Tell whether a server listens on the socket file. Never waits: connect(2) here answers at once."""
+    """Return whether a server listens on the socket file. Never waits: connect(2) here answers at once."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:

@@ -62,14 +62,14 @@ class AnswerHead:
 
 
 def accept_key(key: str) -> str:
-    """What a server answers to a `Sec-WebSocket-Key` (RFC 6455, 4.2.2)."""
+    """Return what a server answers to a `Sec-WebSocket-Key` (RFC 6455, 4.2.2)."""
     # SHA-1 shows here that the server has read the key; it protects nothing.
     digest = hashlib.sha1((key + _ACCEPT_GUID).encode("latin-1"), usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()
 
 
 def is_token(text: str) -> bool:
-    """Whether a text can be the name of a header (RFC 9110, 5.6.2)."""
+    """Return whether a text can be the name of a header (RFC 9110, 5.6.2)."""
     return bool(text) and _TOKEN_CHARACTERS.issuperset(text)
 
 
@@ -77,7 +77,7 @@ def is_token(text: str) -> bool:
 
 
 def split_request(received: bytes | bytearray) -> tuple[bytes, bytes] | None:
-    """Give the head, without its empty line, and what came behind it; None until the head is whole.
+    """Return the head, without its empty line, and what came behind it; None until the head is whole.
 
     Raises `MessageTooLarge` or `ProtocolViolation` as soon as it can't become one.
     """
@@ -104,7 +104,7 @@ def read_request(head: bytes) -> HttpRequest:
 
 
 def switch_protocols(request: HttpRequest) -> bytes:
-    """Give the answer that makes the connection a websocket.
+    """Return the answer that makes the connection a websocket.
 
     Raises `ProtocolViolation` if the request does not properly ask for one (RFC 6455, 4.2.1).
     """
@@ -129,7 +129,7 @@ def bad_request(violation: ProtocolViolation) -> HttpResponse:
 
 
 def write_response(response: HttpResponse) -> bytes:
-    """Give a whole answer, after which the connection is closed."""
+    """Return a whole answer, after which the connection is closed."""
     headers = dict(response.headers)
     if response.body:
         headers["Content-Type"] = response.content_type
@@ -141,7 +141,7 @@ def write_response(response: HttpResponse) -> bytes:
 
 
 def write_request(host: str, target: str, key: str, headers: Mapping[str, str]) -> bytes:
-    """Give the request for an upgrade.
+    """Return the request for an upgrade.
 
     `key` is 16 random bytes in base64. Of `headers`, in whose names none of `OWN_HEADERS` may be, a
     Host replaces `host`. All of them must be proper names and values already.
@@ -158,7 +158,7 @@ def write_request(host: str, target: str, key: str, headers: Mapping[str, str]) 
 
 
 def split_answer(received: bytes | bytearray) -> tuple[bytes, bytes] | None:
-    """Give the head of an answer, as `split_request` does that of a request."""
+    """Return the head of an answer, as `split_request` does that of a request."""
     # Servers of other protocols send a line, and wait for ours.
     if received[: len(_HTTP)] != _HTTP[: len(received)]:
         raise _not_http(received.partition(b"\r\n")[0].decode("latin-1"))
@@ -191,7 +191,7 @@ def check_switch(answer: AnswerHead, key: str) -> None:
 
 
 def refusal_bytes(answer: AnswerHead) -> int:
-    """How much of the body of a refusal to wait for; it may have less, and end with the connection.
+    """Return how much of the body of a refusal to wait for; it may have less, and end with the connection.
 
     Nothing of a body in chunks: its length is known only to who decodes it.
     """

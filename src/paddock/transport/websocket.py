@@ -15,34 +15,31 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
-
-import aiofastnet
 
 from paddock.errors import ConnectError, ListenError
 from paddock.journal import Journal
 from paddock.transport import upgrade
 from paddock.transport.delivery import Introduction
-from paddock.transport.handshake import HandshakeDoor, Handshakes, ignore_hang_ups
+from paddock.transport.handshake import HUNG_UP, ClientHandshake, ServerHandshake
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import BACKLOG, Listener, OpenLinks
-from paddock.transport.opening import HUNG_UP, RESET, Application, Reception
+from paddock.transport.listener import BACKLOG, Listener, ListeningSocket, OpenLinks
+from paddock.transport.pending_handshakes import PendingHandshakes
 from paddock.transport.reason import reason_of
-from paddock.transport.reset_watch import ResetWatch
-from paddock.transport.websocket_link import TLS_AHEAD_BYTES, WebSocketLink, address_text
+from paddock.transport.websocket_link import WebSocketLink, address_text
 
 _journal = Journal(logging.getLogger(__name__))
 
 _FULL: Final = HttpResponse(status=503, body=b"too many connections")
 _POLICY_FAILED: Final = HttpResponse(status=500, body=b"internal error")
 
-# aiofastnet sends without delay (TCP_NODELAY) what says that it is TCP; the default, 0, does not.
+# asyncio sends without delay (TCP_NODELAY) what says that it is TCP; the default, 0, does not.
 _TCP: Final = socket.IPPROTO_TCP
 
 # What a path and a query hold beside letters and digits (RFC 3986, 3.3 and 3.4), and what is quoted already.
@@ -61,7 +58,7 @@ async def listen(
     http: HttpPolicy = _upgrade_everything,
     *,
     ssl_context: ssl.SSLContext | None = None,
-) -> Listener:
+) -> WebSocketListener:
     """Listen on one address; port 0 lets the kernel choose. Raises `ListenError`.
 
     With `ssl_context` every connection is encrypted, and the URL says wss.
@@ -74,12 +71,12 @@ async def listen(
     scheme = "ws" if ssl_context is None else "wss"
     sock = await _bind(scheme, host, port)
     url = f"{scheme}://{address_text(sock.getsockname())}"
+    listener = WebSocketListener(url, accept, limits, http)
     try:
-        listener = _WebSocketListener(url, accept, limits, http)
+        listener.start(sock, ssl_context)
     except OSError as error:
         sock.close()
         raise ListenError(url, reason_of(error)) from error
-    await listener.start(sock, ssl_context)
     return listener
 
 
@@ -98,8 +95,6 @@ async def connect(
     status, or what `accept` raises. The headers may hold credentials: they are in none of
     these errors, and redirects and proxies are not followed. Nothing is left open if this
     raises or is cancelled.
-
-    If the loop reports faults by default, `ignore_hang_ups` becomes its handler for wss.
     """
     target = _target(url)
     _check_headers(url, headers or {})
@@ -108,126 +103,101 @@ async def connect(
     elif ssl_context is None:
         ssl_context = ssl.create_default_context()
     introduction = Introduction(accept)
+    link = WebSocketLink(introduction, limits, is_client=True)
+    handshake = _client_handshake(url, target, headers or {}, link)
     try:
-        resets = ResetWatch()
-    except OSError as error:
-        raise ConnectError(url, reason_of(error)) from error
-    link = WebSocketLink(introduction, limits, is_client=True, ended=lambda _: resets.close())
-    application = _apply(url, target, headers or {}, link)
-    try:
-        async with asyncio.timeout(timeout_s) as deadline:
+        async with asyncio.timeout(timeout_s):
             sock = await _dial(target.host, target.port)
-            resets.add(sock, partial(_notice_reset, application, deadline))
-            await _open(sock, application, ssl_context, target.host)
+            await _open(sock, handshake, ssl_context, target.host)
     except TimeoutError as error:
-        resets.close()
-        reason = RESET if application.is_reset else f"no answer within {timeout_s} s"
-        raise application.refusal or ConnectError(url, reason) from error
+        raise handshake.refusal or ConnectError(url, f"no answer within {timeout_s} s") from error
     except OSError as error:
-        resets.close()
         raise ConnectError(url, reason_of(error) or HUNG_UP) from error
-    except BaseException:
-        resets.close()
-        raise
     introduction.confirm(link)
     return link
 
 
-def _notice_reset(application: Application, deadline: asyncio.Timeout) -> None:
-    application.connection_reset()
-    if not application.is_connected:
-        # In the middle of the TLS handshake nobody has the transport, which would wait for its timeout.
-        deadline.reschedule(asyncio.get_running_loop().time())
+class WebSocketListener(Listener):
+    """Made by `listen`."""
 
-
-class _Server(Protocol):
-    """What aiofastnet's server offers on every Python; asyncio's own has it since 3.13."""
-
-    _clients: Iterable[asyncio.Transport]
-    """Every transport that is open; there is no public way to find one."""
-
-    def close(self) -> None: ...
-    def abort_clients(self) -> None: ...
-    async def wait_closed(self) -> None: ...
-
-
-class _WebSocketListener(Listener):
     def __init__(self, url: str, accept: Accept, limits: WebSocketLimits, http: HttpPolicy) -> None:
         self.url = url
         self._accept = accept
         self._limits = limits
         self._http = http
         self._links = OpenLinks(limits.max_connections)
-        self._handshakes = Handshakes(limits.max_handshakes)
-        self._resets = ResetWatch()
-        self._server: _Server
+        self._handshakes = PendingHandshakes(limits.max_handshakes)
+        self._loop = asyncio.get_running_loop()
+        self._socket: ListeningSocket
+        self._tls_options: dict[str, Any] = {}
+        self._arrivals: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    async def start(self, sock: HandshakeDoor, ssl_context: ssl.SSLContext | None) -> None:
-        sock.handshakes = self._handshakes
-        sock.resets = self._resets
-        sock.hang_up = self._hang_up
-        # asyncio's own are 60 s and 30 s, which a peer that says nothing would get.
-        tls_options: dict[str, Any] = {
-            "ssl": ssl_context,
-            "ssl_handshake_timeout": self._limits.handshake_timeout_s,
-            "ssl_shutdown_timeout": self._limits.close_timeout_s,
-            "ssl_incoming_bio_size": TLS_AHEAD_BYTES,
-        }
-        # Not the loop's own: uvloop's accepts by the descriptor, and would not ask the door.
-        server = await aiofastnet.create_server(
-            asyncio.get_running_loop(),
-            self._receive,
-            sock=sock,
-            backlog=BACKLOG,
-            **(tls_options if ssl_context is not None else {}),
-        )
-        self._server = cast(_Server, server)
+    def start(self, sock: ListeningSocket, ssl_context: ssl.SSLContext | None) -> None:
+        """Listen on a socket that is bound, and own it."""
+        self._socket = sock
+        self.renew(self._http, ssl_context)
+        sock.listen(BACKLOG)
+        # Not the loop's own server: it accepts past this socket object.
+        self._loop.add_reader(sock.fileno(), self._admit)
+
+    def renew(self, http: HttpPolicy, ssl_context: ssl.SSLContext | None) -> None:
+        """Judge and encrypt further connections by these. Those that are there go on.
+
+        There is an `ssl_context` if there was one before: the URL stays the same.
+        """
+        self._http = http
+        if ssl_context is not None:
+            # asyncio's own are 60 s and 30 s, which a peer that says nothing would get.
+            self._tls_options = {
+                "ssl": ssl_context,
+                "ssl_handshake_timeout": self._limits.handshake_timeout_s,
+                "ssl_shutdown_timeout": self._limits.close_timeout_s,
+            }
 
     def close(self) -> None:
-        self._is_closed = True
-        self._server.close()
+        """See `Listener`."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
 
     async def aclose(self) -> None:
+        """See `Listener`."""
         self.close()
         await self._links.aclose()
-        # What is left are connections in the middle of their handshake, or of being accepted.
-        await asyncio.sleep(0)
-        self._server.abort_clients()
         await self._handshakes.aclose()
-        await self._server.wait_closed()
-        self._resets.close()
+        await asyncio.gather(*self._arrivals)
 
-    def _receive(self) -> Reception:
-        return Reception(self._answer, self._make_link, self._limits.handshake_timeout_s)
+    def _admit(self) -> None:
+        for _ in range(BACKLOG):
+            try:
+                sock, _ = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            sock.setblocking(False)
+            self._handshakes.begin(sock)
+            arrival = self._loop.create_task(self._receive(sock))
+            self._arrivals.add(arrival)
+            arrival.add_done_callback(self._arrivals.discard)
+
+    async def _receive(self, sock: socket.socket) -> None:
+        over = partial(self._handshakes.end, sock)
+        handshake = ServerHandshake(self._answer, self._make_link, over, self._limits.handshake_timeout_s)
+        # Whatever is the matter with the TLS handshake of a stranger is no fault of ours.
+        with contextlib.suppress(OSError):
+            await self._loop.connect_accepted_socket(lambda: handshake, sock, **self._tls_options)
+        if not handshake.is_connected:
+            over()
 
     def _make_link(self) -> WebSocketLink:
         return WebSocketLink(
             self._accept,
             self._limits,
             is_client=False,
-            started=self._upgraded,
+            started=self._links.add,
             ended=self._links.remove,
         )
-
-    def _upgraded(self, link: WebSocketLink) -> None:
-        self._handshakes.end(link.descriptor)
-        self._resets.tell(link.descriptor, link.connection_reset)
-        self._links.add(link)
-
-    def _hang_up(self, guest: socket.socket) -> None:
-        descriptor = guest.fileno()
-        if descriptor < 0:
-            return
-        # In the middle of a TLS handshake nobody else has the transport.
-        for transport in list(self._server._clients):
-            if transport.get_extra_info("socket").fileno() == descriptor:
-                # In a later turn: aiofastnet has a new transport watched in the next one, though it may be
-                # closed by then, and libuv ends the process for a descriptor that it can't watch.
-                asyncio.get_running_loop().call_soon(transport.abort)
-                return
-        # It is about to be made, or the socket to be closed.
-        asyncio.get_running_loop().call_soon(self._hang_up, guest)
 
     def _answer(self, request: HttpRequest) -> HttpResponse | None:
         try:
@@ -241,12 +211,12 @@ class _WebSocketListener(Listener):
         return answer
 
 
-async def _bind(scheme: str, host: str, port: int) -> HandshakeDoor:
+async def _bind(scheme: str, host: str, port: int) -> ListeningSocket:
     address = f"{scheme}://{address_text((host, port))}"
-    sock: HandshakeDoor | None = None
+    sock: ListeningSocket | None = None
     try:
         family, sockaddr = (await _resolve(host, port))[0]
-        sock = HandshakeDoor(family, socket.SOCK_STREAM, _TCP)
+        sock = ListeningSocket(family, socket.SOCK_STREAM, _TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # One address means one address: [::] must not take IPv4 as well.
@@ -262,7 +232,7 @@ async def _bind(scheme: str, host: str, port: int) -> HandshakeDoor:
 
 
 def _literal(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]] | None:
-    """Give family and address of a literal IP, which saves the resolver's thread."""
+    """Return family and address of a literal IP, which saves the resolver's thread."""
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError):
             socket.inet_pton(family, host)
@@ -288,7 +258,7 @@ class _Target:
 
     @property
     def authority(self) -> str:
-        """What goes into Host (RFC 9110, 7.2): the port only if it is not the scheme's own."""
+        """Return what goes into Host (RFC 9110, 7.2): the port only if it is not the scheme's own."""
         default = 443 if self.is_secure else 80
         return address_text((self.host, self.port)).removesuffix(f":{default}")
 
@@ -323,10 +293,12 @@ def _check_headers(url: str, headers: Mapping[str, str]) -> None:
             raise ConnectError(url, f"the header {name} holds characters that HTTP does not allow")
 
 
-def _apply(url: str, target: _Target, headers: Mapping[str, str], link: WebSocketLink) -> Application:
+def _client_handshake(
+    url: str, target: _Target, headers: Mapping[str, str], link: WebSocketLink
+) -> ClientHandshake:
     key = base64.b64encode(os.urandom(16)).decode()
     request = upgrade.write_request(target.authority, target.resource, key, headers)
-    return Application(url, request, key, link)
+    return ClientHandshake(url, request, key, link)
 
 
 async def _dial(host: str, port: int) -> socket.socket:
@@ -349,25 +321,36 @@ async def _dial(host: str, port: int) -> socket.socket:
 
 
 async def _open(
-    sock: socket.socket, application: Application, ssl_context: ssl.SSLContext | None, host: str
+    sock: socket.socket, handshake: ClientHandshake, ssl_context: ssl.SSLContext | None, host: str
 ) -> None:
     loop = asyncio.get_running_loop()
-    if ssl_context is not None and loop.get_exception_handler() is None:
-        loop.set_exception_handler(ignore_hang_ups)
     try:
-        await aiofastnet.create_connection(
-            loop,
-            lambda: application,
-            sock=sock,
-            ssl=ssl_context,
-            server_hostname=host if ssl_context is not None else None,
-            ssl_incoming_bio_size=TLS_AHEAD_BYTES if ssl_context is not None else None,
-        )
-        await application.upgraded()
-    except BaseException:
-        if application.is_connected:
-            application.abort()
+        if ssl_context is None:
+            await loop.create_connection(lambda: handshake, sock=sock)
         else:
-            # Its transport, if it has one, has failed and is done with it.
-            sock.close()
+            handshake.connection_made(await _encrypted(sock, handshake, ssl_context, host))
+        await handshake.upgraded()
+    except BaseException:
+        handshake.abort()
         raise
+
+
+async def _encrypted(
+    sock: socket.socket, handshake: ClientHandshake, ssl_context: ssl.SSLContext, host: str
+) -> asyncio.Transport:
+    """Begin TLS on a connection that the loop owns already.
+
+    With both in one call uvloop writes before it takes hold of the Python object. If that write fails, both
+    close the descriptor, and the second close may hit another file.
+    """
+    loop = asyncio.get_running_loop()
+    stream, _ = await loop.create_connection(asyncio.Protocol, sock=sock)
+    try:
+        if stream.is_closing():
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        encrypted = await loop.start_tls(stream, handshake, ssl_context, server_hostname=host)
+    except BaseException:
+        stream.abort()
+        raise
+    assert encrypted is not None
+    return encrypted

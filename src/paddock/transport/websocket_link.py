@@ -17,8 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import ConnectionLost, MessageTooLarge, ProtocolViolation
-from paddock.transport.burst import Burst, Message
-from paddock.transport.delivery import MESSAGES_PER_TURN, Delivery, Farewell
+from paddock.transport.delivery import MESSAGES_PER_TURN, CloseTimeout, Delivery
 from paddock.transport.frames import (
     CLOSE,
     CONTINUATION,
@@ -40,20 +39,14 @@ from paddock.transport.frames import (
 from paddock.transport.heartbeat import Heartbeat, does_host_answer, has_unread_input
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
-from paddock.transport.reset_watch import LastReads
+from paddock.transport.paced_stream import PacedStream
+from paddock.transport.write_batch import Message, WriteBatch
 
 if TYPE_CHECKING:
     # collections.abc has it only since Python 3.12.
     from typing_extensions import Buffer
 
-TLS_AHEAD_BYTES: Final = 8 * (16 * 1024 + 64)
-"""What a TLS transport reads ahead, in whole records. Whatever it has to decrypt must fit into one read of
-ours: what is left over when reading is paused, aiofastnet forgets until more comes from the peer."""
-
-TLS_READ_BYTES: Final = TLS_AHEAD_BYTES + 1024
-"""What one read takes of a connection over TLS."""
-
-_IDLE_READ_BYTES: Final = 16 * 1024
+IDLE_READ_BYTES: Final = 16 * 1024
 """What the first read takes: most requests. An idle connection keeps a buffer of this size."""
 
 _READ_BYTES: Final = 128 * 1024
@@ -68,9 +61,6 @@ _BULK_BYTES: Final = 4 * LARGE_BYTES
 
 _FRAMES_PER_TURN: Final = MESSAGES_PER_TURN
 """How many frames one turn takes: a part of a read full of empty frames, which could be twenty thousand."""
-
-_BEHIND_BYTES: Final = 16 * 1024
-"""A client that was sent more than this, which is more than some answers, may not have come to the ping."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 
@@ -100,36 +90,44 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._is_client = is_client
         self._started = started
         self._stream: asyncio.Transport
+        self._pace: PacedStream | None = None
+        """The stream, if it is over TLS."""
         self._socket: socket.socket
         self._reader = FrameReader(is_masked=not is_client, max_frame_bytes=limits.largest_frame_bytes)
-        self._idle_read_bytes = self._read_bytes = _IDLE_READ_BYTES
-        self._burst = Burst(self._send_message, self._write)
+        self._read_bytes = IDLE_READ_BYTES
+        self._batch = WriteBatch(self._send_message, self._write)
         self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
-        self._farewell = Farewell(self, limits.close_timeout_s)
+        self._close_timeout = CloseTimeout(self, limits.close_timeout_s)
         self._heartbeat = Heartbeat(self._ping, self._show_life, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
         """What has come of a message in fragments."""
         self._is_yielding = False
         """Whether the rest of a read waits for the next turn."""
+        self._is_deaf = False
+        """Whether frames are not looked at any more."""
+        self._loss: ConnectionLost | None = None
+        """What happened to the connection."""
+        self._delivery_deadline: asyncio.TimerHandle | None = None
+        """Set when the connection is gone and not all that came before is delivered yet: when to give up."""
         self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
         self._is_host_doubted = False
-        self._last_reads: LastReads
 
     def open(self, stream: asyncio.Transport, early: bytes) -> None:
         """Take over an upgraded connection and make its receiver. `early` came behind the handshake."""
         self._stream = stream
         self._socket = stream.get_extra_info("socket")
-        self._last_reads = LastReads(stream, self._may_read)
         scheme = "ws"
         if stream.get_extra_info("ssl_object") is not None:
             scheme = "wss"
-            self._idle_read_bytes = self._read_bytes = TLS_READ_BYTES
+            # A connection that ends takes with it what was read and not decrypted, because reading is
+            # paused. So nothing more is read while there is anything to decrypt: the end has to wait.
+            stream.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]
+            self._pace = PacedStream(stream, self._delivery.writing_paused, self._delivery.writing_resumed)
+            self._stream = self._pace
         self.peer = f"{scheme} {address_text(stream.get_extra_info('peername'))}"
         stream.set_protocol(self)
-        stream.set_write_buffer_limits(
-            high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
-        )
+        self._set_marks()
         self._started(self)
         self._heartbeat.start()
         self._delivery.attach(self._accept)
@@ -142,18 +140,12 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     @property
     def buffered_bytes(self) -> int:
         """See `Link`."""
-        return self._burst.held_bytes + self._stream.get_write_buffer_size()
-
-    @property
-    def descriptor(self) -> int:
-        """The file descriptor below, from `started` on."""
-        return self._socket.fileno()
+        return self._batch.held_bytes + self._stream.get_write_buffer_size()
 
     def send(self, message: Message) -> None:
         """See `Link`."""
         if self._delivery.is_open:
-            self._heartbeat.unheard_bytes += len(message)
-            self._burst.send(message)
+            self._batch.send(message)
 
     @property
     def is_silent(self) -> bool:
@@ -163,8 +155,9 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     def pause_reading(self) -> None:
         """See `Link`."""
         self._delivery.pause()
-        self._stream.pause_reading()
-        self._heartbeat.pause()
+        if self._delivery_deadline is None:
+            self._stream.pause_reading()
+            self._heartbeat.pause()
 
     def resume_reading(self) -> None:
         """See `Link`."""
@@ -174,25 +167,27 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Send what is queued and a close frame; end when the peer has answered it."""
         if not self._delivery.is_open:
             return
+        if self._delivery_deadline is not None:
+            self.abort()
+            return
         self._delivery.stop()
         self._send_close(NORMAL_CLOSURE)
         # The peer's answer has to be read even if the owner had paused reading.
         self._stream.resume_reading()
-        self._farewell.begin()
+        self._close_timeout.begin()
 
     def abort(self) -> None:
         """See `Link`."""
         self._delivery.stop()
+        self._is_deaf = True
+        if self._delivery_deadline is not None:
+            asyncio.get_running_loop().call_soon(self._finish)
         # asyncio's transports cannot be aborted once they are gone.
-        if not self._delivery.is_finished:
-            self._burst.flush()
+        elif not self._delivery.is_finished:
+            self._batch.flush()
             self._stream.abort()
 
     # ------------------------------------------------------------------ for the transport
-
-    def connection_reset(self) -> None:
-        """End the link when what came before the reset is read. An owner that has paused reads it later."""
-        self._last_reads.begin()
 
     def get_buffer(self, sizehint: int) -> Buffer:
         """Let the transport read as much as is fair to other connections."""
@@ -202,46 +197,59 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Take what has come whole."""
         self._heartbeat.heard = True
         self._reader.fill(nbytes)
-        frames = self._take_burst()
+        is_full = _READ_BYTES <= nbytes == self._read_bytes
+        frames = self._take_batch()
         self._fit_reads(nbytes, frames)
+        if is_full:
+            # libuv would read again at once, and up to 32 times (uv__read).
+            self._yield()
 
     def eof_received(self) -> None:
-        """End the link: half-open connections have no use here."""
+        """End the connection: half-open ones have no use here. What came before is still delivered."""
         if self._delivery.is_open:
-            self._delivery.fail(ConnectionLost(f"{self.peer} ended the connection without a close frame"))
+            self._loss = ConnectionLost(f"{self.peer} ended the connection without a close frame")
+            self._stream.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make the last call to the receiver."""
+        """Make the last call to the receiver, or have it made when all that came before is delivered."""
         self._heartbeat.stop()
-        self._farewell.end()
-        error: ConnectionLost | None = None
-        if self._delivery.is_open:
-            error = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
-            error.__cause__ = exc
-        self._delivery.finish(error)
+        if self._loss is None:
+            self._loss = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
+            self._loss.__cause__ = exc
+        if self._is_all_delivered():
+            self._finish()
+        else:
+            loop = asyncio.get_running_loop()
+            self._delivery_deadline = loop.call_later(self._limits.close_timeout_s, self._finish)
 
     def pause_writing(self) -> None:
         """Report the high-water mark."""
-        self._delivery.writing_paused()
+        if self._pace is None:
+            self._delivery.writing_paused()
+        else:
+            self._pace.stream_paused()
 
     def resume_writing(self) -> None:
         """Report the low-water mark."""
-        self._delivery.writing_resumed()
+        if self._pace is None:
+            self._delivery.writing_resumed()
+        else:
+            self._pace.stream_resumed()
 
     # ------------------------------------------------------------------ in
 
-    def _take_burst(self) -> int:
-        """Take what one turn may, and let the answers leave together. How many frames that were."""
+    def _take_batch(self) -> int:
+        """Take what one turn may, and let the answers leave together. Return the number of frames taken."""
         if not self._is_client:
-            self._burst.begin()
+            self._batch.begin()
         frames = self._take_all()
-        self._burst.end()
+        self._batch.end()
         return frames
 
     def _take_all(self) -> int:
         frames = 0
         try:
-            while not self._stream.is_closing():
+            while not self._is_deaf:
                 if frames >= _FRAMES_PER_TURN:
                     self._yield()
                     break
@@ -270,19 +278,17 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
     def _go_on(self) -> None:
         self._is_yielding = False
-        self._take_burst()
-        if self._may_read():
-            self._stream.resume_reading()
-            self._last_reads.go_on()
+        self._take_batch()
+        self._read_on()
 
     def _fit_reads(self, nbytes: int, frames: int) -> None:
         """Let the next read take as much as the last one, of so many frames, makes likely."""
         is_bulk = nbytes >= frames * LARGE_BYTES
         if is_bulk and nbytes >= _BULK_BYTES:
             self._read_bytes = _BULK_READ_BYTES
-        elif nbytes < self._idle_read_bytes:
+        elif nbytes < IDLE_READ_BYTES:
             if not is_bulk:
-                self._read_bytes = self._idle_read_bytes
+                self._read_bytes = IDLE_READ_BYTES
         elif not is_bulk or self._read_bytes < _READ_BYTES:
             self._read_bytes = _READ_BYTES
 
@@ -313,7 +319,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         assembly += frame.payload
         self._assembly = None if frame.is_final else assembly
         if frame.is_final:
-            self._delivery.deliver((bytes(assembly),))
+            self._delivery.deliver((memoryview(assembly),))
 
     def _take_close(self, payload: bytes) -> None:
         code, reason = read_close(payload)
@@ -323,8 +329,11 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._delivery.stop(fault)
         if not self._has_sent_close:
             self._send_close(NORMAL_CLOSURE)
-        self._stream.close()
-        self._farewell.begin()
+        self._is_deaf = True
+        # Not a second time: asyncio's transport over TLS then lets go of what `buffered_bytes` asks.
+        if not self._stream.is_closing():
+            self._stream.close()
+            self._close_timeout.begin()
 
     def _refuse(self, code: int, fault: Exception) -> None:
         """Drop a peer for what it sent, and tell it so if it listens."""
@@ -335,12 +344,24 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     def _reopen(self) -> None:
         self._heartbeat.heard = True
         self._heartbeat.resume()
-        if not self._is_yielding:
-            self._stream.resume_reading()
-            self._last_reads.go_on()
+        self._read_on()
 
-    def _may_read(self) -> bool:
-        return not self._is_yielding and not self._delivery.is_holding
+    def _read_on(self) -> None:
+        if self._delivery_deadline is None:
+            if not self._is_yielding and not self._delivery.is_holding:
+                self._stream.resume_reading()
+        elif self._is_all_delivered():
+            self._finish()
+
+    def _is_all_delivered(self) -> bool:
+        return not self._is_yielding and not self._delivery.has_held
+
+    def _finish(self) -> None:
+        """Make the last call to the receiver, now that the connection is gone."""
+        self._close_timeout.end()
+        if self._delivery_deadline is not None:
+            self._delivery_deadline.cancel()
+        self._delivery.finish(self._loss if self._delivery.is_open else None)
 
     # ------------------------------------------------------------------ out
 
@@ -355,6 +376,15 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         # A send that failed is reported in a later turn of the loop; until then the transport would complain.
         elif not self._stream.is_closing():
             self._stream.writelines((frame_head(opcode, len(payload)), payload))
+            # asyncio's own does not look at the mark before Python 3.12.9 and 3.13.2 (gh-127655).
+            if self._stream.get_write_buffer_size() > self._limits.write_high_water_bytes:
+                self._set_marks()
+
+    def _set_marks(self) -> None:
+        """Tell the transport when to report that output piles up; it does so at once if there is cause."""
+        self._stream.set_write_buffer_limits(
+            high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
+        )
 
     def _write(self, data: Message) -> None:
         if not self._stream.is_closing():
@@ -364,12 +394,12 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         if self._is_client:
             self._send_frame(opcode, payload)
         else:
-            self._burst.send_control(frame_head(opcode, len(payload)) + payload)
+            self._batch.send_control(frame_head(opcode, len(payload)) + payload)
 
     def _send_close(self, code: int) -> None:
         self._has_sent_close = True
         self._send_control(CLOSE, code.to_bytes(2, "big"))
-        self._burst.flush()
+        self._batch.flush()
 
     def _ping(self) -> None:
         self._unsent_at_ping_bytes = self.buffered_bytes
@@ -394,13 +424,13 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         )
 
     def _is_to_be_kept(self) -> bool:
-        """Whether a silent peer is a client that has paused: its host answers, and it has something to read.
+        """Return whether a silent peer is a client that has paused, for its host answers.
 
-        Its processes wait for it, so nothing of their output is lost. A server always reads, or says that it
-        lives. Until the client is heard again, whoever resumes its session may have the link dropped.
+        Its processes wait for it as soon as it is behind, so nothing of their output is lost, also what they
+        have not written yet. A server always reads, or says that it lives. Until the client is heard again,
+        whoever resumes its session may have the link dropped.
         """
-        is_behind = self.buffered_bytes > 0 or self._heartbeat.unheard_bytes >= _BEHIND_BYTES
-        if self._is_client or not is_behind:
+        if self._is_client:
             return False
         self._heartbeat.is_overdue = True
         assert self._limits.ping_timeout_s is not None
@@ -414,7 +444,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
 
 
 def address_text(address: object) -> str:
-    """Give host and port of a socket address, an IPv6 host in brackets."""
+    """Return host and port of a socket address, an IPv6 host in brackets."""
     match address:
         case (str() as host, int() as port, *_):
             return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -12,7 +12,7 @@ from paddock.audit.chain import ORIGIN, Anchor, seal
 from paddock.audit.event import encode
 from paddock.audit.segment import TIP_NAME, verify
 from paddock.audit.tip import Tip, encode_tip
-from paddock.audit.verification import SHOWN_PROBLEMS, Place, Verifier
+from paddock.audit.verification import SHOWN_PROBLEMS, LinePosition, Verifier
 from paddock.errors import AuditLogError
 from tests.unit.audit.logs import (
     TIME_NS,
@@ -57,13 +57,13 @@ def log_path(tmp_path: Path) -> Path:
 
 def torn_line(directory: Path) -> tuple[Path, int]:
     """Where the unfinished line stands, counted from 0."""
-    (place,) = (
+    (position,) = (
         (segment, index)
         for segment in segments(directory)
         for index, line in enumerate(split(segment.read_bytes()))
         if line == TORN + b"\n"
     )
-    return place
+    return position
 
 
 def test_a_log_that_was_left_alone_verifies_with_its_unfinished_line_named(log_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_records_after_the_end_of_a_closed_log_are_a_problem(log_path: Path) -> 
 def test_so_many_problems_that_nobody_would_read_them_are_counted() -> None:
     verifier = Verifier(Tip())
     for number in range(SHOWN_PROBLEMS + 5):
-        verifier.feed(Place(1, number + 1), b"x\n")
+        verifier.feed(LinePosition(1, number + 1), b"x\n")
 
     report = verifier.finish()
 

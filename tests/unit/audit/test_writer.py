@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paddock.audit.scribe import Scribe
+from paddock.audit.failure_policy import PolicyLog
 from paddock.audit.segment import verify
 from paddock.audit.writer import QUEUE_LIMIT, Audit, AuditOptions
 from paddock.errors import AuditLogError, AuditUnwritable
@@ -74,7 +74,7 @@ async def test_whoever_tells_at_will_waits_until_the_disk_has_caught_up(path: Pa
         for number in range(QUEUE_LIMIT):
             audit.record(an_exit(f"p{number}"))
         was_full = not audit.has_room
-        await audit.room()
+        await audit.drain()
         assert was_full
         assert audit.has_room
 
@@ -146,7 +146,7 @@ async def test_a_writer_that_fails_by_itself_refuses_instead_of_waiting(
         def fail(*_: object) -> None:
             raise ValueError("a fault of ours")
 
-        monkeypatch.setattr(Scribe, "write", fail)
+        monkeypatch.setattr(PolicyLog, "write", fail)
         with pytest.raises(AuditUnwritable, match="its writer failed: ValueError"):
             await audit.commit(a_start())
         with pytest.raises(AuditUnwritable):
@@ -164,7 +164,7 @@ async def test_a_fault_of_the_writer_stops_nothing_where_the_settings_say_so(
         raise ValueError("a fault of ours")
 
     async with audit_at(path, AuditFailure.CONTINUE) as audit:
-        monkeypatch.setattr(Scribe, "write", fail)
+        monkeypatch.setattr(PolicyLog, "write", fail)
         await audit.commit(a_start())
         await audit.commit(a_start())
         assert audit.condition.is_failing

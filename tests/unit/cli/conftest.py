@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.operators import Desk
-from tests.operators import desk as new_desk
+from tests.operators import Operator, new_operator
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    with new_desk() as operator:
+def operator() -> Iterator[Operator]:
+    with new_operator() as operator:
         yield operator

@@ -12,13 +12,13 @@ import pytest
 
 from paddock.cli.completion_script import completion_script
 from paddock.cli.main import build_parser
-from tests.operators import PATIENCE_S, Desk
+from tests.operators import PATIENCE_S, Operator, terminal
 
 COMPLETE = """\
 source "$1"
 shift
-COMP_WORDS=("$@")
-COMP_CWORD=$(( $# - 1 ))
+COMP_LINE=$*
+COMP_POINT=${#COMP_LINE}
 _paddock
 printf '%s\\n' "${COMPREPLY[@]}"
 """
@@ -35,7 +35,7 @@ def bash_script(tmp_path: Path) -> Path:
     # The script calls the program by its name.
     program = tmp_path / "bin" / "paddock"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m paddock "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m paddock "$@"\n')
     program.chmod(0o755)
     return script
 
@@ -73,19 +73,84 @@ def test_bash_completes_commands_options_and_their_values(bash_script: Path, tmp
 
 
 @needs("bash")
-def test_bash_completes_the_ids_of_processes(bash_script: Path, desk: Desk) -> None:
-    with desk.serving():
-        process_id = desk.detach("--", "sleep", "1000")
-        assert complete(bash_script, "paddock", "attach", "", env=desk.env) == [process_id]
-        assert complete(bash_script, "paddock", "kill", process_id[:3], env=desk.env) == [process_id]
-        desk.output("kill", process_id)
-        assert complete(bash_script, "paddock", "attach", "", env=desk.env) == []
-        assert complete(bash_script, "paddock", "logs", "", env=desk.env) == [process_id]
+def test_bash_completes_the_ids_of_processes(bash_script: Path, operator: Operator) -> None:
+    with operator.serving():
+        process_id = operator.detach("--", "sleep", "1000")
+        assert complete(bash_script, "paddock", "attach", "", env=operator.env) == [process_id]
+        assert complete(bash_script, "paddock", "kill", process_id[:3], env=operator.env) == [process_id]
+        operator.output("kill", process_id)
+        assert complete(bash_script, "paddock", "attach", "", env=operator.env) == []
+        assert complete(bash_script, "paddock", "logs", "", env=operator.env) == [process_id]
+
+
+SETTINGS = {
+    "bash": (".bashrc", "PS1='ready> '\nsource <(paddock completion bash)\n"),
+    "zsh": (
+        ".zshrc",
+        "PROMPT='ready> '\nautoload -Uz compinit && compinit -u\nsource <(paddock completion zsh)\n",
+    ),
+    "fish": (
+        ".config/fish/config.fish",
+        """\
+function fish_prompt; echo -n 'ready> '; end
+function fish_greeting; end
+paddock completion fish | source
+""",
+    ),
+}
+"""Where the documents tell users of each shell to put which line."""
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_scripts_know_every_command_and_long_option(desk: Desk, shell: str) -> None:
-    script = desk.output("completion", shell)
+def test_a_user_of_the_shell_completes_with_tab(shell: str, operator: Operator, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    name, text = SETTINGS[shell]
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    # It tells what it was called with, but for what completion asks.
+    program = tmp_path / "bin" / "paddock"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = completion ] && exec {sys.executable} -P -m paddock "$@"\n'
+        "printf '<'; printf '%s|' \"$@\"; echo '>'\n"
+    )
+    program.chmod(0o755)
+    (program.parent / "my-own-tool").symlink_to("/bin/true")
+    (tmp_path / "a-file-of-mine.toml").write_text("")
+    env = {
+        **operator.env,
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+    }
+    with operator.serving() as server, terminal([shell, "-i"], env=env, cwd=tmp_path) as screen:
+        process_id = operator.detach("--", "sleep", "1000")
+        pid = str(server.pid)
+        for typed, completed in (
+            ("att", "attach"),
+            ("rules ex", "rules|explain"),
+            ("attach --read-o", "attach|--read-only"),
+            ("run --profile :wo", "run|--profile|:workspace"),
+            ("run --profile a-file", "run|--profile|a-file-of-mine.toml"),
+            (f"kill {process_id[:3]}", f"kill|{process_id}"),
+            (f"ps --server {pid[:-1]}", f"ps|--server|{pid}"),
+            ("cat a-file", "cat|a-file-of-mine.toml"),
+            ("serve --config a-file", "serve|--config|a-file-of-mine.toml"),
+            ("run -- my-own-t", "run|--|my-own-tool"),
+        ):
+            screen.read_until(b"ready> ")
+            screen.type(f"paddock {typed}\t\r".encode())
+            screen.read_until(f"<{completed}|>".encode())
+        screen.read_until(b"ready> ")
+        screen.type(b"exit\r")
+        screen.wait()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_scripts_know_every_command_and_long_option(operator: Operator, shell: str) -> None:
+    script = operator.output("completion", shell)
     for word in ("serve", "attach", "doctor", "detach-keys", "read-only", "concurrent-requests"):
         assert word in script
 
@@ -93,7 +158,7 @@ def test_the_scripts_know_every_command_and_long_option(desk: Desk, shell: str) 
 def test_fish_offers_the_options_of_a_command_below_another_to_it_alone() -> None:
     lines = completion_script(build_parser(), "fish").splitlines()
     (pretty,) = (line for line in lines if "-l pretty" in line)
-    assert "'__fish_seen_subcommand_from rules; and __fish_seen_subcommand_from check'" in pretty
+    assert "; and __fish_seen_subcommand_from rules; and __fish_seen_subcommand_from check'" in pretty
     (names,) = (line for line in lines if "-a 'check explain add'" in line)
     assert "and not __fish_seen_subcommand_from check explain add'" in names
 
@@ -112,7 +177,7 @@ def test_the_shells_can_read_their_scripts(shell: str, flags: tuple[str, ...], t
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_another_shell_is_refused(desk: Desk) -> None:
-    done = desk.paddock("completion", "tcsh")
+def test_another_shell_is_refused(operator: Operator) -> None:
+    done = operator.paddock("completion", "tcsh")
     assert done.returncode == 2
-    assert b"invalid choice: 'tcsh'" in done.stderr
+    assert b"there is no choice 'tcsh'" in done.stderr

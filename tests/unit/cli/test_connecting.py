@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.connecting import MAX_TOKEN_CHARACTERS, read_token
 from paddock.cli.main import main
+from paddock.cli.server_choice import MAX_TOKEN_CHARACTERS, read_token
 from paddock.errors import PaddockError
 
 

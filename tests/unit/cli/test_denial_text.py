@@ -14,27 +14,55 @@ from paddock.model.denial import Denial, DenialKind
     ("denial", "line"),
     [
         (
-            Denial(DenialKind.WRITE, "/etc/x", "root = read", is_certain=True),
-            'the sandbox denied writing /etc/x (root = read); a profile with "/etc/x" = "write" allows it',
+            Denial(DenialKind.WRITE, "/etc/x", "root = read", is_certain=True, grant="/etc"),
+            'the sandbox denied writing /etc/x (root = read); a profile with "/etc" = "write" allows it',
+        ),
+        (
+            Denial(DenialKind.WRITE, "/x", "root = read", is_certain=True),
+            "the sandbox denied writing /x (root = read)",
+        ),
+        (
+            Denial(DenialKind.WRITE, "/w/.venv/x", "run by paddock itself = read", is_certain=True),
+            (
+                "the sandbox denied writing /w/.venv/x (run by paddock itself = read); "
+                "no profile allows it, because Paddock itself runs or obeys it; "
+                "if it is in the way, give Paddock an environment of its own (uv tool install, pipx)"
+            ),
         ),
         (
             Denial(DenialKind.READ, None, None, is_certain=False),
-            "the sandbox may have denied reading; a profile with read access there allows it",
+            "the sandbox may have denied reading",
         ),
         (
-            Denial(DenialKind.EXEC, "/opt/x", "/opt = deny", is_certain=True),
-            'the sandbox denied running /opt/x (/opt = deny); a profile with "/opt/x" = "read" allows it',
+            Denial(DenialKind.EXEC, "/opt/x", "default = deny", is_certain=True, grant="/opt/x"),
+            'the sandbox denied running /opt/x (default = deny); a profile with "/opt/x" = "read" allows it',
         ),
         (
             Denial(DenialKind.NETWORK, "a.b", "no", is_certain=True),
             (
                 "the sandbox denied network access to a.b (no); "
-                'a profile with network = "loopback" or "enabled" allows it'
+                "--allow-host 'a.b:*' allows it to programs that obey HTTP_PROXY, "
+                'a profile with network = "enabled" to all'
             ),
         ),
         (
-            Denial(DenialKind.SYSCALL, "mount", None, is_certain=True),
-            "the sandbox denied the system call mount; no profile but :danger-full-access allows it",
+            Denial(DenialKind.NETWORK, "[2001:db8::1]:22", "no", is_certain=True),
+            (
+                "the sandbox denied network access to [2001:db8::1]:22 (no); "
+                "--allow-host [2001:db8::1]:22 allows it to programs that obey HTTP_PROXY, "
+                'a profile with network = "enabled" to all'
+            ),
+        ),
+        (
+            Denial(DenialKind.NETWORK, "localhost:80", "no", is_certain=True),
+            (
+                "the sandbox denied network access to localhost:80 (no); "
+                'a profile with network = "enabled" allows it, and "loopback" among its own processes'
+            ),
+        ),
+        (
+            Denial(DenialKind.SYSCALL, "mount", "no", is_certain=True),
+            "the sandbox denied the system call mount (no); no profile but :danger-full-access allows it",
         ),
     ],
 )

@@ -13,10 +13,11 @@ import pytest
 
 from paddock.cli import diagnosis
 from paddock.cli.finding import Level
+from paddock.fs import namespace_entry
 from paddock.process import spawner
 from paddock.rules import loader
 from paddock.transport.runtime_directory import VARIABLE
-from tests.operators import Desk
+from tests.operators import Operator
 
 NAMES = [
     "python",
@@ -27,6 +28,7 @@ NAMES = [
     "subreaper",
     "spawner",
     "modules",
+    "file workers",
     "uvloop",
     "rules",
     "descriptors",
@@ -38,37 +40,39 @@ NAMES = [
     "landlock",
     "init",
     "janitor",
+    "spare sandboxes",
     "limits",
+    "interception",
     "sandbox",
 ]
 
 
-def test_a_host_that_runs_these_tests_is_well(desk: Desk) -> None:
-    with desk.serving() as server:
-        done = desk.paddock("doctor")
+def test_a_host_that_runs_these_tests_is_well(operator: Operator) -> None:
+    with operator.serving() as server:
+        done = operator.paddock("doctor")
         assert (done.returncode, done.stderr) == (0, b"")
         lines = [line for line in done.stdout.decode().splitlines() if not line.startswith(" ")]
         assert [line[6:].split("  ")[0] for line in lines] == NAMES
         by_name = dict(zip(NAMES, lines, strict=True))
         assert by_name["servers"].endswith(f"{server.pid} ({server.url})")
-        assert str(desk.runtime) in by_name["runtime directory"]
+        assert str(operator.runtime) in by_name["runtime directory"]
 
-        told = json.loads(desk.output("doctor", "--json"))
+        told = json.loads(operator.output("doctor", "--json"))
         assert told["ok"] is True
         assert [check["name"] for check in told["checks"]] == NAMES
         assert all(check["level"] != "fail" for check in told["checks"])
         assert all((check["remedy"] is None) == (check["level"] == "ok") for check in told["checks"])
 
 
-def test_a_failure_has_status_1_and_a_way_out(desk: Desk) -> None:
-    desk.runtime.chmod(0o755)
-    done = desk.paddock("doctor")
+def test_a_failure_has_status_1_and_a_way_out(operator: Operator) -> None:
+    operator.runtime.chmod(0o755)
+    done = operator.paddock("doctor")
     assert done.returncode == 1
     text = done.stdout.decode()
     assert "fail  runtime directory" in text
-    assert f"chmod 700 {desk.runtime}" in text
+    assert f"chmod 700 {operator.runtime}" in text
     assert "→ make one of them yours alone" in text
-    assert json.loads(desk.paddock("doctor", "--json").stdout)["ok"] is False
+    assert json.loads(operator.paddock("doctor", "--json").stdout)["ok"] is False
 
 
 def test_a_missing_spawner_is_told_with_the_way_to_build_it(
@@ -89,6 +93,21 @@ def test_a_server_without_compiled_modules_is_told_with_the_way_to_make_them(
     assert found.level is Level.WARN
     assert "paddock.protocol._missing" in found.detail
     assert "python3-dev" in (found.remedy or "")
+
+
+def test_a_library_of_file_workers_that_is_missing_or_damaged_is_told_with_the_way_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert diagnosis.check_worker_library().level is Level.OK
+    library = tmp_path / "paddock-worker.so"
+    monkeypatch.setattr(namespace_entry, "LIBRARY", library)
+    missing = diagnosis.check_worker_library()
+    library.write_bytes(b"no library")
+    damaged = diagnosis.check_worker_library()
+    for found in (missing, damaged):
+        assert found.level is Level.WARN
+        assert str(library) in found.detail
+        assert "make native" in (found.remedy or "")
 
 
 def test_missing_libraries_for_rules_are_told_with_the_way_to_install_them(
@@ -145,10 +164,12 @@ def test_few_descriptors_are_a_warning_that_says_what_they_suffice_for(
         assert "about 256 processes" in found.detail
 
 
-def test_a_server_that_does_not_answer_is_told_of(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(desk.runtime))
+def test_a_server_that_does_not_answer_is_told_of(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(operator.runtime))
     monkeypatch.setattr("paddock.client.operator.ANSWER_TIMEOUT_S", 0.2)
-    with desk.serving() as server:
+    with operator.serving() as server:
         os.kill(server.pid, signal.SIGSTOP)
         try:
             found = diagnosis.check_servers()

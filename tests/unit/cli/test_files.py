@@ -9,11 +9,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unicodedata import combining, east_asian_width
 
 import pytest
 
 from paddock.cli.location import Location, parse_location
-from paddock.cli.progress import ProgressBar, progress_line
+from paddock.cli.progress import ProgressBar, fitted, progress_line
 from tests.operators import PADDOCK, PATIENCE_S
 from tests.serving import serving
 
@@ -67,9 +68,12 @@ def test_a_location_without_a_path_is_refused_with_the_way_out(text: str) -> Non
 
 def test_a_file_goes_there_and_back(url: str, tmp_path: Path) -> None:
     (tmp_path / "here").write_bytes(os.urandom(3 * MIB))
+    (tmp_path / "here").chmod(0o755)
     worked("cp", tmp_path / "here", f"{url}:{tmp_path}/there")
     worked("cp", f"{url}:{tmp_path}/there", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == (tmp_path / "here").read_bytes()
+    assert os.access(tmp_path / "there", os.X_OK)
+    assert os.access(tmp_path / "back", os.X_OK)
 
 
 def test_into_a_directory_it_goes_under_its_own_name(url: str, tmp_path: Path) -> None:
@@ -100,11 +104,13 @@ def test_a_directory_needs_r_and_comes_whole(url: str, tmp_path: Path) -> None:
 def test_files_and_trees_pass_between_two_servers(url: str, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_bytes(os.urandom(2 * MIB))
+    (tmp_path / "tree" / "file").chmod(0o755)
     with serving() as other:
         worked("cp", "-r", f"{url}:{tmp_path}/tree", f"{other.url}:{tmp_path}/copy")
         worked("cp", f"{url}:{tmp_path}/tree/file", f"{other.url}:{tmp_path}/single")
     expected = (tmp_path / "tree" / "file").read_bytes()
-    assert (tmp_path / "copy" / "file").read_bytes() == expected == (tmp_path / "single").read_bytes()
+    for copy in (tmp_path / "copy" / "file", tmp_path / "single"):
+        assert (copy.read_bytes() == expected, os.access(copy, os.X_OK)) == (True, True)
 
 
 def test_standard_streams_take_the_place_of_files(url: str, tmp_path: Path) -> None:
@@ -174,6 +180,17 @@ def test_the_line_tells_how_far_it_is() -> None:
     assert progress_line("x", 50, 200, 2.0) == "x  [######..................]  25%  50 B of 200 B  25 B/s"
     assert progress_line("x", 2_500_000, None, 2.0) == "x  2.5 MB  1.2 MB/s"
     assert progress_line("x", 0, 0, 0.0) == "x  0 B"
+
+
+@pytest.mark.parametrize("name", ["file", "a-very-long-name-of-a-file" * 5, "名前" * 30, "e\u0301" * 60])
+@pytest.mark.parametrize("columns", [1, 20, 39, 79, 200])
+def test_the_line_never_wraps(name: str, columns: int) -> None:
+    line = fitted(progress_line(name, 500, 1000, 1.0), columns)
+    assert (
+        sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in line) <= columns
+    )
+    if columns >= 79:
+        assert line.endswith("500 B of 1.0 kB  500 B/s")
 
 
 def test_nothing_is_drawn_where_nobody_looks() -> None:

@@ -9,54 +9,54 @@ import subprocess
 from pathlib import Path
 
 import paddock
-from tests.operators import PADDOCK, PATIENCE_S, Desk
+from tests.operators import PADDOCK, PATIENCE_S, Operator
 
 SCRIPT = "echo one; echo two >&2; echo three; printf partial"
 
 
-def run_to_end(desk: Desk, script: str, *flags: str) -> str:
-    process_id = desk.detach(*flags, "--", "sh", "-c", script)
-    desk.await_process(process_id, lambda process: not process["running"])
+def run_to_end(operator: Operator, script: str, *flags: str) -> str:
+    process_id = operator.detach(*flags, "--", "sh", "-c", script)
+    operator.await_process(process_id, lambda process: not process["running"])
     return process_id
 
 
-def test_output_comes_out_on_its_stream_even_after_the_end(desk: Desk) -> None:
-    with desk.serving():
-        process_id = run_to_end(desk, SCRIPT)
-        done = desk.paddock("logs", process_id)
+def test_output_comes_out_on_its_stream_even_after_the_end(operator: Operator) -> None:
+    with operator.serving():
+        process_id = run_to_end(operator, SCRIPT)
+        done = operator.paddock("logs", process_id)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"one\nthree\npartial", b"two\n")
-        assert desk.output("logs", "--stdout", process_id) == "one\nthree\npartial"
-        only = desk.paddock("logs", "--stderr", process_id)
+        assert operator.output("logs", "--stdout", process_id) == "one\nthree\npartial"
+        only = operator.paddock("logs", "--stderr", process_id)
         assert (only.stdout, only.stderr) == (b"", b"two\n")
 
 
-def test_a_terminals_output_is_stdout(desk: Desk) -> None:
-    with desk.serving():
-        process_id = run_to_end(desk, "echo out; echo err >&2", "--tty")
-        assert desk.output("logs", process_id) == "out\r\nerr\r\n"
-        assert desk.output("logs", "--stdout", process_id) == "out\r\nerr\r\n"
-        assert desk.output("logs", "--stderr", process_id) == ""
+def test_a_terminals_output_is_stdout(operator: Operator) -> None:
+    with operator.serving():
+        process_id = run_to_end(operator, "echo out; echo err >&2", "--tty")
+        assert operator.output("logs", process_id) == "out\r\nerr\r\n"
+        assert operator.output("logs", "--stdout", process_id) == "out\r\nerr\r\n"
+        assert operator.output("logs", "--stderr", process_id) == ""
 
 
-def test_the_last_lines_can_be_had(desk: Desk) -> None:
-    with desk.serving():
-        process_id = run_to_end(desk, SCRIPT)
+def test_the_last_lines_can_be_had(operator: Operator) -> None:
+    with operator.serving():
+        process_id = run_to_end(operator, SCRIPT)
         for lines, text in (("0", ""), ("2", "three\npartial"), ("9", "one\nthree\npartial")):
-            assert desk.output("logs", "--stdout", "--tail", lines, process_id) == text
+            assert operator.output("logs", "--stdout", "--tail", lines, process_id) == text
 
 
-def test_what_the_server_dropped_is_said_in_its_place(desk: Desk, tmp_path: Path) -> None:
+def test_what_the_server_dropped_is_said_in_its_place(operator: Operator, tmp_path: Path) -> None:
     config = tmp_path / "paddock.toml"
     config.write_text("retained_output_bytes_per_process = 65536\n")
-    with desk.serving("--config", str(config)):
-        process_id = run_to_end(desk, "seq 100000")
+    with operator.serving("--config", str(config)):
+        process_id = run_to_end(operator, "seq 100000")
         done = subprocess.run(
             [*PADDOCK, "logs", process_id],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=PATIENCE_S,
             check=True,
-            env=os.environ | desk.env,
+            env=os.environ | operator.env,
         )
     whole = b"".join(b"%d\n" % number for number in range(1, 100_001))
     head, notice, tail = re.split(rb"(paddock logs: \d+ bytes of output were dropped here\n)", done.stdout)
@@ -66,8 +66,8 @@ def test_what_the_server_dropped_is_said_in_its_place(desk: Desk, tmp_path: Path
     assert len(head) + dropped + len(tail) == len(whole)
 
 
-async def test_following_shows_what_comes_until_the_end(desk: Desk) -> None:
-    with desk.serving() as server:
+async def test_following_shows_what_comes_until_the_end(operator: Operator) -> None:
+    with operator.serving() as server:
         async with paddock.connect(server.url) as box:
             process = await box.start(
                 ["sh", "-c", 'echo start; while read x; do echo "got $x"; done; exit 3'],
@@ -76,7 +76,7 @@ async def test_following_shows_what_comes_until_the_end(desk: Desk) -> None:
             )
             await anext(aiter(process))
             child = await asyncio.create_subprocess_exec(
-                *(*PADDOCK, "logs", "--follow", "p"), stdout=subprocess.PIPE, env=os.environ | desk.env
+                *(*PADDOCK, "logs", "--follow", "p"), stdout=subprocess.PIPE, env=os.environ | operator.env
             )
             assert child.stdout is not None
             assert await child.stdout.readline() == b"start\n"
@@ -89,14 +89,14 @@ async def test_following_shows_what_comes_until_the_end(desk: Desk) -> None:
             assert await child.wait() == 0
 
 
-async def test_following_from_now_on_leaves_out_what_was(desk: Desk) -> None:
-    with desk.serving() as server:
+async def test_following_from_now_on_leaves_out_what_was(operator: Operator) -> None:
+    with operator.serving() as server:
         async with paddock.connect(server.url) as box:
             script = "echo old; while read x; do echo new; done"
             process = await box.start(["sh", "-c", script], stdin=True, process_id="p")
             await anext(aiter(process))
             child = await asyncio.create_subprocess_exec(
-                *(*PADDOCK, "logs", "-f", "-n0", "p"), stdout=subprocess.PIPE, env=os.environ | desk.env
+                *(*PADDOCK, "logs", "-f", "-n0", "p"), stdout=subprocess.PIPE, env=os.environ | operator.env
             )
             assert child.stdout is not None
             line = asyncio.ensure_future(child.stdout.readline())
@@ -108,28 +108,28 @@ async def test_following_from_now_on_leaves_out_what_was(desk: Desk) -> None:
             assert await child.wait() == 0
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(desk: Desk) -> None:
-    with desk.serving():
-        process_id = desk.detach("--", "sh", "-c", "while :; do echo line; done")
+def test_a_reader_that_has_enough_ends_it_quietly(operator: Operator) -> None:
+    with operator.serving():
+        process_id = operator.detach("--", "sh", "-c", "while :; do echo line; done")
         done = subprocess.run(
             ["sh", "-c", '"$@" | head -n 3', "sh", *PADDOCK, "logs", "--follow", "--stdout", process_id],
             capture_output=True,
             timeout=PATIENCE_S,
             check=False,
-            env=os.environ | desk.env,
+            env=os.environ | operator.env,
         )
         assert done.stdout == b"line\n" * 3
         assert all(b"were dropped here" in line for line in done.stderr.splitlines())
 
 
-def test_an_unknown_process_is_one_sentence(desk: Desk) -> None:
-    done = desk.paddock("logs", "nothing")
+def test_an_unknown_process_is_one_sentence(operator: Operator) -> None:
+    done = operator.paddock("logs", "nothing")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
-        b"paddock: no server of this user can be reached; start one with `paddock serve`\n"
+        b"paddock logs: no server of this user can be reached; start one with `paddock serve`\n"
     )
-    with desk.serving():
-        done = desk.paddock("logs", "nothing")
+    with operator.serving():
+        done = operator.paddock("logs", "nothing")
         assert done.stderr == (
-            b"paddock: no process 'nothing'; `paddock ps --all` lists those that are known\n"
+            b"paddock logs: no process 'nothing'; `paddock ps --all` lists those that are known\n"
         )

@@ -15,7 +15,7 @@ import pytest
 from paddock.cli import main as entrance
 from paddock.cli.main import build_parser
 from paddock.version import __version__
-from tests.operators import PADDOCK, PATIENCE_S, Desk
+from tests.operators import PADDOCK, PATIENCE_S, Operator
 
 VERBS = (
     "serve",
@@ -25,6 +25,9 @@ VERBS = (
     "attach",
     "logs",
     "kill",
+    "questions",
+    "answer",
+    "approve",
     "cp",
     "ls",
     "cat",
@@ -32,17 +35,24 @@ VERBS = (
     "rules check",
     "rules explain",
     "rules add",
+    "mcp",
+    "mcp install",
+    "network",
+    "network groups",
+    "proxy",
+    "agent-demo",
     "audit",
     "audit show",
     "audit verify",
     "audit export",
+    "config",
+    "config check",
     "doctor",
     "completion",
     "version",
 )
 
 EXPENSIVE = (
-    "aiofastnet",
     "asyncio",
     "dataclasses",
     "inspect",
@@ -93,23 +103,78 @@ def test_declaring_the_verbs_loads_nothing_expensive() -> None:
     assert not loaded & set(EXPENSIVE)
 
 
-def test_the_version_is_told_in_words_and_as_json(desk: Desk) -> None:
-    assert desk.output("version") == desk.output("--version") == f"paddock {__version__}\n"
-    assert json.loads(desk.output("version", "--json")) == {
+def test_bare_paddock_shows_its_verbs(operator: Operator) -> None:
+    done = operator.paddock()
+    assert done.returncode == 2
+    assert all(f"\n    {verb}" in done.stdout.decode() for verb in VERBS if " " not in verb)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (("rnu", "--", "true"), "there is no command 'rnu'; did you mean 'run'?"),
+        (("rules", "chekc"), "there is no command 'chekc'; did you mean 'check'?"),
+        (("xyzzy",), "there is no command 'xyzzy'; choose from serve, run, "),
+        (("serve", "--log-level", "warn"), "there is no choice 'warn'; did you mean 'warning'?"),
+    ],
+)
+def test_a_near_miss_is_answered_with_what_may_have_been_meant(
+    operator: Operator, written: tuple[str, ...], told: str
+) -> None:
+    done = operator.paddock(*written)
+    assert done.returncode == 2
+    assert told in done.stderr.decode()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1:strict", "utf-16", "cp037"])
+def test_an_odd_encoding_is_no_reason_for_a_traceback(encoding: str) -> None:
+    for arguments in (("--help",), ("kill", "--help"), ("ls", "/名前-\udcff…"), ("rnü…",)):
+        done = subprocess.run(
+            [*PADDOCK, *arguments],
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+        )
+        said = done.stdout + done.stderr
+        assert said
+        assert b"Traceback" not in said
+        assert "Traceback".encode(encoding.partition(":")[0]) not in said
+
+
+def test_every_message_begins_with_the_command_that_says_it(operator: Operator) -> None:
+    for arguments, begin in (
+        (("logs", "nothing"), "paddock logs: "),
+        (("serve", "--listen", "nowhere"), "paddock serve: "),
+        (("run", "--url", "ws://127.0.0.1:1", "--", "true"), "paddock run: "),
+        (("cat", "/nonexistent"), "paddock cat: "),
+    ):
+        assert operator.paddock(*arguments).stderr.decode().startswith(begin)
+    usage, message = operator.paddock("attach").stderr.decode().rsplit("\n", 2)[:2]
+    assert usage.startswith("usage: paddock attach")
+    assert message.startswith("paddock attach: ")
+
+
+def test_the_version_is_told_in_words_and_as_json(operator: Operator) -> None:
+    assert operator.output("version") == operator.output("--version") == f"paddock {__version__}\n"
+    assert json.loads(operator.output("version", "--json")) == {
         "paddock": __version__,
         "python": platform.python_version(),
     }
 
 
-@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("ps", "--nonsense"), ("ps", "-q", "--json")])
-def test_a_wrong_command_line_has_status_2_and_says_why(desk: Desk, arguments: tuple[str, ...]) -> None:
-    done = desk.paddock(*arguments)
+@pytest.mark.parametrize("arguments", [("nonsense",), ("ps", "--nonsense"), ("ps", "-q", "--json")])
+def test_a_wrong_command_line_has_status_2_and_says_why(
+    operator: Operator, arguments: tuple[str, ...]
+) -> None:
+    done = operator.paddock(*arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"usage: paddock")
-    assert b"error: " in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(b"paddock")
 
 
-def redirected(desk: Desk, redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def redirected(operator: Operator, redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run paddock in a shell with its streams redirected, and its output buffered as for most people."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
@@ -118,11 +183,11 @@ def redirected(desk: Desk, redirection: str, *arguments: str) -> subprocess.Comp
         capture_output=True,
         timeout=PATIENCE_S,
         check=False,
-        env=env | desk.env,
+        env=env | operator.env,
     )
 
 
-def broken_pipe(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def broken_pipe(operator: Operator, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run paddock with a pipe as its standard output that nobody reads any more."""
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -135,7 +200,7 @@ def broken_pipe(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[byte
             stderr=subprocess.PIPE,
             timeout=PATIENCE_S,
             check=False,
-            env=env | desk.env,
+            env=env | operator.env,
         )
     finally:
         os.close(write_end)
@@ -147,49 +212,51 @@ FULL = "No space left on device"
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (("version", "--json"), 1, f"paddock: can't write to standard output: {FULL}"),
+        (("version", "--json"), 1, f"paddock version: can't write to standard output: {FULL}"),
         (("--help",), 1, f"paddock: can't write to standard output: {FULL}"),
         (("run", "--", "echo", "x"), 125, f"paddock run: can't write the output: {FULL}"),
-        (("serve",), 1, rf"paddock: can't write ws://[0-9.:]+ to standard output: {FULL}"),
+        (("serve",), 1, rf"paddock serve: can't write ws://[0-9.:]+ to standard output: {FULL}"),
     ],
 )
 def test_a_full_disk_is_one_sentence(
-    desk: Desk, arguments: tuple[str, ...], status: int, sentence: str
+    operator: Operator, arguments: tuple[str, ...], status: int, sentence: str
 ) -> None:
-    done = redirected(desk, ">/dev/full", *arguments)
+    done = redirected(operator, ">/dev/full", *arguments)
     assert done.returncode == status
     assert re.fullmatch(f"{sentence}\n", done.stderr.decode())
 
 
-def test_a_server_whose_url_nobody_reads_says_so_and_ends(desk: Desk) -> None:
-    done = broken_pipe(desk, "serve")
+def test_a_server_whose_url_nobody_reads_says_so_and_ends(operator: Operator) -> None:
+    done = broken_pipe(operator, "serve")
     assert done.returncode == 1
     assert re.fullmatch(
-        r"paddock: can't write ws://[0-9.:]+ to standard output: Broken pipe\n", done.stderr.decode()
+        r"paddock serve: can't write ws://[0-9.:]+ to standard output: Broken pipe\n", done.stderr.decode()
     )
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("version",), ("doctor",)])
-def test_a_reader_that_has_gone_ends_a_command_without_a_word(desk: Desk, arguments: tuple[str, ...]) -> None:
-    done = broken_pipe(desk, *arguments)
+def test_a_reader_that_has_gone_ends_a_command_without_a_word(
+    operator: Operator, arguments: tuple[str, ...]
+) -> None:
+    done = broken_pipe(operator, *arguments)
     assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("arguments", [("ps",), ("doctor",), ("version",), ("--help",)])
-def test_commands_do_without_a_closed_standard_output(desk: Desk, arguments: tuple[str, ...]) -> None:
-    done = redirected(desk, ">&-", *arguments)
+def test_commands_do_without_a_closed_standard_output(operator: Operator, arguments: tuple[str, ...]) -> None:
+    done = redirected(operator, ">&-", *arguments)
     assert done.returncode in (0, 1)
     assert b"Traceback" not in done.stderr
 
 
-def test_output_of_a_command_does_not_go_astray_when_standard_output_is_closed(desk: Desk) -> None:
-    done = redirected(desk, ">&-", "run", "--", "echo", "x")
+def test_output_of_a_command_does_not_go_astray_when_standard_output_is_closed(operator: Operator) -> None:
+    done = redirected(operator, ">&-", "run", "--", "echo", "x")
     assert done.returncode == 125
     assert done.stderr == b"paddock run: can't write the output: Bad file descriptor\n"
 
 
-def test_errors_do_not_go_to_standard_output_when_standard_error_is_closed(desk: Desk) -> None:
-    done = redirected(desk, "2>&-", "run", "--", "/no/such")
+def test_errors_do_not_go_to_standard_output_when_standard_error_is_closed(operator: Operator) -> None:
+    done = redirected(operator, "2>&-", "run", "--", "/no/such")
     assert (done.returncode, done.stdout) == (127, b"")
 
 

@@ -9,9 +9,11 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 import paddock
 from paddock.transport.runtime_directory import socket_paths
-from tests.operators import PADDOCK, PATIENCE_S, Desk
+from tests.operators import PADDOCK, PATIENCE_S, Operator
 
 HEADER = "ID  PID  STATE  SESSION  AGE  OUTPUT  CLIENT  SERVER  COMMAND\n"
 
@@ -22,22 +24,22 @@ def rows(text: str) -> dict[str, list[str]]:
     return {line[0]: line for line in lines}
 
 
-def test_without_a_server_that_is_said_and_is_no_failure(desk: Desk) -> None:
-    done = desk.paddock("ps")
+def test_without_a_server_that_is_said_and_is_no_failure(operator: Operator) -> None:
+    done = operator.paddock("ps")
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"paddock ps: no server of this user is running\n"
-    assert json.loads(desk.output("ps", "--json")) == {"servers": []}
-    assert desk.output("ps", "--quiet") == ""
+    assert json.loads(operator.output("ps", "--json")) == {"servers": []}
+    assert operator.output("ps", "--quiet") == ""
 
 
-def test_a_server_without_processes_has_an_empty_table(desk: Desk) -> None:
-    with desk.serving():
-        assert desk.output("ps") == HEADER
+def test_a_server_without_processes_has_an_empty_table(operator: Operator) -> None:
+    with operator.serving():
+        assert operator.output("ps") == HEADER
 
 
-async def test_the_processes_of_all_sessions_on_all_servers_are_listed(desk: Desk) -> None:
+async def test_the_processes_of_all_sessions_on_all_servers_are_listed(operator: Operator) -> None:
     def compare(first_pid: int, second_pid: int) -> None:
-        listed = rows(desk.output("ps"))
+        listed = rows(operator.output("ps"))
         assert set(listed) == {"one", "two", "kept"}
         assert listed["one"][2:4] == ["running", "attached"]
         assert listed["kept"][3] == "kept"
@@ -47,12 +49,12 @@ async def test_the_processes_of_all_sessions_on_all_servers_are_listed(desk: Des
             ["gone", str(second_pid)],
         ]
         assert listed["one"][8:] == ["sleep 1000"]
-        every = rows(desk.output("ps", "--all"))
+        every = rows(operator.output("ps", "--all"))
         assert every["done"][2] == "exited 7"
-        assert set(desk.output("ps", "--quiet").split()) == {"one", "two", "kept"}
-        assert set(desk.output("ps", "-q", "--server", str(second_pid)).split()) == {"kept"}
+        assert set(operator.output("ps", "--quiet").split()) == {"one", "two", "kept"}
+        assert set(operator.output("ps", "-q", "--server", str(second_pid)).split()) == {"kept"}
 
-    with desk.serving() as first, desk.serving() as second:
+    with operator.serving() as first, operator.serving() as second:
         async with paddock.connect(second.url, client_name="gone") as leaving:
             await leaving.start(["sleep", "1000"], process_id="kept", keep_alive=True)
         async with (
@@ -64,17 +66,17 @@ async def test_the_processes_of_all_sessions_on_all_servers_are_listed(desk: Des
             done = await other.start(["sh", "-c", "exit 7"], process_id="done")
             await done.wait()
             await asyncio.to_thread(
-                desk.await_process, "kept", lambda process: not process["session"]["attached"]
+                operator.await_process, "kept", lambda process: not process["session"]["attached"]
             )
             await asyncio.to_thread(compare, first.pid, second.pid)
 
 
-async def test_json_tells_everything_about_servers_sessions_and_processes(desk: Desk) -> None:
-    with desk.serving() as server:
+async def test_json_tells_everything_about_servers_sessions_and_processes(operator: Operator) -> None:
+    with operator.serving() as server:
         async with paddock.connect(server.url, client_name="agent") as box:
             process = await box.start(["sh", "-c", "echo hi; exec sleep 1000"], process_id="p", cwd="/tmp")
             await anext(aiter(process))
-            told = json.loads(await asyncio.to_thread(desk.output, "ps", "--json"))
+            told = json.loads(await asyncio.to_thread(operator.output, "ps", "--json"))
 
             (about,) = told["servers"]
             assert (about["pid"], about["url"], about["version"]) == (
@@ -82,7 +84,7 @@ async def test_json_tells_everything_about_servers_sessions_and_processes(desk: 
                 server.url,
                 paddock.__version__,
             )
-            assert about["controlSocket"] == str(socket_paths(desk.runtime)[0])
+            assert about["controlSocket"] == str(socket_paths(operator.runtime)[0])
             (session,) = about["sessions"]
             assert (session["sessionId"], session["clientName"]) == (box.session_id, "agent")
             (listed,) = session["processes"]
@@ -90,56 +92,56 @@ async def test_json_tells_everything_about_servers_sessions_and_processes(desk: 
             assert listed["argv"] == ["sh", "-c", "echo hi; exec sleep 1000"]
 
 
-async def test_a_private_server_is_seen_while_its_client_lives(desk: Desk) -> None:
+async def test_a_private_server_is_seen_while_its_client_lives(operator: Operator) -> None:
     command = [*PADDOCK, "run", "--", "sh", "-c", "echo ready; read x"]
     child = await asyncio.create_subprocess_exec(
-        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | desk.env
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | operator.env
     )
     assert child.stdout is not None
     assert child.stdin is not None
     assert await child.stdout.readline() == b"ready\n"
-    listed = rows(await asyncio.to_thread(desk.output, "ps"))
+    listed = rows(await asyncio.to_thread(operator.output, "ps"))
     (process,) = listed.values()
     assert process[3] == "attached"
     assert process[6] == "paddock-run"
     child.stdin.close()
     assert await child.wait() == 1, "the read at the end of the input fails"
-    assert socket_paths(desk.runtime) == []
+    assert socket_paths(operator.runtime) == []
 
 
-async def test_ids_of_the_same_text_are_shown_with_their_sessions(desk: Desk) -> None:
-    with desk.serving() as server:
+async def test_ids_of_the_same_text_are_shown_with_their_sessions(operator: Operator) -> None:
+    with operator.serving() as server:
         async with paddock.connect(server.url) as box, paddock.connect(server.url) as other:
             await box.start(["sleep", "1000"], process_id="1")
             await other.start(["sleep", "1000"], process_id="1")
-            shown = (await asyncio.to_thread(desk.output, "ps", "--quiet")).split()
+            shown = (await asyncio.to_thread(operator.output, "ps", "--quiet")).split()
             assert set(shown) == {f"{each.session_id[:8]}/1" for each in (box, other)}
 
 
-async def test_names_and_arguments_can_not_act_on_the_terminal(desk: Desk) -> None:
-    with desk.serving() as server:
+async def test_names_and_arguments_can_not_act_on_the_terminal(operator: Operator) -> None:
+    with operator.serving() as server:
         async with paddock.connect(server.url, client_name="\x1b]0;owned\x07") as box:
             await box.start(["sh", "-c", "sleep 1000", "\x1b[2J"], process_id="\x1b[31m")
             for arguments in (("ps",), ("ps", "-q")):
-                text = await asyncio.to_thread(desk.output, *arguments)
+                text = await asyncio.to_thread(operator.output, *arguments)
                 assert text.replace("\n", "").isprintable()
                 assert "\\u001b[31m" in text
-            await asyncio.to_thread(desk.output, "kill", "\\u001b[31m")
+            await asyncio.to_thread(operator.output, "kill", "\\u001b[31m")
 
 
-def test_what_dead_servers_left_is_removed_and_not_told_of(desk: Desk) -> None:
-    with desk.serving() as server:
+def test_what_dead_servers_left_is_removed_and_not_told_of(operator: Operator) -> None:
+    with operator.serving() as server:
         os.kill(server.pid, signal.SIGKILL)
-    (stale,) = socket_paths(desk.runtime)
-    assert desk.paddock("ps").stderr == b"paddock ps: no server of this user is running\n"
+    (stale,) = socket_paths(operator.runtime)
+    assert operator.paddock("ps").stderr == b"paddock ps: no server of this user is running\n"
     assert not stale.exists()
 
 
-def test_a_server_that_does_not_answer_hides_no_other(desk: Desk) -> None:
-    with desk.serving() as stuck, desk.serving():
+def test_a_server_that_does_not_answer_hides_no_other(operator: Operator) -> None:
+    with operator.serving() as stuck, operator.serving():
         os.kill(stuck.pid, signal.SIGSTOP)
         try:
-            done = desk.paddock("ps")
+            done = operator.paddock("ps")
         finally:
             os.kill(stuck.pid, signal.SIGCONT)
     assert (done.returncode, done.stdout.decode()) == (0, HEADER)
@@ -149,38 +151,66 @@ def test_a_server_that_does_not_answer_hides_no_other(desk: Desk) -> None:
     assert line.endswith("no answer within 5 s")
 
 
-def test_a_server_can_be_named_by_pid_or_by_the_path_of_its_socket(desk: Desk) -> None:
-    with desk.serving() as server:
-        (path,) = socket_paths(desk.runtime)
-        assert desk.output("ps", "--server", str(server.pid)) == HEADER
-        assert desk.output("ps", "--server", str(path)) == HEADER
+@pytest.mark.parametrize("form", [(), ("-q",), ("--json",)])
+def test_a_server_that_does_not_answer_does_not_count_as_none(
+    operator: Operator, form: tuple[str, ...]
+) -> None:
+    with operator.serving() as stuck:
+        os.kill(stuck.pid, signal.SIGSTOP)
+        try:
+            done = operator.paddock("ps", *form)
+        finally:
+            os.kill(stuck.pid, signal.SIGCONT)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert line.endswith("no answer within 5 s")
+
+
+def test_a_server_can_be_named_by_pid_or_by_the_path_of_its_socket(operator: Operator) -> None:
+    with operator.serving() as server:
+        (path,) = socket_paths(operator.runtime)
+        assert operator.output("ps", "--server", str(server.pid)) == HEADER
+        assert operator.output("ps", "--server", str(path)) == HEADER
         for wrong, reason in (
             ("1", "no server with pid '1'; `paddock doctor` lists the servers"),
             ("./nothing", "can't connect to unix://"),
         ):
-            done = desk.paddock("ps", "--server", wrong)
+            done = operator.paddock("ps", "--server", wrong)
             assert (done.returncode, done.stdout) == (1, b"")
             (line,) = done.stderr.decode().splitlines()
-            assert line.startswith(f"paddock: {reason}")
+            assert line.startswith(f"paddock ps: {reason}")
 
 
-def test_a_reader_that_leaves_early_is_no_reason_to_complain(desk: Desk) -> None:
-    with desk.serving():
+def test_a_reader_that_leaves_early_is_no_reason_to_complain(operator: Operator) -> None:
+    with operator.serving():
         done = subprocess.run(
             ["sh", "-c", '"$@" | true', "sh", *PADDOCK, "ps", "--json"],
             capture_output=True,
             timeout=PATIENCE_S,
             check=False,
-            env=os.environ | desk.env,
+            env=os.environ | operator.env,
         )
     assert done.stderr == b""
 
 
-def test_colour_is_only_for_terminals_and_only_for_what_has_ended(desk: Desk) -> None:
-    with desk.serving():
-        process_id = desk.detach("--", "sh", "-c", "exit 3")
-        desk.await_process(process_id, lambda process: not process["running"])
-        assert "\x1b" not in desk.output("ps", "--all")
-        with desk.terminal("ps", "--all") as screen:
+@pytest.mark.parametrize(("columns", "shown"), [(40, "ID COMMAND"), (60, "ID PID STATE AGE COMMAND")])
+def test_a_narrow_terminal_leaves_room_for_the_command(operator: Operator, columns: int, shown: str) -> None:
+    with operator.serving():
+        operator.detach("--", "sleep", "1000", "2000", "3000", "40")
+        with operator.terminal("ps", cols=columns) as screen:
+            seen = screen.read_until(b"40\r\n").decode()
+            assert screen.wait() == 0
+    header, line = seen.splitlines()
+    assert header.split() == shown.split()
+    assert line.endswith("sleep 1000 2000 3000 40")
+    assert len(line) <= columns
+
+
+def test_colour_is_only_for_terminals_and_only_for_what_has_ended(operator: Operator) -> None:
+    with operator.serving():
+        process_id = operator.detach("--", "sh", "-c", "exit 3")
+        operator.await_process(process_id, lambda process: not process["running"])
+        assert "\x1b" not in operator.output("ps", "--all")
+        with operator.terminal("ps", "--all") as screen:
             assert b"\x1b[31m" in screen.read_until(b"\x1b[0m")
             assert screen.wait() == 0

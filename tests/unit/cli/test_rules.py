@@ -146,6 +146,45 @@ def test_explain_speaks_to_programs_too(user_rules: Path, capsys: pytest.Capture
     }
 
 
+def test_explain_judges_what_would_be_executed_by_every_safe_name_of_its_file(
+    user_rules: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "gawk"
+    program.write_text("")
+    program.chmod(0o755)
+    for name in ("awk", "git"):
+        (programs / name).symlink_to(program)
+    (user_rules / "more.rules").write_text(
+        'prefix_rule(["awk"])\nprefix_rule(["gawk", "-f"], decision="forbidden")\n'
+    )
+    monkeypatch.setenv("PATH", str(programs))
+
+    assert main(["rules", "explain", "--exec", "awk x\nawk -f x\ngit pull\ncd /\nmissing"]) == 0
+
+    assert (
+        capsys.readouterr().out
+        == f"""\
+allow      line 1: awk x
+             {user_rules}/more.rules:1: allow awk ({programs}/awk)
+forbidden  line 2: awk -f x
+             {user_rules}/more.rules:2: forbidden gawk -f ({program})
+             {user_rules}/more.rules:1: allow awk ({programs}/awk)
+prompt     line 3: git pull
+             {user_rules}/mine.rules:1: prompt git ({programs}/git) - ask first
+shell      line 4: cd /
+unknown    line 5: missing
+             there is no such program in PATH
+
+the whole: forbidden
+"""
+    )
+
+
 @pytest.mark.usefixtures("user_rules")
 def test_what_a_script_holds_can_not_disturb_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     main(["rules", "explain", "ls '\x1b[2J'"])

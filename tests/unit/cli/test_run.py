@@ -129,7 +129,7 @@ def test_a_failure_is_one_sentence_and_a_status_that_tells_whose_it_is(
     ("arguments", "problem"),
     [
         ((), "give a command to run after --"),
-        (("--env", "A", "--", "ls"), "'A' is not of the form NAME=VALUE"),
+        (("--env", "=A", "--", "ls"), "'=A' is not of the form NAME=VALUE or NAME"),
     ],
 )
 def test_a_bad_command_line_is_explained(arguments: tuple[str, ...], problem: str) -> None:
@@ -291,6 +291,41 @@ def test_a_lost_connection_is_a_failure_of_our_own(patience_s: str) -> None:
             server.kill()
             assert child.wait(PATIENCE_S) == 125
             assert child.stderr is not None
-            (line,) = child.stderr.read().splitlines()
+            *told, line = child.stderr.read().splitlines()
             assert line.startswith(b"paddock run: process ")
             assert b" is lost: ws 127.0.0.1:" in line
+            lost = b"paddock run: connection lost, trying again for 0.1 s; Ctrl-C gives up"
+            assert told == ([] if patience_s == "0" else [lost])
+
+
+def test_user_gives_up_on_a_lost_server_by_a_signal() -> None:
+    with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        with running("--url", url, "--", "sh", "-c", "echo ready; exec sleep 60") as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
+            assert child.stdout.readline() == b"ready\n"
+            server.kill()
+            assert b"connection lost, trying again for 25 s; Ctrl-C gives up" in child.stderr.readline()
+            child.send_signal(signal.SIGINT)
+            assert child.wait(PATIENCE_S) == 130
+            assert b"gave up" in child.stderr.read()
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x1c"], ids=["Ctrl-C", "Ctrl-backslash"])
+def test_user_gives_up_on_a_lost_server_by_a_key_and_has_the_terminal_back(key: bytes) -> None:
+    with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        script = r"printf '\033[?1049h\033[?25lready'; exec sleep 60"
+        with screen_of([*PADDOCK, "run", "--url", url, "--", "sh", "-c", script]) as screen:
+            screen.read_until(b"ready")
+            server.kill()
+            screen.read_until(b"connection lost, trying again for 25 s; Ctrl-C gives up")
+            screen.type(key)
+            # The cursor is shown, and the other screen left.
+            screen.read_until(b"\x1b[?25h\x1b[?1049l")
+            screen.read_until(b"paddock run: gave up")
+            assert screen.wait() == 130
+            assert screen.attributes == screen.attributes_before

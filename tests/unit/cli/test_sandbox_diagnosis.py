@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 from paddock.cli import sandbox_diagnosis
 from paddock.cli.finding import Finding, Level
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
-from paddock.sandbox import init, janitor
-from paddock.sandbox.kernel import Kernel
+from paddock.sandbox.enforce import init, janitor
+from paddock.sandbox.host.kernel import Kernel, Trial
 
 GOOD = HostFacts(
     arch="x86_64",
@@ -23,10 +24,12 @@ GOOD = HostFacts(
 )
 INIT_RUNS = Finding("init", Level.OK, "runs")
 JANITOR_RUNS = Finding("janitor", Level.OK, "runs")
+SPARES_WORK = Finding("spare sandboxes", Level.OK, "can be kept")
+INTERCEPTS = Finding("interception", Level.OK, "notify")
 
 
 def told(facts: HostFacts, init_finding: Finding = INIT_RUNS) -> dict[str, Finding]:
-    findings = sandbox_diagnosis.findings_of(facts, init_finding, JANITOR_RUNS)
+    findings = sandbox_diagnosis.findings_of(facts, init_finding, JANITOR_RUNS, SPARES_WORK, INTERCEPTS)
     return {finding.name: finding for finding in findings}
 
 
@@ -60,7 +63,7 @@ def test_namespaces_that_can_not_be_made_are_told_with_their_remedy() -> None:
 
 def test_wsl1_is_named() -> None:
     problem = Problem("WSL1", "it has no namespaces", "use WSL2")
-    findings = told(replace(GOOD, bwrap=None, can_unshare=False, is_wsl1=True, problems=(problem,)))
+    findings = told(replace(GOOD, bwrap=None, can_unshare=False, problems=(problem,)))
     assert findings["user namespaces"].detail == "it has no namespaces"
     assert findings["bubblewrap"].remedy == "use WSL2"
 
@@ -91,6 +94,24 @@ def test_a_missing_init_is_told_with_the_way_to_build_it_and_refuses_sandboxes(
 
 def test_the_init_of_these_tests_runs() -> None:
     assert sandbox_diagnosis.check_init(Kernel()).level is Level.OK
+
+
+def test_an_init_that_needs_mounts_of_its_own_and_may_have_none_is_told_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Restricted(Kernel):
+        def run(self, argv: Sequence[str], descriptors: Sequence[int] = ()) -> Trial:
+            return Trial(125, "", "not permitted") if "own-mounts=1" in argv else Trial(0, "", "")
+
+    monkeypatch.setattr(sandbox_diagnosis, "receives_mounts", lambda: False)
+    assert sandbox_diagnosis.check_init(Restricted()).level is Level.OK
+    monkeypatch.setattr(sandbox_diagnosis, "receives_mounts", lambda: True)
+    finding = sandbox_diagnosis.check_init(Restricted())
+    assert finding.level is Level.WARN
+    assert finding.detail.endswith("not permitted")
+    assert "prepare-a-host.md" in (finding.remedy or "")
+    assert told(GOOD, finding)["sandbox"].detail.startswith("none")
+    assert "apart from the host's" in sandbox_diagnosis.check_init(Kernel()).detail
 
 
 def test_the_janitor_of_these_tests_runs_and_leaves_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from paddock.client.box import Box
 from paddock.client.connect import open_box
 from paddock.client.connection import Connection
-from paddock.client.intake import IntakeLimits
+from paddock.client.flow_control import FlowLimits
 from paddock.client.reconnect import ReconnectPolicy
 from paddock.errors import ConnectError
 from paddock.transport.link import Accept, Link, Received, Receiver
@@ -175,7 +175,7 @@ async def scripted(
     capabilities: Iterable[str] = EVERYTHING,
     *,
     request_timeout_s: float | None = None,
-    limits: IntakeLimits | None = None,
+    limits: FlowLimits | None = None,
     policy: ReconnectPolicy | None = None,
 ) -> AsyncIterator[tuple[Box, ScriptedServer]]:
     """A box that has shaken hands with a scripted server. The link is dropped at the end."""

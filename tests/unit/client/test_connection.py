@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.client.intake import IntakeLimits
+from paddock.client.flow_control import FlowLimits
 from paddock.client.process import ProcessState
 from paddock.errors import (
     ConnectionLost,
@@ -20,7 +20,7 @@ from paddock.errors import (
 )
 from tests.unit.client.scripted_server import BRIEF_S, ScriptedServer, scripted
 
-SMALL = IntakeLimits(high_water_bytes=1000, limit_bytes=8000)
+SMALL = FlowLimits(high_water_bytes=1000, limit_bytes=8000)
 CHUNK = b"x" * 500
 
 

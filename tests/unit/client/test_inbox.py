@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
+from paddock.client.flow_control import FlowControl, FlowLimits
 from paddock.client.inbox import Inbox, Output
-from paddock.client.intake import Intake, IntakeLimits
 from paddock.errors import OutputOverrun, ProcessLost
 from paddock.model.stream import Stream
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
 
 
-def make() -> tuple[Inbox, Intake[Inbox]]:
-    intake: Intake[Inbox] = Intake(IntakeLimits(), lambda _: None)
-    return Inbox("p", intake), intake
+def make() -> tuple[Inbox, FlowControl[Inbox]]:
+    flow_control: FlowControl[Inbox] = FlowControl(FlowLimits(), lambda _: None)
+    return Inbox("p", flow_control), flow_control
 
 
 def output(seq: int, data: bytes = b"x") -> OutputEvent:
@@ -80,13 +80,13 @@ async def test_an_exit_that_was_seen_stays_known_when_the_connection_is_lost() -
 
 
 async def test_an_overrun_frees_the_memory_and_is_told_to_whoever_reads() -> None:
-    inbox, intake = make()
+    inbox, flow_control = make()
     inbox.receive(output(1, b"dropped"))
     inbox.overrun()
     inbox.receive(output(2, b"not kept"))
     inbox.receive(exited(3))
     inbox.receive(closed(4))
-    assert intake.unread_bytes == 0
+    assert flow_control.holders == []
     assert (await inbox.exited()).exit_code == 0
     with pytest.raises(OutputOverrun, match="'p' was dropped"):
         await inbox.next_output()
@@ -102,11 +102,11 @@ async def test_every_waiter_is_woken() -> None:
 
 
 async def test_unread_output_is_accounted_for_until_it_is_read() -> None:
-    inbox, intake = make()
+    inbox, flow_control = make()
     inbox.receive(output(1, b"12345"))
     inbox.receive(output(2, b"123"))
-    assert intake.unread_bytes == 8
+    assert flow_control.unread_of(inbox) == 8
     await inbox.next_output()
-    assert intake.unread_of(inbox) == 3
+    assert flow_control.unread_of(inbox) == 3
     inbox.discard()
-    assert intake.unread_bytes == 0
+    assert flow_control.holders == []

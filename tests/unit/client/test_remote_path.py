@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.client.files import Files
-from paddock.client.place import local_name
 from paddock.client.remote_path import RemotePath
+from paddock.client.wire_path import local_name
 from paddock.errors import ProtocolViolation
 from paddock.protocol.path import file_uri
 

@@ -10,10 +10,10 @@ import pytest
 
 from paddock.client.connect import open_box
 from paddock.client.connection import PAGE_BYTES, Connection
+from paddock.client.event_sequence import Gap
 from paddock.client.inbox import Output
 from paddock.client.process import ProcessState
 from paddock.client.reconnect import ReconnectPolicy
-from paddock.client.timeline import Gap
 from paddock.errors import (
     ConnectionLost,
     HandshakeRefused,

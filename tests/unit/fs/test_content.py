@@ -174,7 +174,7 @@ async def test_an_atomic_write_keeps_mode_and_attributes_and_makes_a_new_file(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    path.chmod(0o4751)
+    path.chmod(0o751)
     os.setxattr(path, "user.note", b"kept")
     before = path.stat()
 
@@ -185,6 +185,19 @@ async def test_an_atomic_write_keeps_mode_and_attributes_and_makes_a_new_file(
     assert after.st_mode == before.st_mode
     assert os.getxattr(path, "user.note") == b"kept"
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+async def test_new_content_is_no_program_of_the_owner_of_the_old(
+    files: Operations, tmp_path: Path, atomic: bool
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o6751)
+
+    await write(files, path, b"new", atomic=atomic)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o751
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -168,6 +168,7 @@ async def test_one_turn_hands_on_a_bounded_number_of_results(lane: Lane) -> None
     await first
     while not all(job.done() for job in jobs):
         now = sum(job.done() for job in jobs)
-        assert now - done <= 2 * REPORTED_PER_TURN
+        # Each thread may have woken the loop, which looks by itself after its patience, and goes on.
+        assert now - done <= (THREADS + 2) * REPORTED_PER_TURN
         done = now
         await asyncio.sleep(0)

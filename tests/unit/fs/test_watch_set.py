@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import OperationFailed, RequestError
-from paddock.fs.watch_set import Place, WatchSet
+from paddock.fs.watch_set import Subscription, WatchSet
 from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify, Notice, RawNotice
 
@@ -23,10 +23,10 @@ class Listener:
         self.has_heard = asyncio.Event()
         self._watches = watches
         self._look: Callable[[], int] | None = look
-        self._place = Place(watches.join(self))
-        watches.want_look(self._place.subscriber)
+        self._subscription = Subscription(watches.join(self))
+        watches.want_look(self._subscription.subscriber)
 
-    def heard(self, place: Place, notice: RawNotice) -> Iterator[None]:
+    def heard(self, subscription: Subscription, notice: RawNotice) -> Iterator[None]:
         self.names.append(notice.name)
         self.has_heard.set()
         yield
@@ -39,7 +39,7 @@ class Listener:
         return look
 
     def looked(self, watch: int) -> Iterator[None]:
-        self._watches.listen(watch, self._place)
+        self._watches.listen(watch, self._subscription)
         yield
 
     def look_failed(self, problem: RequestError) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from paddock.errors import OperationFailed
-from paddock.fs.framing import HEADER, MAX_FRAME_BYTES
+from paddock.fs.failure import to_failure
+from paddock.fs.framing import HEADER, MAX_FRAME_BYTES, NOT_BEGUN, Reply, write_frame
 from paddock.fs.operation import (
     MAX_BLOCK_BYTES,
     Close,
@@ -21,6 +23,7 @@ from paddock.fs.operation import (
     WriteBlock,
     WriteFile,
 )
+from paddock.fs.remote import WorkerOperations
 from tests.processes import open_descriptors
 from tests.unit.fs.places import start_worker, worker
 
@@ -97,6 +100,23 @@ async def test_a_worker_that_dies_fails_what_is_under_way() -> None:
 
         with pytest.raises(OperationFailed, match="may or may not have happened"):
             await files.perform(GetMetadata(path=b"/"))
+
+
+async def test_a_worker_that_has_not_begun_says_why_and_nothing_was_done() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        files = await WorkerOperations.attach(ours)
+        under_way = asyncio.create_task(files.perform(GetMetadata(path=b"/")))
+        await asyncio.sleep(0)
+        failure = to_failure(OperationFailed("it can't be confined"))
+        theirs.sendall(write_frame(Reply(NOT_BEGUN, failure)))
+        theirs.shutdown(socket.SHUT_WR)
+        for operation in (under_way, files.perform(GetMetadata(path=b"/"))):
+            with pytest.raises(OperationFailed) as refusal:
+                await operation
+            assert str(refusal.value) == "it can't be confined"
+        assert files.has_ended
+        await files.aclose()
 
 
 def test_a_frame_that_is_too_large_or_makes_no_sense_ends_the_worker() -> None:

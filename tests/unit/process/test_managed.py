@@ -10,13 +10,14 @@ import pytest
 
 from paddock.model.stream import Stream
 from paddock.process import managed
+from paddock.process.description import Description
 from paddock.process.enclosure import Ending, Judgement
 from paddock.process.group import ProcessGroup
-from paddock.process.inlet import Inlet
-from paddock.process.managed import Description, ManagedProcess
-from paddock.process.outlet import Outlet
+from paddock.process.input_stream import InputStream
+from paddock.process.leftover_groups import LeftoverGroups
+from paddock.process.managed import ManagedProcess
 from paddock.process.output_log import Chunk, OutputLog
-from paddock.process.remnants import Remnants
+from paddock.process.output_stream import OutputStream
 from paddock.process.spawner import ExitReport
 
 
@@ -46,17 +47,17 @@ async def test_a_signal_does_not_overtake_the_input_before_it() -> None:
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
-    inlet = Inlet(writing, is_terminal=False)
+    input_stream = InputStream(writing, is_terminal=False)
     group = Witness(reading)
     process = ManagedProcess(Description("p", ["/bin/true"], "/", False, has_stdin=True), Nobody(), 1000)
-    process.adopt(group, [], inlet, window_fd=-1)
+    process.adopt(group, [], input_stream, window_fd=-1)
 
     process.write(b"first ")
     process.write(b"this")
     process.signal(signal.SIGINT)
 
     assert group.seen == [(signal.SIGINT, b"first this")]
-    inlet.close()
+    input_stream.close()
     os.close(reading)
 
 
@@ -90,9 +91,9 @@ async def test_what_was_written_before_the_end_is_judged_though_nobody_had_time_
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     process = ManagedProcess(Description("p", ["/bin/false"], "/", False), Nobody(), 1000)
-    outlet = Outlet(reading, Stream.STDERR, 4, process.output_received, process.output_ended)
+    output_stream = OutputStream(reading, Stream.STDERR, 4, process.output_received, process.output_ended)
     surroundings = Surroundings()
-    process.adopt(Gone(pid=0, pidfd=-1), [outlet], None, window_fd=-1, enclosure=surroundings)
+    process.adopt(Gone(pid=0, pidfd=-1), [output_stream], None, window_fd=-1, enclosure=surroundings)
     os.write(writing, b"permission denied")
     process.begin()
     process.exited(ExitReport(wait_status=1 << 8, user_s=0, system_s=0, max_rss_bytes=0))
@@ -120,11 +121,11 @@ class Heir(Nobody):
     """A listener that takes over what is left, as a session does."""
 
     def __init__(self) -> None:
-        self.remnants = Remnants(on_fewer=lambda: None)
+        self.leftover_groups = LeftoverGroups(on_fewer=lambda: None)
 
     def process_closed(self, process: ManagedProcess, seq: int) -> None:
-        if process.remnant is not None:
-            self.remnants.add(process.remnant, is_kept=False)
+        if process.leftover_group is not None:
+            self.leftover_groups.add(process.leftover_group, is_kept=False)
 
 
 async def test_a_group_whose_last_member_ends_between_two_looks_is_let_go_of() -> None:
@@ -134,8 +135,8 @@ async def test_a_group_whose_last_member_ends_between_two_looks_is_let_go_of() -
     process.adopt(Dying(pidfd), [], None, window_fd=-1)
     process.begin()
     process.exited(ExitReport(0, 0.0, 0.0, 0))
-    heir.remnants.sweep()
+    heir.leftover_groups.sweep()
     assert process.is_closed
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(pidfd)
-    heir.remnants.close()
+    heir.leftover_groups.close()

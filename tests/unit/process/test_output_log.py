@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -182,3 +182,4 @@ class LogAgainstModel(RuleBasedStateMachine):
 
 
 TestLogAgainstModel = LogAgainstModel.TestCase
+TestLogAgainstModel.settings = settings(max_examples=40)

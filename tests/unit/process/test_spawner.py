@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.process.spawn_request import INHERITED_LIMIT, SpawnStage
+from paddock.process.spawn_request import SpawnStage
 from paddock.process.spawner import ExitReport, Spawner
 from tests.unit.process.spawning import (
     BASE_ENV,
@@ -27,6 +27,9 @@ from tests.unit.process.spawning import (
     run,
     unexpected_loss,
 )
+
+INHERITED_LIMIT = 128
+"""With the standard three it makes FDS_MAX of native/wire.h."""
 
 
 @pytest.fixture

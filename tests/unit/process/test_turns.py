@@ -8,7 +8,7 @@ import socket
 
 from paddock.model.stream import Stream
 from paddock.process import spawner as wire
-from paddock.process.outlet import Outlet
+from paddock.process.output_stream import OutputStream
 from paddock.process.pipe import widen_pipe
 from paddock.process.spawner import Spawner
 from tests.turn_count import counted
@@ -45,11 +45,11 @@ async def test_one_turn_takes_one_piece_of_each_stream() -> None:
     written = os.write(writing, bytes(20 * CHUNK_BYTES))
     os.close(writing)
     sizes: list[int] = []
-    outlet = Outlet(
+    output_stream = OutputStream(
         reading, Stream.STDOUT, CHUNK_BYTES, lambda _, data: sizes.append(len(data)), has_ended.set
     )
-    with counted(outlet, "_read_once") as count:
-        outlet.begin()
+    with counted(output_stream, "_read_once") as count:
+        output_stream.begin()
         await has_ended.wait()
     assert sum(sizes) == written
     assert max(sizes) <= CHUNK_BYTES

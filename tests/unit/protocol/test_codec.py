@@ -91,7 +91,7 @@ def test_too_many_values_are_refused_before_objects_are_made_of_them(
 ) -> None:
     message = b'{"params":{"text":"[,{","x":[' + b",".join([item] * LIMITS.max_values) + b"]}}"
     monkeypatch.setattr(codec, "_decoder", None)
-    with pytest.raises(MalformedMessage, match="262144 JSON values"):
+    with pytest.raises(MalformedMessage, match="65536 JSON values"):
         read_json(message, LIMITS)
 
 

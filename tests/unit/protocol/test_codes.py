@@ -57,6 +57,7 @@ NAMED_ERRORS = (
     errors.NotATerminal("p"),
     errors.ExecForbidden("direct", "allow_direct_exec"),
     errors.ProfileExceeded("write access to /etc, where the most is read", "dev"),
+    errors.UnknownQuestion("q"),
     errors.UnknownSession("s"),
     errors.ForeignSession("s"),
     errors.SpawnError("exec", 2, "x", "/"),
@@ -108,4 +109,4 @@ def test_the_drawn_tree_names_every_exception() -> None:
     drawing = errors.__doc__ or ""
     for name, kind in inspect.getmembers(errors, inspect.isclass):
         if issubclass(kind, errors.PaddockError):
-            assert f" {name} " in drawing.replace("\n", " "), f"{name} is not in the tree of errors.py"
+            assert f" {name} " in drawing.replace("\n", " "), f"{name} is not in the tree of paddock.errors"

@@ -17,8 +17,10 @@ from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.methods import METHODS
 from paddock.protocol.plain_request import read_plain
 from paddock.rpc import serving
+from paddock.rpc.questions import OpenQuestions, QuestionLimits
 from paddock.rpc.serving import Event, ServingConnection
-from scripts.reference.examples import CONVERSATION, Example
+from scripts.reference.example import Example
+from scripts.reference.examples import CONVERSATION
 
 pytest.importorskip("paddock.protocol._scanner", reason="the scanner is not compiled: no Python headers")
 
@@ -54,7 +56,7 @@ def write(chunk: str, **more: Any) -> bytes:
 def event(data: bytes, limits: CodecLimits = LIMITS, *, is_operator: bool = False) -> Event:
     connection = ServingConnection("test", limits, is_operator=is_operator)
     connection.receive(message("initialize", {"clientName": "t"}))
-    connection.greeted()
+    connection.greeted(OpenQuestions(QuestionLimits(1)))
     connection.receive(b'{"method":"initialized"}')
     return connection.receive(data)
 

@@ -21,8 +21,9 @@ from paddock.protocol.process import (
     WriteParams,
 )
 from paddock.protocol.process_event import OutputEvent
+from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams
 from paddock.protocol.text import EditParams, EditResult, TextEdit
-from paddock.rpc.calling import Answered, CallingConnection, Failed, Told
+from paddock.rpc.calling import Answered, Asked, CallingConnection, Failed, Told, Unanswerable
 
 TERMINATE = "process/terminate"
 
@@ -102,12 +103,40 @@ def test_a_notification_is_decoded_with_fields_of_later_versions_ignored() -> No
 @pytest.mark.parametrize(
     "message",
     [
-        {"method": "network/policyDecision", "params": {"processId": "p"}},
-        {"method": "network/policyRequest", "id": 1, "params": {}},
+        {"method": "network/unheardOf", "params": {"processId": "p"}},
+        {"method": "network/unheardOf", "id": 1, "params": {}},
     ],
 )
 def test_what_this_client_did_not_ask_for_is_ignored(message: Any) -> None:
     assert CallingConnection().receive(encode(message)) is None
+
+
+QUESTION = {
+    "questionId": "q",
+    "processId": "p",
+    "execId": "1",
+    "program": "/bin/x",
+    "argv": ["x"],
+    "cwd": "/",
+    "matches": [],
+    "reason": "why",
+}
+
+
+def test_a_request_of_the_server_is_decoded_with_fields_of_later_versions_ignored() -> None:
+    message = {"id": 4, "method": EXEC_APPROVAL, "params": QUESTION | {"colour": "red"}}
+    event = CallingConnection().receive(encode(message))
+    assert isinstance(event, Asked)
+    assert isinstance(event.params, ExecApprovalParams)
+    assert (event.id, event.params.question_id, event.params.argv) == (4, "q", ["x"])
+
+
+@pytest.mark.parametrize("params", [None, {}, [], QUESTION | {"argv": "x"}])
+def test_a_request_of_the_server_that_can_not_be_understood_is_answered_with_an_error(params: Any) -> None:
+    event = CallingConnection().receive(encode({"id": 4, "method": EXEC_APPROVAL, "params": params}))
+    assert isinstance(event, Unanswerable)
+    reply = json.loads(event.reply)
+    assert (reply["id"], reply["error"]["code"]) == (4, -32602)
 
 
 @pytest.mark.parametrize(

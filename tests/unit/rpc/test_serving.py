@@ -7,22 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from paddock.protocol import plain_request
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
+from paddock.protocol.envelope import Response, read_message
 from paddock.protocol.methods import METHODS
-from paddock.rpc.serving import Drop, Event, Ready, Refusal, ServingConnection, State
+from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams
+from paddock.rpc.questions import OpenQuestions, QuestionLimits
+from paddock.rpc.serving import Drop, Event, Ready, Refusal, Reply, ServingConnection, State
 
 
 def connection(state: State = State.NEW, *, is_operator: bool = False) -> ServingConnection:
     made = ServingConnection("test", CodecLimits(), is_operator=is_operator)
     if state is not State.NEW:
         send(made, {"id": 1, "method": "initialize", "params": {"clientName": "t"}})
-        made.greeted()
+        made.greeted(OpenQuestions(QuestionLimits(1)))
     if state is State.READY:
         send(made, {"method": "initialized"})
     return made
@@ -69,8 +72,38 @@ def test_initialize_may_be_retried_until_it_succeeded() -> None:
 
     assert isinstance(send(made, initialize), Call)
     assert isinstance(send(made, initialize), Call)
-    made.greeted()
+    made.greeted(OpenQuestions(QuestionLimits(1)))
     assert refusal(send(made, initialize)) == (1, -32600)
+
+
+def test_an_answer_counts_only_if_its_request_was_made() -> None:
+    questions = OpenQuestions(QuestionLimits(1))
+    made = connection()
+    answer = {"id": 1, "result": {"verdict": "run"}}
+    assert isinstance(send(made, answer), Drop)
+    made.greeted(questions)
+    send(made, {"method": "initialized"})
+    assert isinstance(send(made, answer), Drop)
+    params = ExecApprovalParams(
+        question_id="q",
+        process_id="p",
+        exec_id="1",
+        program="/x",
+        argv=["x"],
+        cwd="/",
+        matches=[],
+        reason="r",
+    )
+    questions.ask(EXEC_APPROVAL, params, now_s=0, timeout_s=None)
+    assert len(list(questions.issue([EXEC_APPROVAL]))) == 1
+    assert send(made, answer) == Reply(1, {"verdict": "run"})
+    assert send(made, {"id": 1, "error": {"code": -1, "message": "no"}}) == Reply(1, None, "no")
+    questions.close("q")
+    assert isinstance(send(made, answer), Reply)
+    for never in (2, 0, "1"):
+        assert isinstance(send(made, answer | {"id": never}), Drop)
+    # Neither a response nor anything else: told as such, and the connection goes on.
+    assert isinstance(send(made, {"id": 1, "error": "no"}), Refusal)
 
 
 def test_bad_parameters_are_told_before_the_wrong_moment() -> None:
@@ -107,6 +140,11 @@ def test_initialized_may_be_repeated_with_any_parameters() -> None:
 
 def test_initialized_too_early_ends_the_connection() -> None:
     assert isinstance(send(connection(), {"method": "initialized"}), Drop)
+
+
+def test_an_answer_that_is_good_and_bad_is_bad() -> None:
+    text = b'{"id":1,"result":{"verdict":"run"},"error":{"code":1,"message":"x"}}'
+    assert read_message(text, CodecLimits()) == Response(1, problem="x")
 
 
 @pytest.mark.parametrize("body", [{"result": {}}, {"error": {"code": 1, "message": "x"}}])
@@ -181,7 +219,7 @@ class AnyMessageInAnyOrder(RuleBasedStateMachine):
     def initialize(self) -> None:
         message = {"id": 1, "method": "initialize", "params": {"clientName": "t"}}
         if isinstance(self.check(json.dumps(message).encode()), Call):
-            self.connection.greeted()
+            self.connection.greeted(OpenQuestions(QuestionLimits(1)))
 
     @rule()
     def initialized(self) -> None:
@@ -195,6 +233,8 @@ class AnyMessageInAnyOrder(RuleBasedStateMachine):
 
 
 TestAnyMessageInAnyOrder = AnyMessageInAnyOrder.TestCase
+TestAnyMessageInAnyOrder.settings = settings(max_examples=30)
+"""Fifty steps each. The measurement of lines makes each of them several times as long."""
 
 
 @given(JSON_VALUES)

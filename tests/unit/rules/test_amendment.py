@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from paddock.errors import AmendmentRefused, RulesError
 from paddock.model.decision import Action
-from paddock.rules.amendment import add_rule, check_prefix, rule_line
+from paddock.model.endpoint import NetworkProtocol
+from paddock.rules.amendment import add_host_rule, add_rule, check_prefix, rule_line
 from paddock.rules.evaluation import RulesFile
 from paddock.rules.evaluator import evaluate
 from paddock.rules.loader import load_sound_policy
@@ -28,6 +29,29 @@ def test_an_added_rule_allows_the_command(tmp_path: Path) -> None:
 
     assert load_sound_policy([path]).decide(["git", "status", "-s"]).action is Action.ALLOW
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_added_rule_about_a_host_is_the_last_and_told_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.rules"
+    path.write_text("# mine")
+    host = "a.test", NetworkProtocol.HTTPS_CONNECT
+
+    lines = [
+        add_host_rule(path, *host, Action.ALLOW),
+        add_host_rule(path, *host, Action.ALLOW),
+        add_host_rule(path, *host, Action.FORBIDDEN, 'not "now"'),
+        add_host_rule(path, "b.test", NetworkProtocol.HTTP, Action.ALLOW, "two\nlines"),
+        add_host_rule(path, *host, Action.ALLOW),
+    ]
+
+    assert lines == [2, 2, 3, 4, 5]
+    found = [(rule.origin.line, rule.host, rule.action) for rule in load_sound_policy([path]).network_rules]
+    assert found == [
+        (2, "a.test", Action.ALLOW),
+        (3, "a.test", Action.FORBIDDEN),
+        (4, "b.test", Action.ALLOW),
+        (5, "a.test", Action.ALLOW),
+    ]
 
 
 def test_a_rule_is_added_once(tmp_path: Path) -> None:

@@ -61,8 +61,9 @@ def test_every_kind_of_rule_is_loaded_with_its_place(write: Write) -> None:
         f"{path}:1",
     )
     assert policy.host_executables == {"git": ("/usr/bin/git",)}
-    assert policy.network_hosts.denied == ("example.org",)
-    assert str(policy.network_rules[0].origin) == f"{path}:4"
+    (network_rule,) = policy.network_rules
+    assert (network_rule.host, network_rule.action) == ("example.org", Action.FORBIDDEN)
+    assert str(network_rule.origin) == f"{path}:4"
 
 
 def test_the_extensions_are_loaded(write: Write) -> None:
@@ -277,7 +278,7 @@ def test_the_first_broken_file_is_raised_where_all_must_be_sound(write: Write) -
     with pytest.raises(RulesFileError) as caught:
         load_sound_policy([path])
 
-    assert caught.value.place == (2, 1)
+    assert caught.value.position == (2, 1)
     assert str(caught.value).startswith(
         f"failed to parse policy at {path}, line 2, column 1: invalid pattern"
     )

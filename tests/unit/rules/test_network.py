@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.errors import InvalidRule
-from paddock.model.decision import Action
-from paddock.rules.network import NetworkHosts, NetworkProtocol, NetworkRule, network_hosts, parse_host
-from tests.unit.rules.builders import HERE
+from paddock.rules.network import parse_host
 
 
 @pytest.mark.parametrize(
@@ -43,20 +41,3 @@ def test_a_host_is_compared_without_port_case_and_dots(written: str, host: str) 
 def test_what_is_no_host_is_refused(written: str, complaint: str) -> None:
     with pytest.raises(InvalidRule, match=complaint):
         parse_host(written)
-
-
-def test_the_last_rule_about_a_host_wins_and_prompt_changes_nothing() -> None:
-    def about(host: str, action: Action) -> NetworkRule:
-        return NetworkRule(host, NetworkProtocol.HTTPS, action, HERE)
-
-    hosts = network_hosts(
-        [
-            about("a", Action.ALLOW),
-            about("b", Action.ALLOW),
-            about("a", Action.FORBIDDEN),
-            about("b", Action.PROMPT),
-            about("c", Action.PROMPT),
-        ]
-    )
-
-    assert hosts == NetworkHosts(allowed=("b",), denied=("a",))

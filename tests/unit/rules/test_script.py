@@ -123,3 +123,23 @@ def test_a_missing_parser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(RulesUnavailable, match=r"install paddock-exec\[rules\]"):
         parse_script("ls")
+
+
+@pytest.mark.parametrize(
+    "script", ["git status", "git 'a b' \"c\"; ls -l", "a && b || c | d", "echo 1", "git a'b'\"c\""]
+)
+def test_script_of_nothing_but_written_commands_is_plain(script: str) -> None:
+    assert parse_script(script).is_plain
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("ls > x", "ls < x", "ls 2>&1", "ls <<E\nE", "ls <<< x", "ls <(id)"),
+        *("ls $X", 'ls "$X"', "ls $(id)", "ls `id`", "ls ~", "ls *", "ls {a,b}", "ls $'a'"),
+        *("X=1 ls", "X=1", "ls &", "(ls)", "{ ls; }", "if ls; then ls; fi", "for x in y; do ls; done"),
+        *("f() { ls; }", "! ls", "ls # no", "[[ a ]]", "$X", "ls |& cat", "ls (", "ls 'x"),
+    ],
+)
+def test_script_with_anything_else_is_not(script: str) -> None:
+    assert not parse_script(script).is_plain

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paddock.sandbox.kernel import Kernel, Trial
+from paddock.sandbox.host.kernel import Kernel, Trial
 
 HELP = """\
 usage: bwrap [OPTIONS...] [--] COMMAND [ARGS...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddock.sandbox.look import Kind, Link, PathFact
-from paddock.sandbox.mount import PlaceholderKind
-from paddock.sandbox.path import ROOT, ancestors, join
+from paddock.sandbox.host.look import Kind, Link, PathFact
+from paddock.sandbox.host.placeholder import PlaceholderKind
+from paddock.sandbox.profile.path import ROOT, ancestors, join
 
 PLACE = "held"
 """The content of a directory that is the placeholder of other commands."""

@@ -35,7 +35,7 @@ def test_an_address_is_read(text: str, address: ListenAddress) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("ws://localhost:1", "literal IP"),
+        ("ws://build.example:1", "literal IP"),
         ("ws://127.0.0.1", "literal IP"),
         ("ws://127.0.0.1:x", "port"),
         ("ws://127.0.0.1:65536", "port"),

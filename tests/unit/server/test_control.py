@@ -15,7 +15,7 @@ import pytest
 from paddock.client.operator import operate
 from paddock.errors import ConfigError, ConnectError, ListenError
 from paddock.transport.runtime_directory import VARIABLE, pid_of, socket_paths
-from tests.operators import PADDOCK, PATIENCE_S, desk
+from tests.operators import PADDOCK, PATIENCE_S, new_operator
 from tests.wire import served
 
 NOBODY = 65534
@@ -111,7 +111,7 @@ async def test_a_socket_of_another_kind_is_told_apart(own_runtime_directory: str
 
 
 async def test_an_operator_who_leaves_does_not_end_a_server_of_one_client() -> None:
-    with desk() as operator:
+    with new_operator() as operator:
         server = await asyncio.create_subprocess_exec(
             *(*PADDOCK, "serve", "--listen", "stdio"),
             stdin=subprocess.PIPE,
@@ -133,7 +133,7 @@ async def test_an_operator_who_leaves_does_not_end_a_server_of_one_client() -> N
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_can_not_connect_not_even_where_the_path_is_open() -> None:
-    with desk() as operator, operator.serving():
+    with new_operator() as operator, operator.serving():
         (path,) = socket_paths(operator.runtime)
         assert connect_as(NOBODY, path) == 13, "the directory keeps strangers out (EACCES)"
         operator.runtime.chmod(0o755)
@@ -146,12 +146,12 @@ def test_another_user_can_not_connect_not_even_where_the_path_is_open() -> None:
 def test_switching_it_off_in_the_settings_leaves_no_socket(tmp_path: Path) -> None:
     config = tmp_path / "paddock.toml"
     config.write_text("control_socket = false\n")
-    with desk() as operator, operator.serving("--config", str(config)):
+    with new_operator() as operator, operator.serving("--config", str(config)):
         assert socket_paths(operator.runtime) == []
 
 
 def test_what_a_killed_server_left_is_removed_when_the_next_one_starts() -> None:
-    with desk() as operator:
+    with new_operator() as operator:
         with operator.serving() as server:
             (stale,) = socket_paths(operator.runtime)
             os.kill(server.pid, 9)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import pytest
 
 from paddock.server.auth import CapabilityToken
-from paddock.server.http import Gate, host_name, is_loopback
+from paddock.server.http import RequestFilter, host_name, is_loopback
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
-OPEN = Gate()
-LOCKED = Gate(credential=CapabilityToken.of("sesame"), clock=lambda: 0)
+OPEN = RequestFilter()
+LOCKED = RequestFilter(credential=CapabilityToken.of("sesame"), clock=lambda: 0)
 PATHS = ["/", "/healthz", "/readyz", "/nowhere"]
 
 
-def ask(gate: Gate, path: str, **headers: str | None) -> HttpResponse | None:
+def ask(request_filter: RequestFilter, path: str, **headers: str | None) -> HttpResponse | None:
     """The answer to a request; a header that is None is left out."""
     given = {"Host": "127.0.0.1:4100"} | headers
-    return gate.answer(
+    return request_filter.answer(
         HttpRequest("GET", path, Headers((n, value) for n, value in given.items() if value is not None))
     )
 
 
-def status_of(gate: Gate, path: str, **headers: str | None) -> int | None:
-    response = ask(gate, path, **headers)
+def status_of(request_filter: RequestFilter, path: str, **headers: str | None) -> int | None:
+    response = ask(request_filter, path, **headers)
     return response.status if response is not None else None
 
 
-@pytest.mark.parametrize("gate", [OPEN, LOCKED])
+@pytest.mark.parametrize("request_filter", [OPEN, LOCKED])
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_health_checks_are_answered_to_everybody(gate: Gate, path: str) -> None:
-    assert status_of(gate, path) == 200
+def test_health_checks_are_answered_to_everybody(request_filter: RequestFilter, path: str) -> None:
+    assert status_of(request_filter, path) == 200
 
 
 def test_the_root_is_upgraded() -> None:
@@ -60,11 +60,11 @@ def test_a_page_needs_the_same_credential_and_is_not_made_without() -> None:
         made.append("page")
         return HttpResponse(status=200, body=b"numbers")
 
-    locked = Gate(credential=LOCKED.credential, pages={"/metrics": page})
+    locked = RequestFilter(credential=LOCKED.credential, pages={"/metrics": page})
     assert status_of(locked, "/metrics") == 401
     assert made == []
     assert ask(locked, "/metrics", Authorization="Bearer sesame") == HttpResponse(status=200, body=b"numbers")
-    assert status_of(Gate(pages={"/metrics": page}), "/metrics") == 200
+    assert status_of(RequestFilter(pages={"/metrics": page}), "/metrics") == 200
 
 
 # ---------------------------------------------------------------- web pages
@@ -78,11 +78,11 @@ def test_web_pages_are_refused_everywhere(path: str, origin: str) -> None:
 
 
 def test_pages_of_an_allowed_origin_come_in() -> None:
-    gate = Gate(allowed_origins=frozenset({"https://app.example"}))
-    assert status_of(gate, "/", Origin="https://app.example") is None
-    assert status_of(gate, "/", Origin="HTTPS://App.Example") is None
-    assert status_of(gate, "/", Origin="https://app.example.evil.example") == 403
-    assert status_of(gate, "/", Origin="null") == 403
+    request_filter = RequestFilter(allowed_origins=frozenset({"https://app.example"}))
+    assert status_of(request_filter, "/", Origin="https://app.example") is None
+    assert status_of(request_filter, "/", Origin="HTTPS://App.Example") is None
+    assert status_of(request_filter, "/", Origin="https://app.example.evil.example") == 403
+    assert status_of(request_filter, "/", Origin="null") == 403
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -118,13 +118,13 @@ def test_a_request_without_host_is_malformed(path: str) -> None:
 
 
 def test_a_host_that_the_settings_allow_comes_in() -> None:
-    gate = Gate(allowed_hosts=frozenset({"box.example"}))
-    assert status_of(gate, "/", Host="Box.example:4100") is None
-    assert status_of(gate, "/", Host="evil.example") == 403
+    request_filter = RequestFilter(allowed_hosts=frozenset({"box.example"}))
+    assert status_of(request_filter, "/", Host="Box.example:4100") is None
+    assert status_of(request_filter, "/", Host="evil.example") == 403
 
 
 def test_a_listener_that_others_can_reach_has_any_name() -> None:
-    assert status_of(Gate(is_loopback=False), "/", Host="box.example") is None
+    assert status_of(RequestFilter(is_loopback=False), "/", Host="box.example") is None
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from paddock.cli.main import build_parser
 from paddock.journal import FIELD_LIMIT_CHARS, Event, Value
+from paddock.model.log_setting import LogFormat, LogLevel
 from paddock.server.log import (
     LINE_LIMIT_BYTES,
     JsonFormatter,
     LineFormatter,
     LineHandler,
-    LogFormat,
-    LogLevel,
     TextFormatter,
     configure,
 )
@@ -59,6 +58,12 @@ def test_json_is_for_programs() -> None:
         "process": "p 1",
         "exit_code": 3,
     }
+
+
+def test_file_name_that_is_no_text_can_be_read_in_json() -> None:
+    event = Event("process started", {"program": "caf\udce9", "argv": ("caf\udce9", "x"), "pid": 1})
+    told = json.loads(JsonFormatter().format(record_of(event)))
+    assert (told["program"], told["argv"], told["pid"]) == ("caf\\udce9", ["caf\\udce9", "x"], 1)
 
 
 @FORMATTERS

@@ -10,8 +10,9 @@ from paddock.audit.event import Denial, Event, Exit
 from paddock.audit.writer import Audit
 from paddock.model import denial as model
 from paddock.model.denial import DenialKind
+from paddock.process.description import Description
 from paddock.process.enclosure import Judgement
-from paddock.process.managed import Description, ManagedProcess
+from paddock.process.managed import ManagedProcess
 from paddock.process.output_log import Chunk, Gap
 from paddock.process.spawner import ExitReport
 from paddock.server.metrics import Ending, Metrics

@@ -7,13 +7,14 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from paddock.config import Settings
 from paddock.errors import SessionAttached, UnknownSession
+from paddock.process.description import Description
 from paddock.process.group import ProcessGroup
-from paddock.process.managed import Description
 from paddock.process.spawner import ExitReport
 from paddock.protocol.structure import Result
 from paddock.server.metrics import Metrics
@@ -118,6 +119,10 @@ class SessionLife(RuleBasedStateMachine):
         self.session = self.registry.open(self.client)
 
     def teardown(self) -> None:
+        # The end of a session waits for them, and the clock stands still.
+        for process in self.processes:
+            if process.is_running:
+                process.managed.exited(ExitReport(0, 0.0, 0.0, 0))
         self.loop.run_until_complete(self.registry.end_all(0))
         self.loop.settle()
         self.loop.close()
@@ -218,3 +223,5 @@ class SessionLife(RuleBasedStateMachine):
 
 
 TestSessionLife = SessionLife.TestCase
+TestSessionLife.settings = settings(max_examples=30)
+"""Fifty steps each. The measurement of lines makes each of them several times as long."""

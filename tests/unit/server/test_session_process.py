@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from paddock.process.managed import Description, ManagedProcess
-from paddock.server.session import REMEMBERED_WRITES, SessionProcess
+from paddock.process.description import Description
+from paddock.process.managed import ManagedProcess
+from paddock.server.session_process import REMEMBERED_WRITES, SessionProcess
 from tests.unit.process.test_managed import Nobody
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import uvloop
 
-from tests.unit.transport.recorder import Doorman
+from tests.unit.transport.recorder import Acceptor
 
 
 def pytest_asyncio_loop_factories(
@@ -19,8 +19,8 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def doorman() -> AsyncIterator[Doorman]:
+async def acceptor() -> AsyncIterator[Acceptor]:
     """Make receivers, and drop whatever links a test leaves behind."""
-    doorman = Doorman()
-    yield doorman
-    await doorman.aclose()
+    acceptor = Acceptor()
+    yield acceptor
+    await acceptor.aclose()

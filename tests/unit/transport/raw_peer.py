@@ -63,16 +63,22 @@ def frame(
     return head + mask + (int.from_bytes(payload, "big") ^ key).to_bytes(len(payload), "big")
 
 
-async def upgrade_and_reset(url: str, data: bytes) -> None:
-    """Upgrade a connection, then send bytes and an RST right behind them, both before anybody else's turn."""
+async def upgraded_socket(url: str) -> socket.socket:
+    """Upgrade a connection and give its bare socket."""
     loop = asyncio.get_running_loop()
     parts = urlsplit(url)
-    with socket.socket() as sock:
-        sock.setblocking(False)
-        await loop.sock_connect(sock, (parts.hostname, parts.port))
-        await loop.sock_sendall(sock, request())
-        head = await loop.sock_recv(sock, 4096)
-        assert head.startswith(b"HTTP/1.1 101 "), head
+    sock = socket.socket()
+    sock.setblocking(False)
+    await loop.sock_connect(sock, (parts.hostname, parts.port))
+    await loop.sock_sendall(sock, request())
+    head = await loop.sock_recv(sock, 4096)
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    return sock
+
+
+async def upgrade_and_reset(url: str, data: bytes) -> None:
+    """Upgrade a connection, then send bytes and an RST right behind them, both before anybody else's turn."""
+    with await upgraded_socket(url) as sock:
         sock.send(data)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
 
@@ -209,6 +215,12 @@ class TlsSocket:
     def records(self, data: bytes) -> bytes:
         """Give what has to be sent for some bytes."""
         self._channel.write(data)
+        return self._outgoing.read()
+
+    def close_notify(self) -> bytes:
+        """Give what has to be sent to end the encrypted stream (close_notify); nothing may follow."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._channel.unwrap()
         return self._outgoing.read()
 
     def send_and_end(self, data: bytes, *, is_reset: bool) -> None:

@@ -67,7 +67,7 @@ class Recorder:
         return self.error
 
 
-class Doorman:
+class Acceptor:
     """Accepts links with recorders, in order of arrival."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Doorman:
         self._arrived.set()
         return recorder
 
-    async def guest(self, index: int = 0) -> Recorder:
+    async def arrived(self, index: int = 0) -> Recorder:
         """Wait for the link that arrives as number `index`."""
         async with asyncio.timeout(PATIENCE_S):
             while len(self.recorders) <= index:

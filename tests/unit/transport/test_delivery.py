@@ -119,3 +119,18 @@ async def test_a_receiver_that_fails_at_its_end_is_forgotten_all_the_same() -> N
     link.recorder.link_closed = fail  # type: ignore[method-assign]
     link.delivery.finish(None)
     assert link.ended == 1
+
+
+async def test_a_receiver_that_fails_at_what_was_held_back_loses_its_link() -> None:
+    link = StillLink()
+
+    def fail(_: bytes) -> None:
+        raise ValueError("a bug")
+
+    link.recorder.on_message = fail
+    link.delivery.pause()
+    link.delivery.deliver([b"one", b"two"])
+    link.delivery.resume()
+    await link.recorder.until(lambda: link.recorder.is_closed)
+    assert link.recorder.messages == [b"one"]
+    assert isinstance(link.recorder.error, ValueError)

@@ -17,7 +17,7 @@ from typing import IO
 import pytest
 
 from paddock.transport.stdio import connect_socket
-from tests.unit.transport.recorder import PATIENCE_S, Doorman
+from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 PROGRAM = Path(__file__).with_name("stdio_echo.py")
 
@@ -120,12 +120,12 @@ def test_an_empty_device_ends_the_link_at_once(command: list[str]) -> None:
     assert process.returncode == 0
 
 
-async def test_one_socket_serves_as_input_and_output(doorman: Doorman) -> None:
+async def test_one_socket_serves_as_input_and_output(acceptor: Acceptor) -> None:
     ours, theirs = socket.socketpair()
     with theirs, running([sys.executable, str(PROGRAM)], theirs.fileno(), theirs.fileno()) as process:
         theirs.close()
-        link = await connect_socket(ours, doorman)
-        client = await doorman.guest()
+        link = await connect_socket(ours, acceptor)
+        client = await acceptor.arrived()
         link.send(b"echo")
         link.send(b"big")
         link.send(b"close")

@@ -12,33 +12,32 @@ from websockets.asyncio.client import connect as independent_connect
 
 from paddock.errors import ConnectError, HandshakeRefused
 from paddock.transport import websocket
-from paddock.transport.handshake import ignore_hang_ups
 from paddock.transport.http import HttpResponse
 from paddock.transport.limits import WebSocketLimits
-from paddock.transport.listener import DoorSocket, Listener
+from paddock.transport.listener import Listener, ListeningSocket
 from tests import tls
 from tests.unit.transport.raw_peer import TEXT, RawPeer, frame, request
-from tests.unit.transport.recorder import PATIENCE_S, Doorman
+from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 # What a client sends first, up to the middle of its hello.
 HALF_A_HELLO = bytes.fromhex("16030100c8010000c40303")
 
 
 @pytest.fixture
-async def guests() -> Doorman:
+async def guests() -> Acceptor:
     """Receive at the server's end."""
-    return Doorman()
+    return Acceptor()
 
 
 @pytest.fixture
-async def listener(guests: Doorman) -> AsyncIterator[Listener]:
+async def listener(guests: Acceptor) -> AsyncIterator[Listener]:
     """Listen with TLS."""
     listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
     yield listener
     await listener.aclose()
 
 
-async def _listen(guests: Doorman, handshake_timeout_s: float) -> Listener:
+async def _listen(guests: Acceptor, handshake_timeout_s: float) -> Listener:
     limits = WebSocketLimits(handshake_timeout_s=handshake_timeout_s)
     return await websocket.listen("127.0.0.1", 0, guests, limits, ssl_context=tls.server_context())
 
@@ -47,44 +46,44 @@ async def test_the_url_says_that_it_is_encrypted(listener: Listener) -> None:
     assert listener.url.startswith("wss://127.0.0.1:")
 
 
-async def test_an_independent_client_is_understood(listener: Listener, guests: Doorman) -> None:
+async def test_an_independent_client_is_understood(listener: Listener, guests: Acceptor) -> None:
     async with independent_connect(listener.url, ssl=tls.client_context()) as client:
         await client.send("hello")
-        guest = await guests.guest()
+        guest = await guests.arrived()
         assert await guest.received(1) == [b"hello"]
         guest.link.send(b"welcome")
         assert await client.recv() == "welcome"
 
 
-async def test_an_unknown_authority_is_not_trusted(listener: Listener, guests: Doorman) -> None:
+async def test_an_unknown_authority_is_not_trusted(listener: Listener, guests: Acceptor) -> None:
     with pytest.raises(ConnectError, match="certificate is not trusted: unable to get"):
-        await websocket.connect(listener.url, Doorman())
+        await websocket.connect(listener.url, Acceptor())
     assert guests.recorders == []
 
 
-async def test_a_certificate_for_another_name_is_not_trusted(guests: Doorman) -> None:
+async def test_a_certificate_for_another_name_is_not_trusted(guests: Acceptor) -> None:
     listener = await websocket.listen("127.0.0.2", 0, guests, ssl_context=tls.server_context())
     with pytest.raises(ConnectError, match="certificate is not trusted"):
-        await websocket.connect(listener.url, Doorman(), ssl_context=tls.client_context())
+        await websocket.connect(listener.url, Acceptor(), ssl_context=tls.client_context())
     assert guests.recorders == []
     await listener.aclose()
 
 
 async def test_a_peer_that_speaks_without_tls_is_dropped_and_others_are_served(
-    listener: Listener, guests: Doorman, doorman: Doorman
+    listener: Listener, guests: Acceptor, acceptor: Acceptor
 ) -> None:
     plain = await RawPeer.dial(listener.url)
     plain.send(request())
     assert b"101" not in await plain.rest()
     await plain.aclose()
-    link = await websocket.connect(listener.url, doorman, ssl_context=tls.client_context())
+    link = await websocket.connect(listener.url, acceptor, ssl_context=tls.client_context())
     link.send(b"hello")
-    assert await (await guests.guest()).received(1) == [b"hello"]
+    assert await (await guests.arrived()).received(1) == [b"hello"]
 
 
 @pytest.mark.parametrize("beginning", [b"", HALF_A_HELLO])
 async def test_a_peer_that_does_not_finish_the_tls_handshake_is_dropped(beginning: bytes) -> None:
-    listener = await _listen(Doorman(), handshake_timeout_s=0.05)
+    listener = await _listen(Acceptor(), handshake_timeout_s=0.05)
     peer = await RawPeer.dial(listener.url)
     peer.send(beginning)
     assert await peer.rest() == b""
@@ -93,7 +92,7 @@ async def test_a_peer_that_does_not_finish_the_tls_handshake_is_dropped(beginnin
 
 
 async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -> None:
-    listener = await _listen(Doorman(), handshake_timeout_s=2.0)
+    listener = await _listen(Acceptor(), handshake_timeout_s=2.0)
     host, port = listener.url.removeprefix("wss://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
     writer.write(b"GET / HTTP/1.1\r\nHost: te")
@@ -107,36 +106,36 @@ async def test_a_peer_that_does_not_finish_its_request_inside_tls_is_dropped() -
 def spacious(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the transport fill its own buffer in one read."""
 
-    def take_much(door: DoorSocket, backlog: int = 0) -> None:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_000_000)
-        listen(door, backlog)
+    def take_much(sock: ListeningSocket, backlog: int = 0) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_000_000)
+        listen(sock, backlog)
 
     # Those who are accepted inherit it.
-    listen = DoorSocket.listen
-    monkeypatch.setattr(DoorSocket, "listen", take_much)
+    listen = ListeningSocket.listen
+    monkeypatch.setattr(ListeningSocket, "listen", take_much)
 
 
 @pytest.mark.usefixtures("spacious")
-async def test_much_that_comes_at_once_with_the_request_arrives_whole(guests: Doorman) -> None:
+async def test_much_that_comes_at_once_with_the_request_arrives_whole(guests: Acceptor) -> None:
     listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
     host, port = listener.url.removeprefix("wss://").split(":")
     _, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
     messages = [bytes([index]) * 50_000 for index in range(20)]
     writer.write(request())
     writer.write(b"".join(frame(TEXT, message) for message in messages))
-    assert await (await guests.guest()).received(len(messages)) == messages
+    assert await (await guests.arrived()).received(len(messages)) == messages
     writer.transport.abort()
     await listener.aclose()
 
 
 @pytest.mark.usefixtures("spacious")
-async def test_what_came_before_a_pause_arrives_after_it_although_nothing_follows(guests: Doorman) -> None:
+async def test_what_came_before_a_pause_arrives_after_it_although_nothing_follows(guests: Acceptor) -> None:
     listener = await _listen(guests, handshake_timeout_s=PATIENCE_S)
     host, port = listener.url.removeprefix("wss://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.client_context())
     writer.write(request())
     await reader.readuntil(b"\r\n\r\n")
-    guest = await guests.guest()
+    guest = await guests.arrived()
 
     def pause_once(_: bytes) -> None:
         guest.on_message = None
@@ -154,24 +153,23 @@ async def test_what_came_before_a_pause_arrives_after_it_although_nothing_follow
 async def test_a_client_that_is_refused_learns_status_and_text() -> None:
     refusal = HttpResponse(status=401, body=b"who are you?")
     listener = await websocket.listen(
-        "127.0.0.1", 0, Doorman(), http=lambda _: refusal, ssl_context=tls.server_context()
+        "127.0.0.1", 0, Acceptor(), http=lambda _: refusal, ssl_context=tls.server_context()
     )
     with pytest.raises(HandshakeRefused) as caught:
-        await websocket.connect(listener.url, Doorman(), ssl_context=tls.client_context())
+        await websocket.connect(listener.url, Acceptor(), ssl_context=tls.client_context())
     assert (caught.value.status, caught.value.body) == (401, "who are you?")
     await listener.aclose()
 
 
 async def test_a_peer_that_hangs_up_in_the_tls_handshake_is_no_fault(
-    listener: Listener, doorman: Doorman, caplog: pytest.LogCaptureFixture
+    listener: Listener, acceptor: Acceptor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asyncio.get_running_loop().set_exception_handler(ignore_hang_ups)
     peer = await RawPeer.dial(listener.url)
     peer.send(HALF_A_HELLO)
     peer.end_output()
     assert await peer.rest() == b""
     await peer.aclose()
-    await websocket.connect(listener.url, doorman, ssl_context=tls.client_context())
+    await websocket.connect(listener.url, acceptor, ssl_context=tls.client_context())
     assert caplog.text == ""
 
 
@@ -188,7 +186,7 @@ async def test_a_server_that_hangs_up_in_the_tls_handshake_is_told_of(
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     url = f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(ConnectError, match=r": (the server ended the connection during|connection reset by)"):
-        await websocket.connect(url, Doorman(), ssl_context=tls.client_context())
+        await websocket.connect(url, Acceptor(), ssl_context=tls.client_context())
     assert caplog.text == ""
     server.close()
     await server.wait_closed()
@@ -196,10 +194,10 @@ async def test_a_server_that_hangs_up_in_the_tls_handshake_is_told_of(
 
 async def test_a_client_that_expects_tls_where_there_is_none_learns_so_at_once() -> None:
     limits = WebSocketLimits(handshake_timeout_s=3600)
-    listener = await websocket.listen("127.0.0.1", 0, Doorman(), limits)
+    listener = await websocket.listen("127.0.0.1", 0, Acceptor(), limits)
     url = listener.url.replace("ws://", "wss://")
     with pytest.raises(ConnectError, match="it does not speak TLS; did you mean ws://"):
-        await websocket.connect(url, Doorman(), timeout_s=PATIENCE_S, ssl_context=tls.client_context())
+        await websocket.connect(url, Acceptor(), timeout_s=PATIENCE_S, ssl_context=tls.client_context())
     await listener.aclose()
 
 
@@ -213,7 +211,7 @@ async def test_a_connect_that_is_cancelled_in_the_tls_handshake_leaves_nothing_o
 
     server = await asyncio.start_server(arrive, "127.0.0.1", 0)
     url = f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    task = asyncio.create_task(websocket.connect(url, Doorman(), ssl_context=tls.client_context()))
+    task = asyncio.create_task(websocket.connect(url, Acceptor(), ssl_context=tls.client_context()))
     reader = await arrived.get()
     await reader.readexactly(1)
     task.cancel()

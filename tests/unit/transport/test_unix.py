@@ -19,7 +19,7 @@ import pytest
 from paddock.errors import ConnectError, ListenError
 from paddock.transport import unix
 from paddock.transport.limits import TransportLimits
-from tests.unit.transport.recorder import PATIENCE_S, Doorman
+from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def hung_up(sock: socket.socket) -> bool:
 
 async def test_the_file_is_private_whatever_the_umask_says(path: Path) -> None:
     with umask(0):
-        listener = await unix.listen(path, Doorman())
+        listener = await unix.listen(path, Acceptor())
     assert permissions(path) == 0o600
     assert listener.url == f"unix://{path}"
     assert names(path.parent) == [path.name]
@@ -92,7 +92,7 @@ async def test_the_file_is_private_whatever_the_umask_says(path: Path) -> None:
 
 
 async def test_the_file_goes_with_the_listener(path: Path) -> None:
-    listener = await unix.listen(path, Doorman())
+    listener = await unix.listen(path, Acceptor())
     listener.close()
     assert names(path.parent) == []
     listener.close()
@@ -100,33 +100,33 @@ async def test_the_file_goes_with_the_listener(path: Path) -> None:
 
 
 async def test_a_file_that_somebody_else_put_there_stays(path: Path) -> None:
-    listener = await unix.listen(path, Doorman())
+    listener = await unix.listen(path, Acceptor())
     remove(path)
     leave_stale_socket(path)
     await listener.aclose()
     assert names(path.parent) == [path.name]
 
 
-async def test_the_socket_of_a_dead_server_is_replaced(path: Path, doorman: Doorman) -> None:
+async def test_the_socket_of_a_dead_server_is_replaced(path: Path, acceptor: Acceptor) -> None:
     leave_stale_socket(path)
-    servers = Doorman()
+    servers = Acceptor()
     listener = await unix.listen(path, servers)
-    link = await unix.connect(path, doorman)
+    link = await unix.connect(path, acceptor)
     link.send(b"hello")
-    assert await (await servers.guest()).received(1) == [b"hello"]
+    assert await (await servers.arrived()).received(1) == [b"hello"]
     assert permissions(path) == 0o600
     assert names(path.parent) == [path.name]
     await listener.aclose()
 
 
-async def test_the_socket_of_a_live_server_is_left_alone(path: Path, doorman: Doorman) -> None:
-    listener = await unix.listen(path, Doorman())
+async def test_the_socket_of_a_live_server_is_left_alone(path: Path, acceptor: Acceptor) -> None:
+    listener = await unix.listen(path, Acceptor())
     before = inode(path)
     with pytest.raises(ListenError, match="address in use: another server listens there"):
-        await unix.listen(path, Doorman())
+        await unix.listen(path, Acceptor())
     assert inode(path) == before
     assert names(path.parent) == [path.name]
-    await unix.connect(path, doorman)
+    await unix.connect(path, acceptor)
     await listener.aclose()
 
 
@@ -136,7 +136,7 @@ async def test_a_server_too_busy_to_answer_counts_as_alive(path: Path) -> None:
         busy.listen(0)
         waiting.connect(os.fspath(path))
         with pytest.raises(ListenError, match="address in use"):
-            await unix.listen(path, Doorman())
+            await unix.listen(path, Acceptor())
 
 
 async def test_whoever_can_open_the_directory_cannot_keep_a_server_from_starting(path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_whoever_can_open_the_directory_cannot_keep_a_server_from_starting
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)
-        listener = await unix.listen(path, Doorman())
+        listener = await unix.listen(path, Acceptor())
     finally:
         os.close(directory)
     await listener.aclose()
@@ -164,7 +164,7 @@ async def test_while_one_server_removes_a_dead_socket_no_other_can_remove_its_ow
 
     monkeypatch.setattr(unix, "is_alive", look_while_a_rival_starts)
 
-    listener = await unix.listen(path, Doorman())
+    listener = await unix.listen(path, Acceptor())
 
     assert names(path.parent) == [path.name]
     await listener.aclose()
@@ -198,7 +198,7 @@ async def test_a_lock_that_a_killed_server_left_behind_is_no_obstacle(path: Path
     leave_stale_socket(path)
     lock = path.with_name(f".{path.name}.lock")
     lock.touch(0o600)
-    listener = await unix.listen(path, Doorman())
+    listener = await unix.listen(path, Acceptor())
     assert names(path.parent) == [path.name]
     await listener.aclose()
 
@@ -224,7 +224,7 @@ async def test_what_is_no_socket_is_never_removed_or_followed(
     path: Path = request.getfixturevalue(obstacle)
     before = inode(path)
     with pytest.raises(ListenError, match="not a socket"):
-        await unix.listen(path, Doorman())
+        await unix.listen(path, Acceptor())
     assert inode(path) == before
     assert names(path.parent) == [path.name]
 
@@ -234,66 +234,95 @@ async def test_what_is_no_socket_is_never_removed_or_followed(
 )
 async def test_an_impossible_path_is_refused(tmp_path: Path, name: str, problem: str) -> None:
     with pytest.raises(ListenError, match=problem):
-        await unix.listen(tmp_path / name, Doorman())
+        await unix.listen(tmp_path / name, Acceptor())
     assert names(tmp_path) == []
 
 
 async def test_a_relative_path_names_the_same_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doorman: Doorman
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acceptor: Acceptor
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    listener = await unix.listen("here.sock", Doorman())
+    listener = await unix.listen("here.sock", Acceptor())
     assert listener.url == f"unix://{tmp_path}/here.sock"
-    link = await unix.connect("here.sock", doorman)
+    link = await unix.connect("here.sock", acceptor)
     assert link.peer == listener.url
     await listener.aclose()
 
 
 async def test_connecting_where_nobody_listens_fails_with_the_reason(path: Path) -> None:
     with pytest.raises(ConnectError, match="no such file or directory") as caught:
-        await unix.connect(path, Doorman())
+        await unix.connect(path, Acceptor())
     assert caught.value.address == f"unix://{path}"
     leave_stale_socket(path)
     with pytest.raises(ConnectError, match="connection refused"):
-        await unix.connect(path, Doorman())
+        await unix.connect(path, Acceptor())
 
 
-async def test_no_more_than_the_allowed_connections_are_open(path: Path, doorman: Doorman) -> None:
-    servers = Doorman()
+@contextmanager
+def full_queue(path: Path) -> Iterator[socket.socket]:
+    """Have a listener that nobody can connect to until it accepts a connection."""
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(os.fspath(path))
+        listener.listen(0)
+        first.connect(os.fspath(path))
+        yield listener
+
+
+async def test_a_server_that_accepts_nobody_is_given_up(path: Path, acceptor: Acceptor) -> None:
+    with full_queue(path), pytest.raises(ConnectError, match=r"no answer within 0\.05 s"):
+        await unix.connect(path, acceptor, timeout_s=0.05)
+    assert acceptor.recorders == []
+
+
+async def test_a_server_that_is_slow_to_accept_is_waited_for(path: Path, acceptor: Acceptor) -> None:
+    with full_queue(path) as listener:
+        connecting = asyncio.create_task(unix.connect(path, acceptor))
+        await asyncio.sleep(0)
+        listener.accept()[0].close()
+        link = await connecting
+        guest, _ = listener.accept()
+        with guest:
+            guest.sendall(b"hello\n")
+            assert await (await acceptor.arrived()).received(1) == [b"hello"]
+        link.abort()
+
+
+async def test_no_more_than_the_allowed_connections_are_open(path: Path, acceptor: Acceptor) -> None:
+    servers = Acceptor()
     listener = await unix.listen(path, servers, TransportLimits(max_connections=1))
-    first = await unix.connect(path, doorman)
-    await servers.guest(0)
-    await unix.connect(path, doorman)
-    assert await (await doorman.guest(1)).ended() is None
+    first = await unix.connect(path, acceptor)
+    await servers.arrived(0)
+    await unix.connect(path, acceptor)
+    assert await (await acceptor.arrived(1)).ended() is None
     first.close()
     await servers.recorders[0].ended()
-    third = await unix.connect(path, doorman)
+    third = await unix.connect(path, acceptor)
     third.send(b"welcome at last")
-    assert await (await servers.guest(1)).received(1) == [b"welcome at last"]
+    assert await (await servers.arrived(1)).received(1) == [b"welcome at last"]
     await listener.aclose()
 
 
 async def test_ending_a_listener_ends_its_links_even_those_just_arriving(
-    path: Path, doorman: Doorman
+    path: Path, acceptor: Acceptor
 ) -> None:
-    listener = await unix.listen(path, Doorman())
-    await unix.connect(path, doorman)
+    listener = await unix.listen(path, Acceptor())
+    await unix.connect(path, acceptor)
     await listener.aclose()
-    await (await doorman.guest()).ended()
+    await (await acceptor.arrived()).ended()
 
 
-async def test_the_peer_is_named_by_process_and_user(path: Path, doorman: Doorman) -> None:
-    servers = Doorman()
+async def test_the_peer_is_named_by_process_and_user(path: Path, acceptor: Acceptor) -> None:
+    servers = Acceptor()
     listener = await unix.listen(path, servers)
-    await unix.connect(path, doorman)
-    assert (await servers.guest()).link.peer == f"unix pid {os.getpid()} uid {os.geteuid()}"
+    await unix.connect(path, acceptor)
+    assert (await servers.arrived()).link.peer == f"unix pid {os.getpid()} uid {os.geteuid()}"
     await listener.aclose()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as another user")
 async def test_another_user_is_turned_away(caplog: pytest.LogCaptureFixture) -> None:
     nobody = 65534
-    servers = Doorman()
+    servers = Acceptor()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "socket"
         listener = await unix.listen(path, servers)

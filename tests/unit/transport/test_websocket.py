@@ -23,13 +23,13 @@ from websockets.asyncio.server import serve as independent_serve
 
 from paddock.errors import ConnectError, ConnectionLost, HandshakeRefused, ListenError
 from paddock.transport import websocket
-from paddock.transport.handshake import Handshakes
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.listener import Listener
+from paddock.transport.pending_handshakes import PendingHandshakes
 from paddock.transport.websocket_link import WebSocketLink
 from tests.unit.transport.raw_peer import RESET_ON_CLOSE, TEXT, UPGRADE, RawPeer, frame, request
-from tests.unit.transport.recorder import PATIENCE_S, Doorman
+from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 Serve = Callable[..., Awaitable[Listener]]
 
@@ -46,7 +46,7 @@ def serve(resources: AsyncExitStack) -> Serve:
     """Listen until the end of the test."""
 
     async def serve(
-        accept: Doorman, limits: WebSocketLimits | None = None, http: HttpPolicy = lambda _: None
+        accept: Acceptor, limits: WebSocketLimits | None = None, http: HttpPolicy = lambda _: None
     ) -> Listener:
         listener = await websocket.listen("127.0.0.1", 0, accept, limits, http)
         resources.push_async_callback(listener.aclose)
@@ -68,83 +68,83 @@ async def ask(url: str, head: bytes) -> tuple[str, bytes]:
 
 
 async def test_the_url_names_the_port_that_the_kernel_chose(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     port = urlsplit(listener.url).port
     assert listener.url == f"ws://127.0.0.1:{port}"
     assert port != 0
 
 
-async def test_an_ipv6_address_is_put_in_brackets(doorman: Doorman) -> None:
-    listener = await websocket.listen("::1", 0, Doorman())
+async def test_an_ipv6_address_is_put_in_brackets(acceptor: Acceptor) -> None:
+    listener = await websocket.listen("::1", 0, Acceptor())
     assert listener.url.startswith("ws://[::1]:")
-    link = await websocket.connect(listener.url, doorman)
+    link = await websocket.connect(listener.url, acceptor)
     assert link.peer == f"ws {listener.url.removeprefix('ws://')}"
     link.abort()
     await listener.aclose()
 
 
-async def test_a_host_name_is_resolved(doorman: Doorman) -> None:
-    listener = await websocket.listen("localhost", 0, Doorman())
+async def test_a_host_name_is_resolved(acceptor: Acceptor) -> None:
+    listener = await websocket.listen("localhost", 0, Acceptor())
     port = urlsplit(listener.url).port
-    link = await websocket.connect(f"ws://localhost:{port}", doorman)
+    link = await websocket.connect(f"ws://localhost:{port}", acceptor)
     link.abort()
     await listener.aclose()
 
 
 async def test_an_address_in_use_is_refused_with_its_name(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     port = urlsplit(listener.url).port
     assert port is not None
     with pytest.raises(ListenError, match="address already in use") as caught:
-        await websocket.listen("127.0.0.1", port, Doorman())
+        await websocket.listen("127.0.0.1", port, Acceptor())
     assert caught.value.address == listener.url
 
 
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("127.0.0.1", 70000), ("no.such.invalid", 0)])
 async def test_an_address_that_is_not_ours_is_refused(host: str, port: int) -> None:
     with pytest.raises(ListenError):
-        await websocket.listen(host, port, Doorman())
+        await websocket.listen(host, port, Acceptor())
 
 
-async def test_a_closed_listener_keeps_its_links_and_takes_no_more(serve: Serve, doorman: Doorman) -> None:
-    servers = Doorman()
+async def test_a_closed_listener_keeps_its_links_and_takes_no_more(serve: Serve, acceptor: Acceptor) -> None:
+    servers = Acceptor()
     listener = await serve(servers)
-    link = await websocket.connect(listener.url, doorman)
+    link = await websocket.connect(listener.url, acceptor)
     listener.close()
     listener.close()
     with pytest.raises(ConnectError, match="refused"):
-        await websocket.connect(listener.url, doorman)
+        await websocket.connect(listener.url, acceptor)
     link.send(b"still here")
-    assert await (await servers.guest()).received(1) == [b"still here"]
+    assert await (await servers.arrived()).received(1) == [b"still here"]
 
 
 async def test_ending_a_listener_closes_its_links_and_drops_unfinished_handshakes(
-    serve: Serve, doorman: Doorman
+    serve: Serve, acceptor: Acceptor
 ) -> None:
-    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=3600))
-    await websocket.connect(listener.url, doorman)
+    listener = await serve(Acceptor(), WebSocketLimits(handshake_timeout_s=3600))
+    await websocket.connect(listener.url, acceptor)
     hesitant = await RawPeer.dial(listener.url)
     hesitant.send(b"GET / HTTP/1.1\r\n")
     await hesitant.flush()
     # Accepted in order, so the hesitant one is known to the listener when this one is answered.
     await ask(listener.url, request("/", {"Host": "test"}))
     await listener.aclose()
-    client = await doorman.guest()
+    client = await acceptor.arrived()
     assert await client.ended() is None
     assert await hesitant.rest() == b""
     await hesitant.aclose()
 
 
-async def test_no_more_than_the_allowed_connections_are_open(serve: Serve, doorman: Doorman) -> None:
-    servers = Doorman()
+async def test_no_more_than_the_allowed_connections_are_open(serve: Serve, acceptor: Acceptor) -> None:
+    servers = Acceptor()
     listener = await serve(servers, WebSocketLimits(max_connections=1))
-    first = await websocket.connect(listener.url, doorman)
+    first = await websocket.connect(listener.url, acceptor)
     with pytest.raises(HandshakeRefused) as caught:
-        await websocket.connect(listener.url, doorman)
+        await websocket.connect(listener.url, acceptor)
     assert (caught.value.status, caught.value.body) == (503, "too many connections")
     first.close()
-    await (await servers.guest()).ended()
-    await websocket.connect(listener.url, doorman)
+    await (await servers.arrived()).ended()
+    await websocket.connect(listener.url, acceptor)
 
 
 @contextmanager
@@ -171,20 +171,20 @@ def no_more_descriptors() -> Iterator[None]:
             os.close(fd)
 
 
-async def test_who_has_no_descriptors_is_told_so_and_may_try_again(serve: Serve, doorman: Doorman) -> None:
-    listener = await serve(Doorman())
+async def test_who_has_no_descriptors_is_told_so_and_may_try_again(serve: Serve, acceptor: Acceptor) -> None:
+    listener = await serve(Acceptor())
     with no_more_descriptors():
         with pytest.raises(ConnectError, match="too many open files"):
-            await websocket.connect(listener.url, doorman)
+            await websocket.connect(listener.url, acceptor)
         with pytest.raises(ListenError, match=r"(?i)too many open files"):
-            await websocket.listen("127.0.0.1", 0, doorman)
-    await websocket.connect(listener.url, doorman)
+            await websocket.listen("127.0.0.1", 0, acceptor)
+    await websocket.connect(listener.url, acceptor)
 
 
 async def test_peers_are_turned_away_while_there_are_no_descriptors_and_welcome_afterwards(
-    serve: Serve, doorman: Doorman, caplog: pytest.LogCaptureFixture
+    serve: Serve, acceptor: Acceptor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     loop = asyncio.get_running_loop()
     target = urlsplit(listener.url)
     with socket.socket() as peer:
@@ -194,13 +194,13 @@ async def test_peers_are_turned_away_while_there_are_no_descriptors_and_welcome_
             async with asyncio.timeout(20):
                 assert await loop.sock_recv(peer, 1) == b""
     assert caplog.text.count("out of file descriptors") == 1
-    await websocket.connect(listener.url, doorman)
+    await websocket.connect(listener.url, acceptor)
 
 
 async def test_a_reserve_that_another_thread_took_is_missed_by_nobody(
-    serve: Serve, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     loop = asyncio.get_running_loop()
     target = urlsplit(listener.url)
     overtaken = loop.create_future()
@@ -221,23 +221,23 @@ async def test_a_reserve_that_another_thread_took_is_missed_by_nobody(
             # The loop looks at the listener again, and finds nothing that it could do.
             await asyncio.sleep(0)
         os.close(stolen)
-        await websocket.connect(listener.url, doorman)
+        await websocket.connect(listener.url, acceptor)
     assert complaints == []
 
 
 # ---------------------------------------------------------------- HTTP
 
 
-async def test_the_policy_sees_method_path_and_headers(serve: Serve, doorman: Doorman) -> None:
+async def test_the_policy_sees_method_path_and_headers(serve: Serve, acceptor: Acceptor) -> None:
     seen: list[HttpRequest] = []
 
     def look(request: HttpRequest) -> HttpResponse | None:
         seen.append(request)
         return None
 
-    listener = await serve(Doorman(), http=look)
+    listener = await serve(Acceptor(), http=look)
     await websocket.connect(
-        f"{listener.url}/some/path?query=1", doorman, headers={"Authorization": "Bearer x"}
+        f"{listener.url}/some/path?query=1", acceptor, headers={"Authorization": "Bearer x"}
     )
     [request] = seen
     assert (request.method, request.path) == ("GET", "/some/path")
@@ -251,7 +251,7 @@ async def test_the_policy_may_answer_instead(serve: Serve) -> None:
             return HttpResponse(status=200, body=b'{"ok":true}', content_type="application/json")
         return HttpResponse(status=404)
 
-    listener = await serve(Doorman(), http=health)
+    listener = await serve(Acceptor(), http=health)
     head, body = await ask(listener.url, request("/healthz", {"Host": "test"}))
     assert head.startswith("HTTP/1.1 200 OK\r\n")
     assert "content-type: application/json\r\n" in head.lower()
@@ -265,13 +265,13 @@ async def test_the_policy_may_answer_instead(serve: Serve) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_client_that_is_refused_learns_status_and_text(
-    serve: Serve, doorman: Doorman, status: int
+    serve: Serve, acceptor: Acceptor, status: int
 ) -> None:
-    listener = await serve(Doorman(), http=lambda _: HttpResponse(status=status, body=b"no entry"))
+    listener = await serve(Acceptor(), http=lambda _: HttpResponse(status=status, body=b"no entry"))
     with pytest.raises(HandshakeRefused) as caught:
-        await websocket.connect(listener.url, doorman)
+        await websocket.connect(listener.url, acceptor)
     assert (caught.value.status, caught.value.body) == (status, "no entry")
-    assert doorman.recorders == []
+    assert acceptor.recorders == []
 
 
 async def test_a_policy_that_fails_tells_the_peer_nothing(
@@ -280,7 +280,7 @@ async def test_a_policy_that_fails_tells_the_peer_nothing(
     def fail(request: HttpRequest) -> HttpResponse | None:
         raise RuntimeError("secret detail")
 
-    listener = await serve(Doorman(), http=fail)
+    listener = await serve(Acceptor(), http=fail)
     head, body = await ask(listener.url, request())
     assert head.startswith("HTTP/1.1 500 ")
     assert b"secret" not in body
@@ -302,7 +302,7 @@ async def test_a_policy_that_fails_tells_the_peer_nothing(
     ],
 )
 async def test_what_is_no_proper_upgrade_gets_a_400(serve: Serve, head: bytes) -> None:
-    servers = Doorman()
+    servers = Acceptor()
     listener = await serve(servers)
     answer, _ = await ask(listener.url, head)
     assert answer.startswith("HTTP/1.1 400 ")
@@ -310,7 +310,7 @@ async def test_what_is_no_proper_upgrade_gets_a_400(serve: Serve, head: bytes) -
 
 
 async def test_a_bad_request_is_answered_with_the_reason(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     head, body = await ask(listener.url, request("/", UPGRADE | {"Sec-WebSocket-Version": "8"}))
     assert head.startswith("HTTP/1.1 400 Bad Request\r\n")
     assert "\r\nSec-WebSocket-Version: 13\r\n" in head
@@ -318,7 +318,7 @@ async def test_a_bad_request_is_answered_with_the_reason(serve: Serve) -> None:
 
 
 async def test_upgrade_may_be_one_of_several_connection_options(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     peer = await RawPeer.dial(listener.url)
     peer.send(request("/", UPGRADE | {"Connection": "keep-alive, Upgrade"}))
     assert (await peer.head()).startswith("HTTP/1.1 101 ")
@@ -326,7 +326,7 @@ async def test_upgrade_may_be_one_of_several_connection_options(serve: Serve) ->
 
 
 async def test_no_extension_and_no_subprotocol_is_agreed_to(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     peer = await RawPeer.dial(listener.url)
     offers = {"Sec-WebSocket-Extensions": "permessage-deflate", "Sec-WebSocket-Protocol": "chat"}
     peer.send(request("/", UPGRADE | offers))
@@ -338,7 +338,7 @@ async def test_no_extension_and_no_subprotocol_is_agreed_to(serve: Serve) -> Non
 
 
 async def test_a_request_that_trickles_in_is_understood(serve: Serve) -> None:
-    servers = Doorman()
+    servers = Acceptor()
     listener = await serve(servers)
     peer = await RawPeer.dial(listener.url)
     for byte in request():
@@ -346,22 +346,22 @@ async def test_a_request_that_trickles_in_is_understood(serve: Serve) -> None:
         await asyncio.sleep(0)
     assert (await peer.head()).startswith("HTTP/1.1 101 ")
     peer.send(frame(TEXT, b"hello"))
-    assert await (await servers.guest()).received(1) == [b"hello"]
+    assert await (await servers.arrived()).received(1) == [b"hello"]
     await peer.aclose()
 
 
 async def test_messages_that_come_with_the_request_are_received(serve: Serve) -> None:
-    servers = Doorman()
+    servers = Acceptor()
     listener = await serve(servers)
     messages = [b"hello", b"x" * 20_000]
     peer = await RawPeer.upgrade(listener.url, [frame(TEXT, message) for message in messages])
-    assert await (await servers.guest()).received(2) == messages
+    assert await (await servers.arrived()).received(2) == messages
     await peer.aclose()
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: te"])
 async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, beginning: bytes) -> None:
-    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=0.02))
+    listener = await serve(Acceptor(), WebSocketLimits(handshake_timeout_s=0.02))
     peer = await RawPeer.dial(listener.url)
     peer.send(beginning)
     assert await peer.rest() == b""
@@ -369,7 +369,7 @@ async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, 
 
 
 async def test_a_peer_that_resets_in_the_middle_of_its_request_is_dropped_at_once(serve: Serve) -> None:
-    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=3600))
+    listener = await serve(Acceptor(), WebSocketLimits(handshake_timeout_s=3600))
     handshakes = cast(Any, listener)._handshakes
     parts = urlsplit(listener.url)
     with socket.create_connection((parts.hostname, parts.port)) as sock:
@@ -383,7 +383,7 @@ async def test_a_peer_that_resets_in_the_middle_of_its_request_is_dropped_at_onc
 
 
 async def test_an_endless_request_is_dropped(serve: Serve) -> None:
-    listener = await serve(Doorman())
+    listener = await serve(Acceptor())
     peer = await RawPeer.dial(listener.url)
     peer.send(b"GET / HTTP/1.1\r\n", b"X: " + b"x" * 65536)
     assert await peer.rest() == b""
@@ -395,14 +395,14 @@ async def test_a_peer_that_does_not_take_its_answer_is_dropped(
 ) -> None:
     page = HttpResponse(status=200, body=b"x" * 32_000_000)
     is_gone = asyncio.Event()
-    count_out = Handshakes.end
+    count_out = PendingHandshakes.end
 
-    def look(handshakes: Handshakes, fd: int) -> None:
-        count_out(handshakes, fd)
+    def look(handshakes: PendingHandshakes, sock: socket.socket) -> None:
+        count_out(handshakes, sock)
         is_gone.set()
 
-    monkeypatch.setattr(Handshakes, "end", look)
-    listener = await serve(Doorman(), WebSocketLimits(handshake_timeout_s=0.05), http=lambda _: page)
+    monkeypatch.setattr(PendingHandshakes, "end", look)
+    listener = await serve(Acceptor(), WebSocketLimits(handshake_timeout_s=0.05), http=lambda _: page)
     peer = await RawPeer.dial(listener.url)
     peer.stop_reading()
     peer.send(request("/", {"Host": "test"}))
@@ -420,7 +420,7 @@ async def test_a_peer_that_does_not_take_its_answer_is_dropped(
 )
 async def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConnectError):
-        await websocket.connect(url, Doorman())
+        await websocket.connect(url, Acceptor())
 
 
 @pytest.mark.parametrize(
@@ -434,25 +434,25 @@ async def test_a_url_that_is_none_is_refused(url: str) -> None:
 )
 async def test_what_is_wrong_with_a_url_is_said(url: str, reason: str) -> None:
     with pytest.raises(ConnectError, match=reason):
-        await websocket.connect(url, Doorman())
+        await websocket.connect(url, Acceptor())
 
 
 async def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConnectError, match="headers") as caught:
-        await websocket.connect("ws://user:hunter2@127.0.0.1:1", Doorman())
+        await websocket.connect("ws://user:hunter2@127.0.0.1:1", Acceptor())
     assert "hunter2" not in str(caught.value)
 
 
 async def test_a_password_in_a_url_that_is_none_is_not_repeated() -> None:
     with pytest.raises(ConnectError) as caught:
-        await websocket.connect("ws://user:hunter2@127.0.0.1:x", Doorman())
+        await websocket.connect("ws://user:hunter2@127.0.0.1:x", Acceptor())
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "X\r\nY", "X:", "Upgrade", "sec-websocket-key"])
 async def test_a_header_whose_name_is_none_or_our_own_is_refused(name: str) -> None:
     with pytest.raises(ConnectError, match="name of a further header"):
-        await websocket.connect("ws://127.0.0.1:1", Doorman(), headers={name: "value"})
+        await websocket.connect("ws://127.0.0.1:1", Acceptor(), headers={name: "value"})
 
 
 @pytest.mark.parametrize(
@@ -460,26 +460,26 @@ async def test_a_header_whose_name_is_none_or_our_own_is_refused(name: str) -> N
     [("", "/"), ("/a%20b", "/a%20b"), ("/a b\r\n/c", "/a%20b/c"), ("/é?ü", "/%C3%A9"), ("?a=b", "/")],
 )
 async def test_a_url_is_quoted_where_it_must_be(
-    serve: Serve, doorman: Doorman, resource: str, path: str
+    serve: Serve, acceptor: Acceptor, resource: str, path: str
 ) -> None:
     seen: list[HttpRequest] = []
-    listener = await serve(Doorman(), http=seen.append)
-    await websocket.connect(listener.url + resource, doorman)
+    listener = await serve(Acceptor(), http=seen.append)
+    await websocket.connect(listener.url + resource, acceptor)
     assert seen[0].path == path
     assert seen[0].headers["Host"] == listener.url.removeprefix("ws://")
 
 
 async def test_a_host_that_the_caller_names_is_sent_in_place_of_the_address(
-    serve: Serve, doorman: Doorman
+    serve: Serve, acceptor: Acceptor
 ) -> None:
     seen: list[HttpRequest] = []
-    listener = await serve(Doorman(), http=seen.append)
-    await websocket.connect(listener.url, doorman, headers={"Host": "paddock.example"})
+    listener = await serve(Acceptor(), http=seen.append)
+    await websocket.connect(listener.url, acceptor, headers={"Host": "paddock.example"})
     assert seen[0].headers.all("Host") == ["paddock.example"]
 
 
 async def test_both_sides_send_without_delay(
-    serve: Serve, doorman: Doorman, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams: list[asyncio.Transport] = []
     open_link = WebSocketLink.open
@@ -489,8 +489,8 @@ async def test_both_sides_send_without_delay(
         open_link(link, stream, early)
 
     monkeypatch.setattr(WebSocketLink, "open", look)
-    listener = await serve(Doorman())
-    await websocket.connect(listener.url, doorman)
+    listener = await serve(Acceptor())
+    await websocket.connect(listener.url, acceptor)
     sockets = [stream.get_extra_info("socket") for stream in streams]
     assert [sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for sock in sockets] == [1, 1]
 
@@ -500,7 +500,7 @@ async def test_connecting_where_nobody_listens_fails_with_the_reason() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"ws://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(ConnectError, match="connection refused") as caught:
-            await websocket.connect(url, Doorman())
+            await websocket.connect(url, Acceptor())
     assert caught.value.address == url
 
 
@@ -526,7 +526,7 @@ async def test_a_server_that_does_not_answer_is_given_up_and_hung_up_on(
 ) -> None:
     url, arrivals = mute_server
     with pytest.raises(ConnectError, match=r"no answer within 0\.05 s"):
-        await websocket.connect(url, Doorman(), timeout_s=0.05)
+        await websocket.connect(url, Acceptor(), timeout_s=0.05)
     reader = await arrivals.get()
     async with asyncio.timeout(20):
         assert (await reader.read(-1)).startswith(b"GET / HTTP/1.1")
@@ -536,7 +536,7 @@ async def test_a_cancelled_connect_leaves_nothing_open(
     mute_server: tuple[str, asyncio.Queue[asyncio.StreamReader]],
 ) -> None:
     url, arrivals = mute_server
-    task = asyncio.create_task(websocket.connect(url, Doorman()))
+    task = asyncio.create_task(websocket.connect(url, Acceptor()))
     reader = await arrivals.get()
     await reader.readuntil(b"\r\n\r\n")
     task.cancel()
@@ -573,7 +573,7 @@ async def test_a_server_that_does_not_upgrade_is_no_server(answer: bytes, messag
     server = await answering(answer)
     url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(ConnectError, match=message):
-        await websocket.connect(url, Doorman())
+        await websocket.connect(url, Acceptor())
     server.close()
     await server.wait_closed()
 
@@ -625,7 +625,7 @@ async def test_the_whole_text_of_a_refusal_is_told_up_to_a_limit(
 ) -> None:
     async with Refuser(*pieces, hangs_up=hangs_up) as url:
         with pytest.raises(HandshakeRefused) as caught:
-            await websocket.connect(url, Doorman(), timeout_s=20)
+            await websocket.connect(url, Acceptor(), timeout_s=20)
     assert (caught.value.status, caught.value.body) == (401, text)
 
 
@@ -640,7 +640,7 @@ async def test_the_whole_text_of_a_refusal_is_told_up_to_a_limit(
 async def test_the_error_of_a_refusal_is_one_line_whatever_the_server_says(body: bytes, told: str) -> None:
     async with Refuser(b"HTTP/1.1 401 No\r\n\r\n", body, hangs_up=True) as url:
         with pytest.raises(HandshakeRefused) as caught:
-            await websocket.connect(url, Doorman())
+            await websocket.connect(url, Acceptor())
     assert caught.value.body == body.decode()
     assert str(caught.value) == f"can't connect to {url}: the server refused with {told}"
 
@@ -648,26 +648,26 @@ async def test_the_error_of_a_refusal_is_one_line_whatever_the_server_says(body:
 async def test_a_server_of_another_protocol_is_not_waited_for() -> None:
     async with Refuser(b"SSH-2.0-OpenSSH_9.9\r\n", hangs_up=False) as url:
         with pytest.raises(ConnectError, match="SSH-2"):
-            await websocket.connect(url, Doorman(), timeout_s=3600)
+            await websocket.connect(url, Acceptor(), timeout_s=3600)
 
 
 async def test_a_refusal_that_does_not_end_in_time_is_told_as_far_as_it_came() -> None:
     async with Refuser(b"HTTP/1.1 401 No\r\nContent-Length: 99\r\n\r\nnot t", hangs_up=False) as url:
         with pytest.raises(HandshakeRefused) as caught:
-            await websocket.connect(url, Doorman(), timeout_s=0.2)
+            await websocket.connect(url, Acceptor(), timeout_s=0.2)
     assert (caught.value.status, caught.value.body) == (401, "not t")
 
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_reset_at_any_moment_of_connecting_spoils_no_later_connection(
-    turns: int, serve: Serve, doorman: Doorman
+    turns: int, serve: Serve, acceptor: Acceptor
 ) -> None:
-    guests = Doorman()
+    guests = Acceptor()
     listener = await serve(guests)
     # A listener that is closed resets those whom it has not accepted.
     fickle = socket.create_server(("127.0.0.1", 0))
     connecting = asyncio.ensure_future(
-        websocket.connect(f"ws://127.0.0.1:{fickle.getsockname()[1]}", Doorman())
+        websocket.connect(f"ws://127.0.0.1:{fickle.getsockname()[1]}", Acceptor())
     )
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -676,13 +676,13 @@ async def test_a_reset_at_any_moment_of_connecting_spoils_no_later_connection(
         await connecting
     # Between them they get the descriptors that were closed.
     for number in range(2):
-        link = await websocket.connect(listener.url, doorman)
+        link = await websocket.connect(listener.url, acceptor)
         link.send(b"hello")
-        guest = await guests.guest(number)
+        guest = await guests.arrived(number)
         assert await guest.received(1) == [b"hello"]
 
 
-async def test_the_client_understands_another_implementation(doorman: Doorman) -> None:
+async def test_the_client_understands_another_implementation(acceptor: Acceptor) -> None:
     async def echo(connection: ServerConnection) -> None:
         async for message in connection:
             await connection.send(message)
@@ -690,8 +690,8 @@ async def test_the_client_understands_another_implementation(doorman: Doorman) -
 
     async with independent_serve(echo, "127.0.0.1", 0, max_size=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        link = await websocket.connect(f"ws://127.0.0.1:{port}", doorman)
-        client = await doorman.guest()
+        link = await websocket.connect(f"ws://127.0.0.1:{port}", acceptor)
+        client = await acceptor.arrived()
         messages = [b"", b"x", b"x" * 126, b"x" * 65536, b"x" * 3_000_000]
         for message in messages:
             link.send(message)
@@ -700,14 +700,14 @@ async def test_the_client_understands_another_implementation(doorman: Doorman) -
         assert await client.ended() is None
 
 
-async def test_a_server_that_dies_is_reported_as_lost(doorman: Doorman) -> None:
+async def test_a_server_that_dies_is_reported_as_lost(acceptor: Acceptor) -> None:
     async def die(connection: ServerConnection) -> None:
         connection.transport.abort()
 
     async with independent_serve(die, "127.0.0.1", 0) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        await websocket.connect(f"ws://127.0.0.1:{port}", doorman)
-        assert isinstance(await (await doorman.guest()).ended(), ConnectionLost)
+        await websocket.connect(f"ws://127.0.0.1:{port}", acceptor)
+        assert isinstance(await (await acceptor.arrived()).ended(), ConnectionLost)
 
 
 # ---------------------------------------------------------------- TLS
@@ -737,7 +737,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def test_a_secure_url_is_spoken_to_over_tls(certificate: Path, doorman: Doorman) -> None:
+async def test_a_secure_url_is_spoken_to_over_tls(certificate: Path, acceptor: Acceptor) -> None:
     async def echo(connection: ServerConnection) -> None:
         async for message in connection:
             await connection.send(message)
@@ -748,9 +748,9 @@ async def test_a_secure_url_is_spoken_to_over_tls(certificate: Path, doorman: Do
     async with independent_serve(echo, "127.0.0.1", 0, ssl=server_side, max_size=None) as server:
         url = f"wss://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
         with pytest.raises(ConnectError, match="certificate"):
-            await websocket.connect(url, doorman)
-        link = await websocket.connect(url, doorman, ssl_context=trusting)
-        client = await doorman.guest()
+            await websocket.connect(url, acceptor)
+        link = await websocket.connect(url, acceptor, ssl_context=trusting)
+        client = await acceptor.arrived()
         link.send(b"x" * 1_000_000)
         assert await client.received(1) == [b"x" * 1_000_000]
         link.close()
@@ -764,7 +764,7 @@ def test_only_the_websocket_modules_import_the_library_below_them() -> None:
     program = (
         "import sys\n"
         "import paddock.transport.memory, paddock.transport.stdio, paddock.transport.unix\n"
-        "print([name for name in ('aiofastnet', 'http', 'ssl') if name in sys.modules])\n"
+        "print([name for name in ('paddock.transport.websocket', 'http', 'ssl') if name in sys.modules])\n"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # asyncio itself imports ssl.

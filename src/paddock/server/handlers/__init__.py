@@ -11,16 +11,18 @@ from paddock.server.handlers import (
     fs,
     fs_handle,
     fs_text,
+    network,
     process,
     watch,
 )
 
 
 def handler_table() -> HandlerTable:
-    """Every method that this version offers, with what carries it out."""
+    """Return every method that this version offers, with what carries it out."""
     return {
         **environment.HANDLERS,
         **process.HANDLERS,
+        **network.HANDLERS,
         **fetch.HANDLERS,
         **discovery.HANDLERS,
         **control.HANDLERS,

@@ -1,4 +1,4 @@
-"""What a request wants to be confined to: from the wire to a profile."""
+"""Turns a request's `sandbox` on the wire into a profile."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from paddock.model.legacy_policy import LegacyPolicy
 from paddock.protocol.path import HostPath
 from paddock.protocol.permission_profile import profile_from_wire
 from paddock.protocol.sandbox import SandboxContext
+from paddock.sandbox.profile.enforced import entries_of
+from paddock.server.confinement import Confinement
 from paddock.server.profiles import Profiles
-from paddock.server.sandboxes import Confinement
 
 
 def confinement_of(sandbox: SandboxContext, profiles: Profiles, directory: str | None = None) -> Confinement:
-    """The profile that a request asks for, and its project roots. Raises InvalidParams.
+    """Return the profile that a request asks for, and its project roots. Raises InvalidParams.
 
     `directory` is where a command is to run, if there is one.
     """
@@ -45,7 +46,7 @@ def confinement_of(sandbox: SandboxContext, profiles: Profiles, directory: str |
 
 
 def local_directory(path: HostPath, name: str) -> str:
-    """A path of the sandbox object. Raises InvalidParams if it is not of this host."""
+    """Return a path of the sandbox object. Raises InvalidParams if it is not of this host."""
     if path.is_foreign:
         raise InvalidParams(f"params.sandbox.{name}: {path.text!r} does not name a file of this Linux host")
     return path.path
@@ -53,7 +54,7 @@ def local_directory(path: HostPath, name: str) -> str:
 
 def _legacy(policy: LegacyPolicy) -> model.Profile:
     try:
-        from paddock.sandbox.legacy import from_legacy
+        from paddock.sandbox.profile.legacy import from_legacy
 
         return from_legacy(policy)
     except ValueError as error:
@@ -61,12 +62,9 @@ def _legacy(policy: LegacyPolicy) -> model.Profile:
 
 
 def _is_dynamic(profile: model.Profile) -> bool:
-    """Whether the profile means something else in another workspace."""
-    if not isinstance(profile, model.ManagedProfile):
-        return False
-    files = profile.file_system
-    return isinstance(files, model.RestrictedFileSystem) and any(
+    """Return whether the profile means something else in another workspace."""
+    return any(
         isinstance(entry.path, model.NamedPath)
         and isinstance(entry.path.value, (model.ProjectRoots, model.CurrentWorkingDirectory))
-        for entry in files.entries
+        for entry in entries_of(profile)
     )

@@ -15,7 +15,7 @@ from paddock.protocol.call import Call
 from paddock.protocol.path import HostPath, file_uri
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.environment import user_home
-from paddock.server.handlers.place import local_path, operations_for, own_operations
+from paddock.server.handlers.file_operations import local_path, operations_for, own_operations
 
 if TYPE_CHECKING:
     from paddock.discovery.files import Reader, TextFile, Tree
@@ -92,7 +92,7 @@ def _home() -> Home:
 async def read_config(
     connection: ClientConnection, call: Call[wire.EnvironmentConfigParams]
 ) -> wire.EnvironmentConfigResult:
-    """What Codex's files on this host say about some keys."""
+    """Return what Codex's files on this host say about some keys."""
     params = call.params
     from paddock.discovery.settings import read_settings
 
@@ -126,7 +126,7 @@ def _layers(found: Layers) -> wire.ConfigLayers:
 async def discover_roots(
     connection: ClientConnection, call: Call[wire.CapabilityRootsParams]
 ) -> wire.CapabilityRootsResult:
-    """What each of some directories offers."""
+    """Return what each of some directories offers."""
     params = call.params
     from paddock.discovery.files import MAX_TOTAL_BYTES
 
@@ -195,7 +195,7 @@ def _described_root(root: wire.CapabilityRoot, found: FoundRoot, reader: Reader)
 async def discover_installed(
     connection: ClientConnection, call: Call[wire.CapabilitiesParams]
 ) -> wire.CapabilitiesResult:
-    """The skills and plugins of the user of this host."""
+    """Return the skills and plugins of the user of this host."""
     params = call.params
     from paddock.discovery.files import Reader
     from paddock.discovery.standard import find_installed
@@ -232,11 +232,11 @@ async def discover_installed(
                 description=skill.description,
                 short_description=skill.short_description,
                 path=like.like(skill.path),
-                discovery_root=wire.DiscoveryRoot(id=place.id, path=like.like(place.path)),
+                discovery_root=wire.DiscoveryRoot(id=root.id, path=like.like(root.path)),
                 dependencies=_dependencies(skill),
                 policy=_policy(skill),
             )
-            for place, skill in installed.skills
+            for root, skill in installed.skills
         ],
         warnings=reader.warnings,
     )

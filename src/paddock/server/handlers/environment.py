@@ -50,7 +50,7 @@ def info(connection: ClientConnection, _: Call[NoParams]) -> EnvironmentInfo:
 
 
 def status(_connection: ClientConnection, _: Call[NoParams]) -> EnvironmentStatus:
-    """Say that commands are taken."""
+    """Say that the server takes commands."""
     return READY
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
+
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs import operation as engine
 from paddock.fs.answer import Metadata, Opened, Walked
@@ -15,12 +17,15 @@ from paddock.protocol.call import Call
 from paddock.protocol.envelope import begin_file, write_result
 from paddock.protocol.fs import (
     CanonicalizeResult,
+    ChmodParams,
     CopyParams,
     CreateDirectoryParams,
     DirectoryEntry,
     FollowablePathParams,
     MetadataResult,
+    MoveParams,
     PathParams,
+    ReadDirectoryParams,
     ReadDirectoryResult,
     RemoveParams,
     WalkEntry,
@@ -33,7 +38,7 @@ from paddock.protocol.path import HostPath
 from paddock.protocol.structure import Empty
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
-from paddock.server.handlers.place import local_path, operations_for
+from paddock.server.handlers.file_operations import local_path, operations_for
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -58,7 +63,7 @@ EMPTY = Empty()
 
 
 async def read_file(connection: ClientConnection, call: Call[FollowablePathParams]) -> Encoded:
-    """The whole content of a file. A large one is read piece by piece, when there is memory for it."""
+    """Return the whole content of a file. Read a large one piece by piece, once there is memory for it."""
     params, answer = call.params, begin_file(call.id)
     operations = operations_for(connection, params.sandbox)
     follow = params.follow_symlinks is not False
@@ -73,7 +78,7 @@ async def read_file(connection: ClientConnection, call: Call[FollowablePathParam
     except RequestError:
         await operations.perform(engine.Close(handle=opened.handle))
         raise
-    # Not when it is cancelled: then the connection has ended, and closes its files without waiting here.
+    # A cancelled call does not get here: its connection has ended, and closes its files by itself.
     await operations.perform(engine.Close(handle=opened.handle))
     return encoded
 
@@ -130,20 +135,25 @@ async def write_file(connection: ClientConnection, call: Call[WriteFileParams]) 
 def get_metadata(
     connection: ClientConnection, call: Call[FollowablePathParams]
 ) -> MetadataResult | Coroutine[Any, Any, MetadataResult]:
-    """What a path is; told at once if the kernel has it in memory."""
+    """Describe what a path is, at once if the kernel has it in memory."""
     params = call.params
     operations = operations_for(connection, params.sandbox)
     path = local_path(params.path)
     follow = params.follow_symlinks is not False
     found = operations.metadata_at_once(path) if follow else None
-    return _get_metadata(operations, path, follow=follow) if found is None else _metadata_result(found)
+    with_mode = connection.has_extensions
+    if found is not None:
+        return _metadata_result(found, with_mode=with_mode)
+    return _get_metadata(operations, engine.GetMetadata(path=path, follow=follow), with_mode=with_mode)
 
 
-async def _get_metadata(operations: Operations, path: bytes, *, follow: bool) -> MetadataResult:
-    return _metadata_result(await operations.perform(engine.GetMetadata(path=path, follow=follow)))
+async def _get_metadata(
+    operations: Operations, operation: engine.GetMetadata, *, with_mode: bool
+) -> MetadataResult:
+    return _metadata_result(await operations.perform(operation), with_mode=with_mode)
 
 
-def _metadata_result(found: Metadata) -> MetadataResult:
+def _metadata_result(found: Metadata, *, with_mode: bool) -> MetadataResult:
     return MetadataResult(
         is_directory=found.is_directory,
         is_file=found.is_file,
@@ -151,21 +161,25 @@ def _metadata_result(found: Metadata) -> MetadataResult:
         size=found.size_bytes,
         created_at_ms=found.created_at_ms,
         modified_at_ms=found.modified_at_ms,
+        mode=found.mode if with_mode else UNSET,
     )
 
 
 async def canonicalize(connection: ClientConnection, call: Call[PathParams]) -> CanonicalizeResult:
-    """The path without links and dots."""
+    """Return the path without links and dots."""
     params = call.params
     operation = engine.Canonicalize(path=local_path(params.path))
     found = await operations_for(connection, params.sandbox).perform(operation)
     return CanonicalizeResult(path=params.path.like(found.path))
 
 
-async def read_directory(connection: ClientConnection, call: Call[PathParams]) -> Encoded:
-    """The names in a directory; those that are not UTF-8 are shown with replacement characters."""
+async def read_directory(connection: ClientConnection, call: Call[ReadDirectoryParams]) -> Encoded:
+    """Return the names in a directory. Those that are not UTF-8 get replacement characters."""
     params = call.params
-    operation = engine.ReadDirectory(path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES)
+    with_links = params.all_links is True
+    operation = engine.ReadDirectory(
+        path=local_path(params.path), max_entries=MAX_DIRECTORY_ENTRIES, has_all_links=with_links
+    )
     listing = await operations_for(connection, params.sandbox).perform(operation)
 
     def encode() -> bytes:
@@ -174,6 +188,7 @@ async def read_directory(connection: ClientConnection, call: Call[PathParams]) -
                 file_name=entry.name.decode("utf-8", "replace"),
                 is_directory=entry.is_directory,
                 is_file=entry.is_file,
+                is_symlink=entry.is_link if with_links else UNSET,
             )
             for entry in listing.entries
         ]
@@ -183,7 +198,7 @@ async def read_directory(connection: ClientConnection, call: Call[PathParams]) -
 
 
 def walk(connection: ClientConnection, call: Call[WalkParams]) -> Coroutine[Any, Any, Encoded]:
-    """A tree, within the limits that the caller and the protocol set."""
+    """Return a tree, within the limits that the caller and the protocol set."""
     params = call.params
     options = params.options
     if not options.max_directories or not options.max_entries:
@@ -269,6 +284,24 @@ async def remove(connection: ClientConnection, call: Call[RemoveParams]) -> Empt
     return EMPTY
 
 
+async def move(connection: ClientConnection, call: Call[MoveParams]) -> Empty:
+    """Give something another name."""
+    params = call.params
+    operation = engine.Rename(
+        source=local_path(params.source_path), destination=local_path(params.destination_path)
+    )
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
+async def chmod(connection: ClientConnection, call: Call[ChmodParams]) -> Empty:
+    """Set permissions."""
+    params = call.params
+    operation = engine.ChangeMode(path=local_path(params.path), mode=params.mode)
+    await operations_for(connection, params.sandbox).perform(operation)
+    return EMPTY
+
+
 async def copy(connection: ClientConnection, call: Call[CopyParams]) -> Empty:
     """Copy a file, a link or a tree."""
     params = call.params
@@ -291,4 +324,6 @@ HANDLERS: HandlerTable = {
     "fs/createDirectory": create_directory,
     "fs/remove": remove,
     "fs/copy": copy,
+    "fs/move": move,
+    "fs/chmod": chmod,
 }

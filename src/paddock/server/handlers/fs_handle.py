@@ -22,7 +22,7 @@ from paddock.protocol.structure import Empty
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
 from paddock.server.files import ClientFile
-from paddock.server.handlers.place import local_path, operations_for
+from paddock.server.handlers.file_operations import local_path, operations_for
 
 MAX_BLOCK_BYTES = 1024 * 1024
 """The limit of the reference protocol."""
@@ -56,7 +56,7 @@ async def _open(connection: ClientConnection, file: ClientFile, operation: Open)
 
 
 def read_block(connection: ClientConnection, call: Call[ReadBlockParams]) -> Coroutine[Any, Any, Encoded]:
-    """Part of a file, in the order of the requests for it."""
+    """Read part of a file, in the order of the requests for it."""
     params = call.params
     if not 1 <= params.len <= MAX_BLOCK_BYTES:
         raise InvalidRequest(f"file read block length must be between 1 and {MAX_BLOCK_BYTES}")
@@ -106,7 +106,7 @@ async def _write(connection: ClientConnection, file: ClientFile, params: WriteBl
 
 
 def _lose(connection: ClientConnection, file: ClientFile) -> None:
-    """A failed transfer has closed the file, as in the reference protocol."""
+    """Note that a failed transfer has closed the file, as in the reference protocol."""
     file.lose()
     connection.files.forget(file)
 
@@ -127,7 +127,7 @@ async def _close(file: ClientFile, *, discard: bool) -> Empty:
 
 
 def _confirm(connection: ClientConnection, params: CloseParams) -> Coroutine[Any, Any, Empty]:
-    """Close a file as `close` does, or give the outcome of an earlier close. Raises NotFound."""
+    """Close a file as `close` does, or return the outcome of an earlier close. Raises NotFound."""
     session = connection.session
     file = connection.files.take(params.handle_id)
     if file is None:

@@ -10,7 +10,7 @@ from paddock.protocol.path import HostPath
 from paddock.protocol.text import EditParams, EditResult, SearchMatch, SearchParams, SearchResult
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
-from paddock.server.handlers.place import local_path, operations_for
+from paddock.server.handlers.file_operations import local_path, operations_for
 
 MAX_EDIT_BYTES = 8 * 1024 * 1024
 """Source files are a thousand times smaller; what is larger is written by programs."""

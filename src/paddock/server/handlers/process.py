@@ -20,6 +20,7 @@ from paddock.process.output_log import Reading
 from paddock.protocol.call import Call
 from paddock.protocol.denial import encode_denials
 from paddock.protocol.envelope import RequestId
+from paddock.protocol.intercept import encode_summary
 from paddock.protocol.process import (
     GracefulMode,
     ListResult,
@@ -46,7 +47,8 @@ from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Parked
 from paddock.server.handlers.start import start
 from paddock.server.record import SessionRecord
-from paddock.server.session import Session, SessionProcess
+from paddock.server.session import Session
+from paddock.server.session_process import SessionProcess
 
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 """Longer waits end after a day; the caller asks again."""
@@ -61,7 +63,7 @@ ACCEPTED = WriteResult(status="accepted")
 
 
 def read(connection: ClientConnection, call: Call[ReadParams]) -> ReadResult | Parked:
-    """Retained output, or a long poll for it."""
+    """Return retained output, or a long poll for it."""
     params = call.params
     session = connection.session_of(params.session_id)
     entry = session.get(params.process_id)
@@ -80,6 +82,7 @@ async def _read_later(
             async with asyncio.timeout(min(params.wait_ms, LONGEST_WAIT_MS) / 1000):
                 while not _has_news(process, params.after_seq or 0):
                     await process.changed()
+    await connection.answer_turns.take()
     return _read_now(connection, session, process, params)
 
 
@@ -134,6 +137,7 @@ async def _wait_later(connection: ClientConnection, entry: SessionProcess, param
         async with asyncio.timeout(timeout_ms / 1000):
             while process.is_running:
                 await process.changed()
+    await connection.answer_turns.take()
     return _wait_result(connection, process)
 
 
@@ -151,7 +155,7 @@ def _wait_result(connection: ClientConnection, process: ManagedProcess) -> WaitR
 
 
 async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> SnapshotResult:
-    """What is retained of each stream."""
+    """Return what is retained of each stream."""
     params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
@@ -174,7 +178,7 @@ async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> S
 
 
 def _explained(connection: ClientConnection, process: ManagedProcess, result: E) -> E:
-    """A result with what clients with extensions are told of an end, if the process has ended."""
+    """Add to a result what clients with extensions are told of an end, if the process has ended."""
     if not connection.has_extensions or not process.has_exited:
         return result
     return structs.replace(
@@ -182,11 +186,12 @@ def _explained(connection: ClientConnection, process: ManagedProcess, result: E)
         denials=encode_denials(process.judgement.denials),
         cause=process.cause,
         usage=encode_usage(process.usage),
+        execs=encode_summary(process.judgement.executions),
     )
 
 
 def list_processes(connection: ClientConnection, _: Call[NoParams]) -> ListResult:
-    """The session's processes that have been started."""
+    """Return the session's processes that have been started."""
     return ListResult(
         processes=[
             ProcessSummary(
@@ -234,12 +239,12 @@ async def _accept_later(entry: SessionProcess, params: WriteParams) -> WriteResu
         await entry.started()
     except UnknownProcess:
         return _refuse_write(params, "unknownProcess")
-    await entry.managed.stdin_room()
+    await entry.managed.drain_stdin()
     return ACCEPTED
 
 
 def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinClosed"]) -> WriteResult:
-    """A status for the idempotent form, an error for the plain one."""
+    """Return a status for the idempotent form; raise an error for the plain one."""
     if params.write_id is not None:
         return WriteResult(status=status)
     raise UnknownProcess(params.process_id) if status == "unknownProcess" else StdinClosed(params.process_id)
@@ -248,7 +253,7 @@ def _refuse_write(params: WriteParams, status: Literal["unknownProcess", "stdinC
 def close_stdin(
     connection: ClientConnection, call: Call[ProcessParams]
 ) -> Empty | Coroutine[Any, Any, Empty]:
-    """The end of input, after everything that was written before.
+    """End the input after everything that was written before.
 
     A terminal has no end. It gets its end-of-file character, twice in the middle of a line, and once more
     should a program switch canonical mode off later, as shells do that edit their lines. It ends the input
@@ -266,7 +271,7 @@ async def _when_started(entry: SessionProcess) -> Empty:
 
 
 async def resize(connection: ClientConnection, call: Call[ResizeParams]) -> Empty:
-    """A new window size."""
+    """Set a new window size."""
     params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
@@ -278,7 +283,7 @@ async def resize(connection: ClientConnection, call: Call[ResizeParams]) -> Empt
 
 
 def signal(connection: ClientConnection, call: Call[SignalParams]) -> Empty | Coroutine[Any, Any, Empty]:
-    """A signal to the group. An unknown or ended process is not an error."""
+    """Send a signal to the group. An unknown or ended process is not an error."""
     params = call.params
     session = connection.session_of(params.session_id)
     entry = session.find(params.process_id)
@@ -304,7 +309,7 @@ async def _signal_later(entry: SessionProcess, params: SignalParams, sender: Sen
     except UnknownProcess:
         return EMPTY
     _signal_now(entry, params, sender)
-    await sender.record.room()
+    await sender.record.drain()
     return EMPTY
 
 
@@ -339,7 +344,7 @@ async def _terminate_later(entry: SessionProcess, params: TerminateParams, sende
     except UnknownProcess:
         return TerminateResult(running=False)
     result = _terminate_now(entry, params, sender)
-    await sender.record.room()
+    await sender.record.drain()
     return result
 
 

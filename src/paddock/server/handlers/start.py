@@ -1,4 +1,4 @@
-"""`process/start`: from parameters to a plan, and from a plan to a process.
+"""`process/start`: from parameters to a checked start, and from that to a process.
 
 A start belongs to the session, not to the connection that asked: when the
 connection is lost while the program is being started, the process is there for
@@ -23,13 +23,14 @@ from paddock.errors import (
     InvalidParams,
     OperationFailed,
     RequestError,
-    SandboxNotMade,
     SandboxRequired,
     SandboxUnenforceable,
     SpawnError,
 )
-from paddock.host_text import utf8_environment
+from paddock.host_text import local_text, utf8_environment
+from paddock.intercept.verdict import escalation_refused
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
+from paddock.process.description import Description
 from paddock.process.environment import (
     THREAD_VARIABLE,
     TOOL_CALL_VARIABLE,
@@ -38,20 +39,25 @@ from paddock.process.environment import (
     child_environment,
 )
 from paddock.process.launch import LaunchSpec, launch
-from paddock.process.managed import Description, ManagedProcess
+from paddock.process.managed import ManagedProcess
 from paddock.process.spawn_request import SpawnStage
 from paddock.protocol.call import Call
 from paddock.protocol.envelope import RequestId
+from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.path import HostPath
 from paddock.protocol.process import EnvironmentPolicy, StartParams, StartResult
 from paddock.protocol.process_event import FailedEvent, StartedEvent
+from paddock.protocol.question import EXEC_APPROVAL
+from paddock.sandbox.profile.enforced import is_enforced
+from paddock.server.confinement import Confinement
 from paddock.server.connection import ClientConnection, Services
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
 from paddock.server.handlers.confinement import confinement_of
+from paddock.server.handlers.network import refuse_unconfined, wanted_profile, with_network
 from paddock.server.profiles import Profiles
-from paddock.server.sandboxes import ATTEMPTS, Confinement, Enclosure
-from paddock.server.session import SessionProcess
+from paddock.server.sandbox_enclosure import SandboxEnclosure
+from paddock.server.session_process import SessionProcess
 
 SANDBOXED: Final = "linuxSeccomp"
 """What the reference calls the sandboxes of Linux, of whatever they are made."""
@@ -68,14 +74,48 @@ def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[An
     first = session.first_start(key) if key is not None else None
     if first is not None:
         return _repeat(first)
-    plan = plan_start(connection.services.settings, connection.services.profiles, params)
-    entry = session.admit(plan.description)
-    spawned = session.run(_spawn(connection, entry, plan, call.id))
+    _refuse_unanswerable(connection, params)
+    checked = check_start(connection.services.settings, connection.services.profiles, params)
+    if params.intercept is not None:
+        checked = _intercepted(connection, checked, params.intercept)
+    checked = with_network(connection, checked, params)
+    entry = session.admit(checked.description.shortened())
+    entry.network = None if checked.confinement is None else checked.confinement.network
+    spawned = session.run(_spawn(connection, entry, checked, call.id))
     entry.begin_start(spawned)
     connection.unanswered_starts.add(entry)
     if key is not None:
         session.remember_start(key, spawned)
     return _answer(connection, entry, spawned)
+
+
+def _intercepted(
+    connection: ClientConnection, checked: CheckedStart, wanted: InterceptParams
+) -> CheckedStart:
+    """Let somebody decide on what the process executes."""
+    # Few processes are intercepted, and it takes a while to load.
+    from paddock.server.exec_decider import ExecDecider
+
+    assert checked.confinement is not None
+    session, settings = connection.session, connection.services.settings
+    process_id, record = checked.description.process_id, session.record
+    decider = ExecDecider(
+        process_id,
+        wanted,
+        {local_text(name): local_text(value) for name, value in checked.spec.env.items()},
+        no_escalation=escalation_refused(
+            is_allowed=settings.allow_escalation,
+            requires_sandbox=settings.require_sandbox,
+            cap=settings.max_profile,
+            denies_reads=False,
+        ),
+        session=session.answers,
+        ask=session.questions.ask,
+        tell=partial(session.process_executes, process_id),
+        when_caught_up=session.when_caught_up,
+        commit=partial(record.commit_execution, process_id) if record.is_audited else None,
+    )
+    return replace(checked, confinement=replace(checked.confinement, decider=decider))
 
 
 async def _repeat(first: asyncio.Task[StartResult]) -> StartResult:
@@ -107,74 +147,79 @@ def _announce(connection: ClientConnection, entry: SessionProcess) -> None:
 
 
 async def _spawn(
-    connection: ClientConnection, entry: SessionProcess, plan: Plan, request: RequestId
+    connection: ClientConnection, entry: SessionProcess, checked: CheckedStart, request: RequestId
 ) -> StartResult:
     services, session = connection.services, connection.session
     retained_bytes = services.settings.retained_output_bytes_per_process
     begun_at_s = perf_counter()
     enclosure = None
     try:
-        confinement = await _recorded(connection, plan.confinement)
-        await session.record.starting(plan.description, plan.spec, connection.number, request, confinement)
-        if plan.confinement is None:
-            await launch(services.spawner, plan.spec, entry.managed, retained_bytes)
+        confinement = await _recorded(connection, checked.confinement)
+        await session.record.starting(
+            checked.description, checked.spec, connection.number, request, confinement
+        )
+        if checked.confinement is None:
+            await launch(services.spawner, checked.spec, entry.managed, retained_bytes)
         else:
-            enclosure = await _launch_enclosed(services, plan, plan.confinement, entry.managed)
+            wanted = replace(checked.confinement, client=connection.number)
+            enclosure = await _launch_enclosed(services, checked, wanted, entry.managed)
     except BaseException as error:
-        session.record.not_started(plan.description, error, connection.number, request)
+        session.record.not_started(checked.description, error, connection.number, request)
         session.discard(entry)
         if isinstance(error, OSError):
             reason = f"{error.strerror} (os error {error.errno})"
-            raise OperationFailed(f"can't start {plan.spec.program!r}: {reason}") from error
+            raise OperationFailed(f"can't start {checked.spec.program!r}: {reason}") from error
         raise
     session.record.started(entry.managed, perf_counter() - begun_at_s, connection.number, request)
     return StartResult(
-        process_id=plan.description.process_id,
+        process_id=checked.description.process_id,
         sandbox_type=SANDBOXED if enclosure is not None else "none",
         sandbox_enforcement=enclosure.enforcement if enclosure and connection.has_extensions else UNSET,
+        interceptor=(enclosure and enclosure.interceptor) or UNSET,
+        sandbox_start=enclosure.start if enclosure and connection.has_extensions else UNSET,
     )
 
 
 async def _recorded(connection: ClientConnection, wanted: Confinement | None) -> event.Confinement | None:
-    """What the audit log tells of a sandbox."""
+    """Return what the audit log tells of a sandbox."""
     if wanted is None or not connection.session.record.is_audited:
         return None
-    from paddock.sandbox.profile import digest_of
+    from paddock.sandbox.profile.codec import digest_of
 
     level = await connection.services.sandboxes.level(wanted)
     return event.Confinement(type=SANDBOXED, level=level, profile=wanted.name or digest_of(wanted.profile))
 
 
 async def _launch_enclosed(
-    services: Services, plan: Plan, wanted: Confinement, process: ManagedProcess
-) -> Enclosure:
+    services: Services, checked: CheckedStart, wanted: Confinement, process: ManagedProcess
+) -> SandboxEnclosure:
     """Start a command in a sandbox. Returns when it is confined; nothing is left if it can't be."""
-    spec, retained_bytes = plan.spec, services.settings.retained_output_bytes_per_process
-    for attempt in range(ATTEMPTS):
-        enclosure = await services.sandboxes.enclose(wanted, spec, list(plan.description.argv))
+    spec, retained_bytes = checked.spec, services.settings.retained_output_bytes_per_process
+
+    async def start(enclosure: SandboxEnclosure) -> SandboxEnclosure:
         try:
-            await launch(services.spawner, enclosure.spec(spec), process, retained_bytes, enclosure)
+            starter = enclosure.warm or services.spawner
+            await launch(starter, enclosure.spec(spec), process, retained_bytes, enclosure)
         except BaseException as error:
             await enclosure.abandon()
             match error:
-                case SandboxNotMade() if attempt < ATTEMPTS - 1:
-                    continue
                 case SpawnError(stage=SpawnStage.EXEC):
                     raise SandboxUnenforceable(str(error)) from error
                 case SpawnError():
-                    # Of the command, not of what was to confine it.
+                    # The error names the command, not the program that was to confine it.
                     raise SpawnError(error.stage, error.errno, spec.program, spec.cwd, error.flaw) from error
             raise
         return enclosure
-    raise AssertionError("the last attempt returns or raises")
+
+    return await services.sandboxes.enclose(wanted, spec, list(checked.description.argv), start)
 
 
-# --- planning ---------------------------------------------------------------
+# --- checking ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a start comes down to."""
+class CheckedStart:
+    """A start that passed every check, with what it comes down to."""
 
     spec: LaunchSpec
     description: Description
@@ -182,10 +227,12 @@ class Plan:
     """Set if there is something to enforce."""
 
 
-def plan_start(settings: Settings, profiles: Profiles, params: StartParams) -> Plan:
+def check_start(settings: Settings, profiles: Profiles, params: StartParams) -> CheckedStart:
     """Check what can be checked before anything is reserved or spawned. Raises RequestError."""
     _refuse_unenforceable(params)
     confinement = _confinement(params, profiles)
+    if params.intercept is not None:
+        _refuse_unintercepted(params.intercept, confinement)
     if confinement is None:
         if settings.require_sandbox:
             raise SandboxRequired("a start without a sandbox that is enforced")
@@ -202,7 +249,7 @@ def plan_start(settings: Settings, profiles: Profiles, params: StartParams) -> P
         assert params.cwd is not UNSET
         argv, arg0, cwd = params.argv, params.arg0, params.cwd
         environment = _direct_environment(params)
-    return Plan(
+    return CheckedStart(
         LaunchSpec(
             program=argv[0],
             argv=[argv[0] if arg0 is None else arg0, *argv[1:]],
@@ -223,23 +270,40 @@ def plan_start(settings: Settings, profiles: Profiles, params: StartParams) -> P
     )
 
 
+def _refuse_unanswerable(connection: ClientConnection, params: StartParams) -> None:
+    """Refuse a start that would have to ask a client which does not answer."""
+    wanted = params.intercept
+    if wanted is not None and wanted.on_prompt == "ask" and EXEC_APPROVAL not in connection.answered_methods:
+        raise InvalidParams(
+            f"params.intercept.onPrompt: the client does not answer {EXEC_APPROVAL}; name it in "
+            'capabilities.requests of initialize, or say "deny"'
+        )
+
+
 def _refuse_unenforceable(params: StartParams) -> None:
-    """Nothing runs unconfined by accident: confinement that this version can't give is an error."""
-    if params.enforce_managed_network or params.managed_network or params.network_proxy:
-        raise InvalidParams("params: a managed network can't be enforced by this server")
+    """Refuse confinement that this version can't give: nothing runs unconfined by accident."""
     if params.shell_snapshot is not None:
         raise InvalidParams("params.shellSnapshot: this server has no shell snapshots")
 
 
-def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
-    """What the start is to be confined to; None if nothing would be enforced."""
-    if params.sandbox is None:
-        return None
-    # Most servers never confine anything, and it takes a while to load.
-    from paddock.sandbox.launch import is_enforced
+def _refuse_unintercepted(wanted: InterceptParams, confinement: Confinement | None) -> None:
+    """Refuse rules that nothing would obey, and those that mean nothing."""
+    if confinement is None:
+        raise InvalidParams("params.intercept: only what runs in a sandbox that is enforced is intercepted")
+    # Few processes are intercepted, and it takes a while to load.
+    from paddock.server.interception import check_rules
 
+    check_rules(wanted)
+
+
+def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
+    """Return what the start is to be confined to; None if nothing would be enforced."""
+    if params.sandbox is None:
+        refuse_unconfined(params)
+        return None
     cwd = None if params.cwd is UNSET or params.cwd.is_foreign else params.cwd.path
     wanted = confinement_of(params.sandbox, profiles, cwd)
+    wanted = replace(wanted, profile=wanted_profile(wanted.profile, params))
     if not is_enforced(wanted.profile):
         return None
     if params.prepared is not None:

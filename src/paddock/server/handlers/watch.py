@@ -15,7 +15,7 @@ from paddock.protocol.watch import (
 )
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Then
-from paddock.server.handlers.place import local_path, real_path_for, sight_for
+from paddock.server.handlers.file_operations import local_path, read_filter_for, real_path_for
 
 EMPTY = Empty()
 
@@ -25,8 +25,10 @@ async def watch(connection: ClientConnection, call: Call[WatchParams]) -> Then:
     params = call.params
     path, watches = local_path(params.path), connection.watches
     real = await real_path_for(connection, params.sandbox, path)
-    sight = await sight_for(connection, params.sandbox)
-    watch_id = await watches.watch(params.path, path, is_recursive=params.recursive, sight=sight, real=real)
+    read_filter = await read_filter_for(connection, params.sandbox)
+    watch_id = await watches.watch(
+        params.path, path, is_recursive=params.recursive, read_filter=read_filter, real=real
+    )
     return Then(WatchResult(watch_id=watch_id), partial(watches.announce, watch_id))
 
 
@@ -38,15 +40,15 @@ def unwatch(connection: ClientConnection, call: Call[UnwatchParams]) -> Empty:
 
 
 async def watch_missing(connection: ClientConnection, call: Call[WatchMissingParams]) -> WatchMissingResult:
-    """Wait for paths to appear. What is not of this host never will."""
+    """Wait for paths to appear. A path that is not of this host never does."""
     params = call.params
-    sight = await sight_for(connection, params.sandbox)
+    read_filter = await read_filter_for(connection, params.sandbox)
     paths = [*params.missing, *([params.present] if params.present is not None else [])]
     if any(path.is_foreign for path in paths):
         return WatchMissingResult(watching=False)
     missing = [local_path(path) for path in params.missing]
     present = local_path(params.present) if params.present is not None else None
-    is_watching = await connection.watches.watch_missing(params.watch_id, missing, present, sight)
+    is_watching = await connection.watches.watch_missing(params.watch_id, missing, present, read_filter)
     return WatchMissingResult(watching=is_watching)
 
 

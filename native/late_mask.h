@@ -1,0 +1,87 @@
+/*
+ * Mounts placeholders in a sandbox that waits for its command, each read-only on itself.
+ *
+ * A sandbox that nobody uses yet holds no placeholder in the tree. When its command has come, they are made, and a child
+ * of the janitor enters the mount namespace of the sandbox, and the user namespace that owns it. There it opens each placeholder
+ * without following links, makes sure that it is the one that the janitor holds, and from then on acts on descriptors
+ * alone. The first process of the sandbox looks afterwards whether all of them are where they belong (waiting.h).
+ *
+ * Privilege: to enter the user namespace of a sandbox that the same user made gives every capability in it, and none
+ * outside. The child does nothing else, runs no program and ends.
+ */
+#ifndef PADDOCK_LATE_MASK_H
+#define PADDOCK_LATE_MASK_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "held_placeholder.h"
+#include "item.h"
+#include "without_links.h"
+
+/* Since Linux 5.2 and 5.12 on every machine (open_tree(2), move_mount(2), mount_setattr(2)); older headers lack them. */
+enum { OPEN_TREE = 428, MOVE_MOUNT = 429, MOUNT_SETATTR = 442 };
+enum { TREE_CLONE = 1, BOTH_BY_DESCRIPTOR = 0x04 | 0x40 };
+enum { READ_ONLY = 1, WITHOUT_SET_USER_ID = 2, WITHOUT_DEVICES = 4 };
+
+struct mount_attributes {
+    uint64_t set, clear, propagation, user_namespace;
+};
+
+static bool is_same_file(int fd, int other) {
+    struct stat found, expected;
+    return fstat(fd, &found) == 0 && fstat(other, &expected) == 0 && found.st_dev == expected.st_dev &&
+           found.st_ino == expected.st_ino;
+}
+
+/* Returns an errno, or 0. The process ends after the last, so that nothing is closed. */
+static int mask_placeholder(const struct placeholder *placeholder, const char *path) {
+    struct mount_attributes attributes = {.set = READ_ONLY | WITHOUT_SET_USER_ID | WITHOUT_DEVICES};
+    int at = open_without_links(path);
+    if (at < 0)
+        return errno;
+    if (!is_same_file(at, placeholder->fd))
+        return ESTALE;
+    int tree = (int)syscall(OPEN_TREE, at, "", AT_EMPTY_PATH | TREE_CLONE | O_CLOEXEC);
+    if (tree < 0 || syscall(MOUNT_SETATTR, tree, "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0 ||
+        syscall(MOVE_MOUNT, tree, "", at, "", BOTH_BY_DESCRIPTOR) != 0)
+        return errno;
+    return 0;
+}
+
+/* The items are held, and end where the text does. Returns an errno, or 0. */
+static int mask_all(char *items, const char *end, const int namespaces[2]) {
+    if (setns(namespaces[0], CLONE_NEWUSER) != 0 || setns(namespaces[1], CLONE_NEWNS) != 0)
+        return errno;
+    for (char *text = items; text < end; text += strlen(text) + 1) {
+        struct item item;
+        const struct placeholder *placeholder = find(text);
+        int problem = !placeholder || !read_item(text, &item) ? EINVAL : mask_placeholder(placeholder, item.path);
+        if (problem)
+            return problem;
+    }
+    return 0;
+}
+
+/* Masks held placeholders in the sandbox whose user and mount namespaces these are. Returns an errno, or 0. */
+static int mask_late(char *items, const char *end, const int namespaces[2]) {
+    int status;
+    pid_t child = fork();
+    if (child < 0)
+        return errno;
+    if (child == 0)
+        _exit(mask_all(items, end, namespaces));
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
+#endif

@@ -1,0 +1,353 @@
+/*
+ * The messages between paddock-execve-wrapper and whoever decides, as bytes: what is asked is written, what is answered is read.
+ *
+ *     {"file": F, "argv": [...], "workdir": W, "env": {...}}               asks
+ *     {"action": "Run" | "Escalate" | {"Deny": {"reason": TEXT | null}}}   answers
+ *     {"exit_code": N}                                                     tells of the end of a program outside
+ *
+ * Text is JSON in UTF-8. A byte that is no part of UTF-8 is a lone surrogate, U+DC80 to U+DCFF, as in Python. The other side is
+ * src/paddock/intercept/wire.py, or the program that this protocol is from.
+ *
+ * Privilege: none; nothing is called.
+ */
+#ifndef PADDOCK_WRAPPER_MESSAGE_H
+#define PADDOCK_WRAPPER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- Writing ---- */
+
+/* Counts what is written, and keeps it if there is room: what is written twice is measured first. */
+struct text {
+    char *room;
+    size_t size;
+};
+
+static inline void put_byte(struct text *text, char c) {
+    if (text->room)
+        text->room[text->size] = c;
+    text->size++;
+}
+
+static inline void put(struct text *text, const char *literal) {
+    while (*literal)
+        put_byte(text, *literal++);
+}
+
+/* How many bytes the character takes that begins here; 0 if it is not UTF-8. The NUL at the end of a string continues nothing. */
+static inline size_t utf8_length(const unsigned char *at) {
+    unsigned char lead = at[0];
+    size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+    /* Written longer than need be, a surrogate, or beyond the last character. */
+    if ((lead == 0xE0 && at[1] < 0xA0) || (lead == 0xED && at[1] > 0x9F) || (lead == 0xF0 && at[1] < 0x90) ||
+        (lead == 0xF4 && at[1] > 0x8F))
+        return 0;
+    return length;
+}
+
+static inline void put_escape(struct text *text, const char *prefix, unsigned char byte) {
+    put(text, prefix);
+    put_byte(text, "0123456789abcdef"[byte >> 4]);
+    put_byte(text, "0123456789abcdef"[byte & 15]);
+}
+
+/* One string, up to NUL or to `end`, if that comes first. */
+static inline void put_string(struct text *text, const char *from, const char *end) {
+    const unsigned char *at = (const unsigned char *)from;
+    put_byte(text, '"');
+    while (*at && (const char *)at != end) {
+        size_t length = utf8_length(at);
+        if (length == 0) {
+            put_escape(text, "\\udc", *at++);
+        } else if (*at < ' ') {
+            put_escape(text, "\\u00", *at++);
+        } else {
+            if (*at == '"' || *at == '\\')
+                put_byte(text, '\\');
+            for (; length; length--)
+                put_byte(text, (char)*at++);
+        }
+    }
+    put_byte(text, '"');
+}
+
+static inline bool is_variable(const char *variable, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+/* Between the shell, the wrapper and the decider. No program outside of the sandbox is given these. */
+static const char *const control_variables[] = {
+    "CODEX_ESCALATE_SOCKET", "PADDOCK_ESCALATE_SOCKET", "BASH_EXEC_WRAPPER", "EXEC_WRAPPER", "PADDOCK_EXEC_SHELL", NULL};
+
+static inline bool is_control_variable(const char *variable) {
+    for (const char *const *name = control_variables; *name; name++)
+        if (is_variable(variable, *name))
+            return true;
+    return false;
+}
+
+/* Asks about a program. Of two variables with the same name the later wins there, and the first is what programs see: so
+ * they come in the opposite order. */
+static inline void put_request(struct text *text, const char *file, char *const *argv, const char *directory,
+                               char *const *environment) {
+    put(text, "{\"file\":");
+    put_string(text, file, NULL);
+    put(text, ",\"argv\":[");
+    for (size_t i = 0; argv[i]; i++) {
+        put(text, i ? "," : "");
+        put_string(text, argv[i], NULL);
+    }
+    put(text, "],\"workdir\":");
+    put_string(text, directory, NULL);
+    put(text, ",\"env\":{");
+    size_t count = 0;
+    while (environment[count])
+        count++;
+    for (bool is_first = true; count > 0; count--) {
+        const char *variable = environment[count - 1], *equals = strchr(variable, '=');
+        if (!equals || is_control_variable(variable))
+            continue;
+        put(text, is_first ? "" : ",");
+        is_first = false;
+        put_string(text, variable, equals);
+        put_byte(text, ':');
+        put_string(text, equals + 1, NULL);
+    }
+    put(text, "}}");
+}
+
+/* ---- Reading ---- */
+
+/* JSON that is read from front to back. Strings are decoded where they are, for they never get longer. */
+struct json {
+    char *at, *end;
+};
+
+/* Deeper than any message. */
+enum { JSON_DEPTH = 16 };
+
+static inline bool is_at(const struct json *json, char c) {
+    return json->at < json->end && *json->at == c;
+}
+
+static inline void skip_space(struct json *json) {
+    while (is_at(json, ' ') || is_at(json, '\t') || is_at(json, '\n') || is_at(json, '\r'))
+        json->at++;
+}
+
+/* A sign, with space around it. */
+static inline bool take(struct json *json, char sign) {
+    skip_space(json);
+    if (!is_at(json, sign))
+        return false;
+    json->at++;
+    skip_space(json);
+    return true;
+}
+
+static inline bool take_word(struct json *json, const char *word) {
+    size_t length = strlen(word);
+    if ((size_t)(json->end - json->at) < length || memcmp(json->at, word, length) != 0)
+        return false;
+    json->at += length;
+    return true;
+}
+
+/* The four digits of \uXXXX, or -1. */
+static inline int32_t take_code(struct json *json) {
+    int32_t code = 0;
+    if (json->end - json->at < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        char c = *json->at++, small = (char)(c | ' ');
+        if (!(c >= '0' && c <= '9') && !(small >= 'a' && small <= 'f'))
+            return -1;
+        code = code << 4 | (c <= '9' ? c - '0' : small - 'a' + 10);
+    }
+    return code;
+}
+
+static inline char *put_code(char *to, int32_t code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+        return to;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *to++ = (char)(0xFF00 >> (more + 1) | code >> 6 * more);
+    while (more--)
+        *to++ = (char)(0x80 | (code >> 6 * more & 0x3F));
+    return to;
+}
+
+/* What follows \u, as it is in memory. Returns behind it, or NULL. */
+static inline char *take_unicode(struct json *json, char *to) {
+    int32_t code = take_code(json);
+    if (code < 0)
+        return NULL;
+    if (code >= 0xDC80 && code <= 0xDCFF) {
+        *to = (char)(code & 0xFF);
+        return to + 1;
+    }
+    if (code >= 0xD800 && code <= 0xDBFF && json->end - json->at >= 6 && json->at[0] == '\\' && json->at[1] == 'u') {
+        struct json rest = {json->at + 2, json->end};
+        int32_t low = take_code(&rest);
+        if (low >= 0xDC00 && low <= 0xDFFF) {
+            json->at = rest.at;
+            return put_code(to, 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00));
+        }
+    }
+    return put_code(to, code >= 0xD800 && code <= 0xDFFF ? 0xFFFD : code);
+}
+
+static inline bool take_string(struct json *json, char **text, size_t *length) {
+    static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    if (!is_at(json, '"'))
+        return false;
+    char *to = *text = ++json->at;
+    while (json->at < json->end) {
+        char c = *json->at++;
+        if (c == '"') {
+            *length = (size_t)(to - *text);
+            return true;
+        }
+        if ((unsigned char)c < ' ')
+            return false;
+        if (c != '\\') {
+            *to++ = c;
+            continue;
+        }
+        if (json->at == json->end)
+            return false;
+        c = *json->at++;
+        const char *found = c ? strchr(escapes, c) : NULL;
+        if (found)
+            *to++ = meant[found - escapes];
+        else if (c != 'u' || !(to = take_unicode(json, to)))
+            return false;
+    }
+    return false;
+}
+
+static inline bool take_integer(struct json *json, int64_t *value) {
+    bool is_negative = take_word(json, "-");
+    char *begin = json->at;
+    for (*value = 0; json->at < json->end && *json->at >= '0' && *json->at <= '9'; json->at++) {
+        *value = *value * 10 + (*json->at - '0');
+        if (*value > INT32_MAX)
+            return false;
+    }
+    *value = is_negative ? -*value : *value;
+    return json->at > begin;
+}
+
+/* Moves behind a string, and gives it as it is written. */
+static inline bool skip_string(struct json *json, char **text, size_t *length) {
+    if (!is_at(json, '"'))
+        return false;
+    *text = ++json->at;
+    for (; json->at < json->end; json->at++) {
+        if (*json->at == '\\' && json->end - json->at > 1)
+            json->at++;
+        else if (*json->at == '"') {
+            *length = (size_t)(json->at++ - *text);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves behind a value. Numbers are whole: no message has others. */
+static inline bool skip_value(struct json *json, int depth) {
+    char *text;
+    size_t length;
+    int64_t number;
+    if (is_at(json, '"'))
+        return skip_string(json, &text, &length);
+    if (take_word(json, "null") || take_word(json, "true") || take_word(json, "false"))
+        return true;
+    bool is_object = is_at(json, '{');
+    if (!is_object && !is_at(json, '['))
+        return take_integer(json, &number);
+    if (depth == JSON_DEPTH)
+        return false;
+    json->at++;
+    for (bool is_first = true; !take(json, is_object ? '}' : ']'); is_first = false) {
+        if (!is_first && !take(json, ','))
+            return false;
+        if (is_object && !(skip_string(json, &text, &length) && take(json, ':')))
+            return false;
+        if (!skip_value(json, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+/* Finds the one member of this name in an object, leaves others out, and moves behind the object. */
+static inline bool find_member(struct json *json, const char *name, struct json *found) {
+    bool is_found = false;
+    if (!take(json, '{'))
+        return false;
+    for (bool is_first = true; !take(json, '}'); is_first = false) {
+        char *key;
+        size_t length;
+        if ((!is_first && !take(json, ',')) || !skip_string(json, &key, &length) || !take(json, ':'))
+            return false;
+        char *begin = json->at;
+        if (!skip_value(json, 0))
+            return false;
+        if (length != strlen(name) || memcmp(key, name, length) != 0)
+            continue;
+        if (is_found)
+            return false;
+        is_found = true;
+        *found = (struct json){begin, json->at};
+    }
+    return is_found;
+}
+
+static inline bool find_only_member(char *data, size_t size, const char *name, struct json *found) {
+    struct json json = {data, data + size};
+    return find_member(&json, name, found) && json.at == json.end;
+}
+
+enum action { ACTION_RUN = 1, ACTION_ESCALATE, ACTION_DENY };
+
+struct answer {
+    enum action action;
+    /* Why it is denied; NULL if nothing was said. */
+    char *reason;
+    size_t length;
+};
+
+/* Returns whether the bytes make sense as a whole. The reason is in them. */
+static inline bool read_answer(char *data, size_t size, struct answer *answer) {
+    struct json action, denial, reason;
+    *answer = (struct answer){0};
+    if (!find_only_member(data, size, "action", &action))
+        return false;
+    if (is_at(&action, '"')) {
+        answer->action = take_word(&action, "\"Run\"") ? ACTION_RUN : take_word(&action, "\"Escalate\"") ? ACTION_ESCALATE : 0;
+        return answer->action != 0;
+    }
+    if (!find_member(&action, "Deny", &denial))
+        return false;
+    answer->action = ACTION_DENY;
+    if (!find_member(&denial, "reason", &reason) || take_word(&reason, "null"))
+        return true;
+    return take_string(&reason, &answer->reason, &answer->length);
+}
+
+/* The exit code of a program outside. */
+static inline bool read_exit_code(char *data, size_t size, int64_t *code) {
+    struct json found;
+    return find_only_member(data, size, "exit_code", &found) && take_integer(&found, code);
+}
+
+#endif

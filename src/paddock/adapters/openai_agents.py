@@ -1,0 +1,296 @@
+"""Paddock as a sandbox of the OpenAI Agents SDK.
+
+    from agents.run import RunConfig
+    from agents.sandbox import SandboxRunConfig
+    from paddock.adapters.openai_agents import PaddockSandboxClient
+
+    config = RunConfig(sandbox=SandboxRunConfig(client=PaddockSandboxClient()))
+
+Commands and terminals run in the sandbox; files are requests of Paddock's. The state of a session is small
+and serialisable: `resume` attaches to its directory, in this process or another.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, Literal
+
+from agents.sandbox import Manifest
+from agents.sandbox.errors import (
+    ExecTimeoutError,
+    ExecTransportError,
+    WorkspaceArchiveReadError,
+    WorkspaceArchiveWriteError,
+    WorkspaceReadNotFoundError,
+)
+from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
+from agents.sandbox.session.pty_output import collect_pty_output
+from agents.sandbox.session.pty_types import (
+    PtyExecUpdate,
+    allocate_pty_process_id,
+    clamp_pty_yield_time_ms,
+    resolve_pty_write_yield_time_ms,
+)
+from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
+from agents.sandbox.session.sandbox_session_state import SandboxSessionState
+from agents.sandbox.snapshot import resolve_snapshot
+from agents.sandbox.types import ExecResult
+
+from paddock.adapters.outcome import NOT_STARTED, SHELL, ending_notes, file_note
+from paddock.adapters.terminal import Terminal
+from paddock.agent.command_rules import CommandRules
+from paddock.agent.permission import Permissions, granted_profile
+from paddock.client.reference import BoxReference
+from paddock.client.workspace import PROFILE, SPOOL_BYTES, Target, Workspace
+from paddock.errors import CallRejected, NotFound, PaddockError, RunTimeout, SpawnError
+from paddock.model.decision import Action
+from paddock.model.denial import DenialKind
+
+YIELD_S, POLL_S = 10.0, 0.25
+DEFAULT_ROOT: Final = "/workspace"
+"""What a manifest has that names no directory; a session gets one of its own then."""
+
+
+class PaddockSandboxOptions(BaseSandboxClientOptions):
+    """What confines the sessions of a client."""
+
+    type: Literal["paddock"] = "paddock"
+    profile: str | dict[str, Any] = PROFILE
+
+
+class PaddockSandboxState(SandboxSessionState):
+    """Where a session is; enough to come back to it."""
+
+    type: Literal["paddock"] = "paddock"
+    reference: str
+
+
+class PaddockSandboxSession(BaseSandboxSession):
+    """One confined directory."""
+
+    def __init__(self, state: PaddockSandboxState, workspace: Workspace) -> None:
+        self.state = state
+        self.workspace = workspace
+        self._is_up = False
+        self._terminals: dict[int, Terminal] = {}
+
+    async def _after_start(self) -> None:
+        self._is_up = True
+
+    async def _after_shutdown(self) -> None:
+        self._is_up = False
+        await self.pty_terminate_all()
+
+    async def running(self) -> bool:
+        """Return whether the session was started and not shut down."""
+        return self._is_up
+
+    def supports_pty(self) -> bool:
+        """Return True: sessions have terminals."""
+        return True
+
+    # --- commands -----------------------------------------------------------
+
+    async def _exec_internal(self, *command: str | Path, timeout: float | None = None) -> ExecResult:
+        argv = [str(word) for word in command]
+        try:
+            done = await self.workspace.run(argv, timeout_s=timeout)
+        except RunTimeout as error:
+            raise ExecTimeoutError(command=argv, timeout_s=timeout, cause=error) from error
+        except SpawnError as error:
+            return ExecResult(stdout=b"", stderr=f"{error}\n".encode(), exit_code=NOT_STARTED)
+        except PaddockError as error:
+            raise ExecTransportError(command=argv, cause=error) from error
+        notes = "".join(f"Note: {note}\n" for note in ending_notes(done.ending, self.workspace))
+        return ExecResult(stdout=done.stdout, stderr=done.stderr + notes.encode(), exit_code=done.returncode)
+
+    async def pty_exec_start(
+        self,
+        *command: str | Path,
+        timeout: float | None = None,
+        shell: bool | list[str] = True,
+        user: Any = None,
+        tty: bool = False,
+        yield_time_s: float | None = None,
+        max_output_tokens: int | None = None,
+    ) -> PtyExecUpdate:
+        """Start a command and wait a moment for it."""
+        argv = self._prepare_exec_command(*command, shell=shell, user=user)
+        process = await self.workspace.start(argv, stdin=not tty, tty=tty)
+        number = allocate_pty_process_id(set(self._terminals))
+        self._terminals[number] = Terminal(process, self.workspace)
+        wait_ms = clamp_pty_yield_time_ms(round(1000 * (yield_time_s or YIELD_S)))
+        return await self._update(number, wait_ms, max_output_tokens)
+
+    async def pty_write_stdin(
+        self,
+        *,
+        session_id: int,
+        chars: str,
+        yield_time_s: float | None = None,
+        max_output_tokens: int | None = None,
+    ) -> PtyExecUpdate:
+        """Write to a command that still runs, and wait a moment for what it says."""
+        terminal = self._resolve_pty_session_entry(pty_processes=self._terminals, session_id=session_id)
+        if chars:
+            await terminal.process.write(chars.encode())
+        wanted_ms = round(1000 * (yield_time_s or POLL_S))
+        wait_ms = resolve_pty_write_yield_time_ms(yield_time_ms=wanted_ms, input_empty=not chars)
+        return await self._update(session_id, wait_ms, max_output_tokens)
+
+    async def pty_terminate_all(self) -> None:
+        """End all commands that still run."""
+        while self._terminals:
+            self._terminals.popitem()[1].process.kill_now()
+
+    async def _update(self, number: int, wait_ms: int, limit_tokens: int | None) -> PtyExecUpdate:
+        terminal = self._terminals[number]
+        output, tokens, _ = await collect_pty_output(
+            output_chunks=terminal.chunks,
+            output_lock=terminal.lock,
+            output_notify=terminal.news,
+            is_done=lambda: terminal.is_done,
+            yield_time_ms=wait_ms,
+            max_output_tokens=limit_tokens,
+        )
+        is_over = terminal.is_done and not terminal.chunks
+        if is_over:
+            self._terminals.pop(number, None)
+        return PtyExecUpdate(
+            process_id=None if is_over else number,
+            output=output,
+            exit_code=terminal.process.exit_code if is_over else None,
+            original_token_count=tokens,
+        )
+
+    # --- files --------------------------------------------------------------
+
+    async def read(self, path: Path, *, user: Any = None) -> io.IOBase:
+        """Return the content of a file."""
+        wanted = await self._validate_path_access(path)
+        try:
+            return io.BytesIO(await self.workspace.read_bytes(str(wanted)))
+        except FileNotFoundError as error:
+            raise WorkspaceReadNotFoundError(path=wanted, cause=error) from error
+        except OSError as error:
+            told = file_note(error, DenialKind.READ, str(wanted), self.workspace)
+            raise WorkspaceArchiveReadError(path=wanted, context={"reason": told}, cause=error) from error
+
+    async def write(self, path: Path, data: io.IOBase, *, user: Any = None) -> None:
+        """Replace the content of a file, or create it."""
+        wanted = await self._validate_path_access(path, for_write=True)
+        content = data.read()
+        try:
+            await self.workspace.write_bytes(
+                str(wanted), content.encode() if isinstance(content, str) else bytes(content)
+            )
+        except OSError as error:
+            told = file_note(error, DenialKind.WRITE, str(wanted), self.workspace)
+            raise WorkspaceArchiveWriteError(path=wanted, message=told, cause=error) from error
+
+    async def mkdir(self, path: Path | str, *, parents: bool = False, user: Any = None) -> None:
+        """Make a directory."""
+        wanted = await self.workspace.path(str(await self._validate_path_access(path, for_write=True)))
+        await wanted.mkdir(parents=parents, exist_ok=parents)
+
+    async def rm(self, path: Path | str, *, recursive: bool = False, user: Any = None) -> None:
+        """Remove a file, or a directory with everything in it."""
+        wanted = str(await self._validate_path_access(path, for_write=True))
+        there = await self.workspace.open()
+        await there.files.remove(wanted, recursive=recursive, force=recursive)
+
+    async def persist_workspace(self) -> io.IOBase:
+        """Return the directory as a tar archive."""
+        skipped = {path.as_posix() for path in self._persist_workspace_skip_relpaths()}
+        archive = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
+        await self.workspace.export_tree(archive, leaves_out=skipped.__contains__)
+        archive.seek(0)
+        return archive
+
+    async def hydrate_workspace(self, data: Any) -> None:
+        """Unpack an archive into the directory."""
+        await self.workspace.import_tree(data)
+
+
+class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxOptions]):
+    """Makes sessions on this host, or on the server that `target` names."""
+
+    backend_id = "paddock"
+    supports_default_options = True
+
+    def __init__(self, target: Target = None) -> None:
+        self._target = target
+
+    async def create(
+        self, *, snapshot: Any = None, manifest: Manifest | None = None, options: Any = None
+    ) -> Any:
+        """Make a session; its directory is the manifest's root, or a new one."""
+        chosen = options or PaddockSandboxOptions()
+        wanted = manifest or Manifest()
+        self._validate_manifest_for_create(wanted)
+        directory = None if wanted.root == DEFAULT_ROOT else wanted.root
+        workspace = Workspace(
+            self._target, directory=directory, profile=granted_profile(chosen.profile, _grants(wanted))
+        )
+        there = await workspace.open()
+        assert workspace.reference is not None
+        number = uuid.uuid4()
+        state = PaddockSandboxState(
+            session_id=number,
+            manifest=wanted.model_copy(update={"root": there.directory}, deep=True),
+            snapshot=resolve_snapshot(snapshot, str(number)),
+            reference=workspace.reference.encode(),
+        )
+        return self._wrap_session(PaddockSandboxSession(state, workspace))
+
+    async def delete(self, session: Any) -> Any:
+        """Remove the directory of a session, if it was made here, and end the connection."""
+        await session._inner.workspace.__aexit__(None, None, None)
+        return session
+
+    async def resume(self, state: SandboxSessionState) -> Any:
+        """Attach to the directory of a session; to a new one, filled from the snapshot, if it is gone."""
+        assert isinstance(state, PaddockSandboxState)
+        reference = BoxReference.decode(state.reference)
+        workspace = Workspace.attach(reference, self._target)
+        try:
+            await workspace.open()
+        except NotFound:
+            await workspace.aclose()
+            options = PaddockSandboxOptions(profile=reference.profile or PROFILE)
+            fresh = state.manifest.model_copy(update={"root": DEFAULT_ROOT}, deep=True)
+            return await self.create(snapshot=state.snapshot, manifest=fresh, options=options)
+        return self._wrap_session(PaddockSandboxSession(state, workspace))
+
+    def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
+        """Return the state that another process has written."""
+        return self._deserialize_session_state_payload(payload, PaddockSandboxState)
+
+
+def needs_approval(rules: CommandRules) -> Callable[[Any, Mapping[str, Any], str], Awaitable[bool]]:
+    """Return what `needs_approval` of `exec_command` takes: whether rules want a command asked about.
+
+    It raises CallRejected for a command that they forbid, which ends the run: nobody can approve that.
+    """
+
+    async def decide(context: Any, arguments: Mapping[str, Any], call_id: str) -> bool:
+        line = str(arguments.get("cmd", ""))
+        decision = rules.decide([*SHELL, line], line, str(arguments.get("workdir") or "/"))
+        if decision.action is Action.FORBIDDEN:
+            raise CallRejected(f"a rule forbids `{line}`")
+        return decision.action is Action.PROMPT
+
+    return decide
+
+
+def _grants(manifest: Manifest) -> Permissions:
+    grants = manifest.extra_path_grants
+    return Permissions(
+        read=tuple(posixpath.normpath(each.path) for each in grants if each.read_only),
+        write=tuple(posixpath.normpath(each.path) for each in grants if not each.read_only),
+    )

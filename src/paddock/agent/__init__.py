@@ -1,0 +1,1 @@
+"""Tools for an AI agent: commands, files and approvals, on any executor."""

@@ -1,0 +1,118 @@
+"""Decides when somebody is asked, and what is refused without asking. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.agent.exec_arguments import SandboxPermissions
+from paddock.model.decision import Action
+
+
+class ApprovalPolicy(StrEnum):
+    """When to ask."""
+
+    UNTRUSTED = "untrusted"
+    """Before everything that no rule allows, and after a denial."""
+    ON_REQUEST = "on-request"
+    """When the model asks for more than its profile grants."""
+    ON_FAILURE = "on-failure"
+    """That, and when the sandbox has denied something: a yes runs the command again."""
+    NEVER = "never"
+    """Never: what would have to be asked is refused, and denials go to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granular:
+    """`on-request` with each kind of question on or off; what may not be asked is refused."""
+
+    sandbox_approval: bool
+    """To run something without the sandbox, or again after a denial."""
+    rules: bool
+    """What a rule wants asked."""
+    request_permissions: bool = False
+    """To grant more than the profile."""
+
+
+Policy = ApprovalPolicy | Granular
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What has to happen before a first attempt."""
+
+    must_ask: bool = False
+    refusal: str | None = None
+    """Why it is not even asked; then nothing is started."""
+
+
+def parse_policy(policy: str | Granular) -> Policy:
+    """Return the policy of a name. Raises ValueError."""
+    if isinstance(policy, Granular):
+        return policy
+    try:
+        return ApprovalPolicy(policy)
+    except ValueError:
+        known = ", ".join(ApprovalPolicy)
+        raise ValueError(f"there is no approval policy {policy!r}; there are {known}, and Granular") from None
+
+
+def requirement(
+    policy: Policy,
+    action: Action | None,
+    wish: SandboxPermissions,
+    *,
+    is_restricted: bool,
+    is_dangerous: bool = False,
+) -> Requirement:
+    """Return what a command needs: `action` is what the rules say, `wish` what the model asks for."""
+    if action is Action.FORBIDDEN:
+        return Requirement(refusal="a rule forbids it")
+    if action is Action.PROMPT:
+        return _asked_for_rule(policy)
+    if wish is SandboxPermissions.REQUIRE_ESCALATED and is_restricted and action is not Action.ALLOW:
+        return _asked_for_wish(policy, isinstance(policy, Granular) and not policy.sandbox_approval)
+    if wish is SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and is_restricted:
+        return _asked_for_wish(policy, isinstance(policy, Granular) and not policy.request_permissions)
+    if is_dangerous and action is None:
+        return _asked_for_danger(policy)
+    return Requirement(must_ask=policy is ApprovalPolicy.UNTRUSTED and action is None)
+
+
+def asks_after_denial(policy: Policy) -> bool:
+    """Return whether a denial leads to a question and, if that is answered with yes, to a retry."""
+    if isinstance(policy, Granular):
+        return policy.sandbox_approval
+    return policy in (ApprovalPolicy.UNTRUSTED, ApprovalPolicy.ON_FAILURE)
+
+
+def asks_for_rules(policy: Policy) -> bool:
+    """Return whether somebody is asked what a rule wants asked; else it is refused."""
+    return policy.rules if isinstance(policy, Granular) else policy is not ApprovalPolicy.NEVER
+
+
+def lets_model_ask(policy: Policy) -> bool:
+    """Return whether a model that asks for more permissions has anybody to ask."""
+    if isinstance(policy, Granular):
+        return policy.sandbox_approval or policy.request_permissions
+    return policy is not ApprovalPolicy.NEVER
+
+
+def _asked_for_rule(policy: Policy) -> Requirement:
+    if not asks_for_rules(policy):
+        return Requirement(refusal="a rule requires approval, and the approval policy lets nobody be asked")
+    return Requirement(must_ask=True)
+
+
+def _asked_for_danger(policy: Policy) -> Requirement:
+    if policy is ApprovalPolicy.NEVER or (isinstance(policy, Granular) and not policy.sandbox_approval):
+        return Requirement(refusal="it removes files by force, and the approval policy lets nobody be asked")
+    return Requirement(must_ask=True)
+
+
+def _asked_for_wish(policy: Policy, is_off: bool) -> Requirement:
+    if policy is ApprovalPolicy.NEVER or is_off:
+        return Requirement(
+            refusal="the approval policy lets nobody be asked for more permissions; do without them"
+        )
+    return Requirement(must_ask=True)

@@ -1,0 +1,123 @@
+"""What rules say about a line of shell.
+
+A line is taken apart into the commands that it has; the strictest answer counts. Only where nothing else is
+in it - no redirection, no substitution, no variable - and every command is allowed, is the line as a whole.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from paddock.agent.program_rules import intercept_params
+from paddock.errors import AmendmentRefused
+from paddock.model.decision import Action, Decision, Origin, strictest
+from paddock.protocol.intercept import InterceptParams
+from paddock.rules.amendment import add_rule, check_prefix
+from paddock.rules.loader import load_sound_policy
+from paddock.rules.policy import Policy
+from paddock.rules.program_kind import INTERPRETERS, SHELLS
+from paddock.rules.rule import PrefixRule
+from paddock.rules.script import parse_script
+
+_SESSION: Final = Origin("an approval of this session", 1)
+
+
+class CommandRules:
+    """The rules of one agent. `amended_file` is where an "always" is written; None keeps it in memory."""
+
+    def __init__(self, policy: Policy, amended_file: Path | None = None) -> None:
+        self._policy = policy
+        self._amended_file = amended_file
+
+    @property
+    def policy(self) -> Policy:
+        """Return the rules that are in force now, with what was allowed for always."""
+        return self._policy
+
+    @property
+    def amended_path(self) -> str:
+        """Return where rules stand that came from an "always", as their origin names it."""
+        return _SESSION.path if self._amended_file is None else str(self._amended_file)
+
+    def decide(self, argv: Sequence[str], line: str, cwd: str) -> Decision:
+        """Return what the rules say about a shell that runs `line`. Raises RulesError.
+
+        `Action.ALLOW` means that the line may run without a sandbox and without a question.
+        """
+        shell = self._policy.decide(argv, cwd)
+        script = parse_script(line)
+        found = [
+            self._policy.decide(words, cwd) for each in script.commands if (words := each.argv) is not None
+        ]
+        action = strictest(each.action for each in (shell, *found) if each.action is not None)
+        if action is None:
+            return Decision(None, tuple(argv))
+        if action is Action.ALLOW:
+            is_whole = script.is_plain and bool(found) and all(each.action is Action.ALLOW for each in found)
+            return found[0] if is_whole else Decision(None, tuple(argv))
+        return next(each for each in (shell, *found) if each.action is action)
+
+    def allow(self, prefix: Sequence[str]) -> None:
+        """Allow commands that begin like this from now on. Raises AmendmentRefused and RulesError."""
+        check_prefix(prefix)
+        if self._amended_file is not None:
+            add_rule(self._amended_file, prefix)
+        origin = Origin(self.amended_path, _SESSION.line)
+        rule = PrefixRule(tuple((word,) for word in prefix), Action.ALLOW, origin)
+        self._policy = Policy(
+            (*self._policy.rules, rule),
+            self._policy.host_executables,
+            self._policy.network_rules,
+            self._policy.problems,
+        )
+
+    def proposed_prefix(self, line: str) -> tuple[str, ...]:
+        """Return the first words of a line with one plain command, if a rule may allow them; else nothing."""
+        script = parse_script(line)
+        if not script.is_plain or len(script.commands) != 1:
+            return ()
+        words = script.commands[0].argv or ()
+        return self.checked_prefix(words[:2] if len(words) > 1 and not words[1].startswith("-") else words)
+
+    def fitting_prefix(self, prefix: Sequence[str], line: str) -> tuple[str, ...]:
+        """Return a prefix that a model proposes; nothing unless every command of the line begins with it."""
+        script = parse_script(line)
+        words = tuple(prefix)
+        begins = [(each.argv or ())[: len(words)] == words for each in script.commands]
+        return self.checked_prefix(words) if script.is_plain and begins and all(begins) else ()
+
+    def commands_of(self, line: str) -> tuple[tuple[str, ...], ...]:
+        """Return the commands of a line, as far as their words are known."""
+        found = (each.argv for each in parse_script(line).commands)
+        return tuple(argv for argv in found if argv is not None)
+
+    def programs(self, *, asks: bool) -> InterceptParams:
+        """Return the rules for an executor that holds them against each program a command executes."""
+        return intercept_params(self._policy, on_prompt="ask" if asks else "deny")
+
+    def checked_prefix(self, prefix: Sequence[str]) -> tuple[str, ...]:
+        """Return the prefix, or nothing if it would allow too much to be proposed.
+
+        That is also what runs a file by its name: a confined command may have written the file.
+        """
+        program = posixpath.basename(prefix[0]).rstrip("-.0123456789") if prefix else ""
+        if program in SHELLS or program in INTERPRETERS:
+            return ()
+        try:
+            check_prefix(prefix)
+        except AmendmentRefused:
+            return ()
+        return tuple(prefix)
+
+
+def load_rules(
+    rules: CommandRules | Policy | Iterable[str | Path] | None, amended_file: Path | None
+) -> CommandRules | None:
+    """Return the rules of a policy or of files; None if there are none. Raises RulesError."""
+    if rules is None or isinstance(rules, CommandRules):
+        return rules
+    policy = rules if isinstance(rules, Policy) else load_sound_policy(Path(path) for path in rules)
+    return CommandRules(policy, amended_file)

@@ -1,0 +1,31 @@
+"""A command that a model may come back to, as the agent and its builder see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.agent.live_process import LiveProcess
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSession:
+    """A command of an agent that has outlived its call."""
+
+    session_id: int
+    """The number that the model knows it by."""
+    call_id: str
+    """The call that started it."""
+    live: LiveProcess
+    argv: tuple[str, ...]
+    cwd: str
+    is_terminal: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the command has not ended yet, as far as is known."""
+        return not self.live.has_exited
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit status, 128+n for signal n; None while it runs, and if it will never be known."""
+        return None if self.live.ending is None else self.live.ending.exit_code

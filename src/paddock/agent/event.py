@@ -1,0 +1,264 @@
+"""What happens while tools run, as typed events: for a user interface, a log or a test.
+
+Events of one agent come in order. A reader that is slow holds up nobody: beyond a bound it misses pieces of
+output, and a number says how many. One that does not read at all is cut off, which its last event says. It
+misses nothing else. `to_json` gives an event as one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from paddock.agent.permission import Permissions
+
+WAITING_DELTAS_LIMIT: Final = 1024
+"""Pieces of output that wait for one reader: 8 MiB with their size."""
+
+
+WAITING_EVENTS_LIMIT: Final = 4096
+"""Events that wait for one reader, before it is cut off."""
+
+WAITING_TEXT_LIMIT: Final = 64 << 20
+"""Characters of output in them: the ends of 64 commands that wrote more than is kept."""
+
+
+class AgentEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Something that happened."""
+
+    def to_json(self) -> str:
+        """Return the event as one line of JSON, without its end."""
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def from_json(line: str | bytes) -> AgentEvent:
+        """Read what `to_json` has written. Raises msgspec.ValidationError."""
+        event: AgentEvent = msgspec.json.decode(line, type=AnyEvent)
+        return event
+
+
+class CallEvent(AgentEvent, frozen=True, kw_only=True):
+    """Something that happened in one call."""
+
+    call_id: str
+    """As it was given to `Tools.call`."""
+
+
+class ExecCommandBegin(CallEvent, frozen=True, kw_only=True, tag="exec_command_begin"):
+    """A command runs. A retry begins again, as the next attempt."""
+
+    process_id: str
+    """The number that the model gets if the command outlives the call."""
+    started_at_ms: int
+    command: tuple[str, ...]
+    cwd: str
+    attempt: int
+    """1, or 2 for a retry."""
+    is_sandboxed: bool
+    parsed_cmd: tuple[tuple[str, ...], ...] = ()
+    """The commands of the line, as far as their words are known without a shell."""
+    source: Literal["unified_exec_startup"] = "unified_exec_startup"
+
+
+class ExecCommandOutputDelta(CallEvent, frozen=True, kw_only=True, tag="exec_command_output_delta"):
+    """Output, in pieces of at most 8 KiB that split no character."""
+
+    chunk: bytes
+    """base64 in JSON."""
+    stream: Literal["stdout"] = "stdout"
+
+
+class TerminalInteraction(CallEvent, frozen=True, kw_only=True, tag="terminal_interaction"):
+    """Somebody wrote to a command, or asked whether it has written; `call_id` is that of its start."""
+
+    process_id: str
+    stdin: str
+
+
+class ExecCommandEnd(CallEvent, frozen=True, kw_only=True, tag="exec_command_end"):
+    """A command has ended, with the beginning and the end of everything it wrote."""
+
+    process_id: str
+    started_at_ms: int
+    completed_at_ms: int
+    command: tuple[str, ...]
+    cwd: str
+    attempt: int
+    is_sandboxed: bool
+    exit_code: int
+    """-1 if it is not known."""
+    aggregated_output: str
+    stdout: str
+    stderr: str
+    """Why the end is not known, if it is not; the output itself is all in `stdout`."""
+    formatted_output: str
+    """As a model would read it."""
+    duration_s: float
+    status: Literal["completed", "failed"]
+    parsed_cmd: tuple[tuple[str, ...], ...] = ()
+    source: Literal["unified_exec_startup"] = "unified_exec_startup"
+    unsent_bytes: int = 0
+    """Output that no delta carried, because a command has a bounded number of them."""
+
+
+class ApprovalAsked(CallEvent, frozen=True, kw_only=True, tag="approval_request"):
+    """Somebody is asked whether something may be done."""
+
+    approval_id: str
+    started_at_ms: int
+    command: tuple[str, ...]
+    cwd: str
+    reason: str
+    changes: tuple[str, ...]
+    """What a yes changes, one sentence each."""
+    environment_id: str | None = None
+    """Which host and user it is about."""
+    additional_permissions: Permissions | None = None
+    """What a yes grants on top of the profile."""
+    proposed_execpolicy_amendment: tuple[str, ...] | None = None
+    """The first words of the commands that a yes for always would allow."""
+    available_decisions: tuple[str, ...] = ()
+
+
+class ApprovalAnswered(CallEvent, frozen=True, kw_only=True, tag="approval_answer"):
+    """There is an answer, or there will be none."""
+
+    approval_id: str
+    decision: str
+    reason: str | None = None
+
+
+class DeltasMissed(AgentEvent, frozen=True, kw_only=True, tag="deltas_missed"):
+    """The reader of the events was too slow for so many pieces of output."""
+
+    count: int
+
+
+class ReaderOverrun(AgentEvent, frozen=True, kw_only=True, tag="reader_overrun"):
+    """The reader of the events did not read; it gets no more of them."""
+
+
+AnyEvent = (
+    ExecCommandBegin
+    | ExecCommandOutputDelta
+    | TerminalInteraction
+    | ExecCommandEnd
+    | ApprovalAsked
+    | ApprovalAnswered
+    | DeltasMissed
+    | ReaderOverrun
+)
+
+
+class EventReader:
+    """One reader of events, from the moment when it was made. Iteration ends with the agent, or `close`.
+
+    A reader that is let go of costs nothing more.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[AgentEvent] = deque()
+        self._deltas = 0
+        self._text = 0
+        self._missed = 0
+        self._is_closed = False
+        self._changed = asyncio.Event()
+
+    def put(self, event: AgentEvent) -> None:
+        """Hand over an event."""
+        if self._is_closed:
+            return
+        if isinstance(event, ExecCommandOutputDelta):
+            if self._deltas == WAITING_DELTAS_LIMIT:
+                self._missed += 1
+                return
+            self._deltas += 1
+        self._tell_missed()
+        if len(self._waiting) >= WAITING_EVENTS_LIMIT or self._text > WAITING_TEXT_LIMIT:
+            self._waiting.append(ReaderOverrun())
+            self.close()
+            return
+        self._waiting.append(event)
+        self._text += _text_size(event)
+        self._changed.set()
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether nothing follows the events that wait."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Let the iteration end behind what waits."""
+        self._tell_missed()
+        self._is_closed = True
+        self._changed.set()
+
+    def _tell_missed(self) -> None:
+        if self._missed:
+            self._waiting.append(DeltasMissed(count=self._missed))
+            self._missed = 0
+
+    def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        return self
+
+    async def __anext__(self) -> AgentEvent:
+        while not self._waiting:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        event = self._waiting.popleft()
+        self._deltas -= isinstance(event, ExecCommandOutputDelta)
+        self._text -= _text_size(event)
+        return event
+
+
+def _text_size(event: AgentEvent) -> int:
+    return len(event.aggregated_output) if isinstance(event, ExecCommandEnd) else 0
+
+
+class EventHub:
+    """Gives every event to every reader."""
+
+    def __init__(self) -> None:
+        self._readers: list[weakref.ref[EventReader]] = []
+        self._is_closed = False
+
+    def emit(self, event: AgentEvent) -> None:
+        """Tell all readers; never waits."""
+        for reader in self._present():
+            reader.put(event)
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether anybody would notice an event."""
+        return bool(self._present())
+
+    def _present(self) -> list[EventReader]:
+        """Return the readers that somebody holds and has not closed, and forget the others."""
+        held = [(each, reader) for each in self._readers if (reader := each()) and not reader.is_closed]
+        if len(held) < len(self._readers):
+            self._readers = [each for each, _ in held]
+        return [reader for _, reader in held]
+
+    def reader(self) -> EventReader:
+        """Return a new reader of what happens from now on."""
+        reader = EventReader()
+        if self._is_closed:
+            reader.close()
+        else:
+            self._readers.append(weakref.ref(reader))
+        return reader
+
+    def close(self) -> None:
+        """End all readers behind what waits for them."""
+        self._is_closed = True
+        for reader in self._present():
+            reader.close()
+        self._readers.clear()

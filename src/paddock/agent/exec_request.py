@@ -1,0 +1,103 @@
+"""What a call of `exec_command` or `write_stdin` comes down to: defaults and bounds. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET, UnsetType
+
+from paddock.agent.exec_arguments import ExecArguments, SandboxPermissions, StdinArguments, WaitFor
+from paddock.agent.live_process import NEVER, Wake
+from paddock.agent.permission import Permissions
+from paddock.agent.proposal import Proposal
+from paddock.agent.truncation import DEFAULT_TOKENS
+from paddock.agent.wake_pattern import compile_wake
+from paddock.errors import InvalidToolCall
+
+MIN_YIELD_S: Final = 0.25
+MAX_YIELD_S: Final = 30.0
+EXEC_YIELD_S: Final = 10.0
+WRITE_YIELD_S: Final = 0.25
+MIN_POLL_S: Final = 5.0
+MAX_POLL_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecRequest:
+    """A call of `exec_command`, decoded."""
+
+    call_id: str
+    number: int
+    """The session id that is reserved for it."""
+    cwd: str
+    proposal: Proposal
+    is_terminal: bool
+    stdin: bytes | None
+    yield_s: float
+    wake: Wake
+    parsed: tuple[tuple[str, ...], ...] = ()
+    """The commands of the line, for events."""
+
+
+def shell_words(shell: str, arguments: ExecArguments, *, allow_login: bool) -> tuple[str, ...]:
+    """Return what to start in a sandbox. Raises InvalidToolCall for a login shell that is not offered."""
+    if arguments.login is True and not allow_login:
+        raise InvalidToolCall("exec_command", "there are no login shells here; leave `login` out")
+    is_login = allow_login and arguments.login is not False
+    return (shell, "-lc" if is_login else "-c", arguments.cmd)
+
+
+def exec_yield_s(arguments: ExecArguments) -> float:
+    """Return how long to wait for a command that was started."""
+    return _clamped(arguments.yield_time_ms, EXEC_YIELD_S, MIN_YIELD_S, MAX_YIELD_S)
+
+
+def write_yield_s(arguments: StdinArguments, max_poll_s: float) -> float:
+    """Return how long to wait after something was typed, or for output alone."""
+    if arguments.chars:
+        return _clamped(arguments.yield_time_ms, WRITE_YIELD_S, MIN_YIELD_S, MAX_YIELD_S)
+    return _clamped(arguments.yield_time_ms, MIN_POLL_S, MIN_POLL_S, max(max_poll_s, MIN_POLL_S))
+
+
+def token_budget(asked: float | UnsetType, limit_tokens: int) -> int:
+    """Return how much output a reply may have: what the model asks for, within what its agent lets it."""
+    wanted = DEFAULT_TOKENS if asked is UNSET else max(0, int(asked))
+    return min(wanted, limit_tokens)
+
+
+def wake_of(tool: str, wanted: WaitFor | UnsetType) -> Wake:
+    """Return what ends a wait before its time. Raises InvalidToolCall."""
+    if wanted is UNSET:
+        return NEVER
+    pattern = None
+    if wanted.pattern is not UNSET:
+        try:
+            pattern = compile_wake(wanted.pattern)
+        except ValueError as error:
+            raise InvalidToolCall(tool, f"wait_for.pattern: {error}") from error
+    return Wake(pattern, None if wanted.idle_ms is UNSET else max(wanted.idle_ms, 1) / 1000)
+
+
+def permissions_of(arguments: ExecArguments) -> Permissions:
+    """Return what the model asks for on top of its profile. Raises InvalidToolCall."""
+    asked = arguments.additional_permissions
+    is_with = arguments.sandbox_permissions is SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS
+    if (asked is UNSET) == is_with:
+        problem = "additional_permissions and with_additional_permissions go together; give both or none"
+        raise InvalidToolCall("exec_command", problem)
+    if asked is UNSET:
+        return Permissions()
+    files = asked.file_system
+    for path in (*files.read, *files.write):
+        if not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path:
+            raise InvalidToolCall("exec_command", f"{path!r} is not a plain absolute path")
+    wanted = Permissions(tuple(files.read), tuple(files.write), asked.network.enabled)
+    if not wanted:
+        raise InvalidToolCall("exec_command", "additional_permissions asks for nothing")
+    return wanted
+
+
+def _clamped(asked_ms: float | UnsetType, default_s: float, least_s: float, most_s: float) -> float:
+    return min(max(default_s if asked_ms is UNSET else asked_ms / 1000, least_s), most_s)

@@ -1,0 +1,154 @@
+"""Files in a dictionary, which behave as those of a server do: for tests of agents."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from difflib import unified_diff
+from typing import Literal
+
+from paddock.client.files import Found, Match, Tree
+from paddock.errors import InvalidRequest, NotFound
+from paddock.protocol.fs import MetadataResult
+
+
+class FakeFiles:
+    """Files by path in `contents`; `directories` are those that are there without one.
+
+    `refused` are paths that can't be written.
+    """
+
+    def __init__(
+        self,
+        contents: dict[str, bytes],
+        refused: set[str],
+        directories: set[str],
+        modes: dict[str, int] | None = None,
+    ) -> None:
+        self._modes = {} if modes is None else modes
+        self._contents = contents
+        self._refused = refused
+        self._directories = directories
+
+    async def read_file(self, path: str) -> bytes:
+        """Return the content."""
+        return self._content(path)
+
+    async def write_file(self, path: str, data: bytes, *, atomic: bool = False) -> None:
+        """Replace the content."""
+        self._check(path)
+        if not self._is_directory(posixpath.dirname(path)):
+            raise NotFound(f"{posixpath.dirname(path)} does not exist")
+        self._contents[path] = data
+
+    async def edit(self, path: str, old: str, new: str, count: int) -> str:
+        """Replace a text; return the diff."""
+        before = self._content(path).decode()
+        if before.count(old) != count:
+            raise InvalidRequest(f"{old!r} occurs {before.count(old)} times")
+        after = before.replace(old, new)
+        await self.write_file(path, after.encode())
+        return "".join(
+            unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), path, path)
+        )
+
+    async def metadata(self, path: str) -> MetadataResult:
+        """Return what a path is."""
+        is_file = path in self._contents
+        if not is_file and not self._is_directory(path):
+            raise NotFound(f"{path} does not exist")
+        return MetadataResult(
+            is_directory=not is_file,
+            is_file=is_file,
+            is_symlink=False,
+            size=len(self._contents.get(path, b"")),
+            created_at_ms=0,
+            modified_at_ms=0,
+            mode=self._modes.get(path, 0o644 if is_file else 0o755),
+        )
+
+    async def canonicalize(self, path: str) -> str:
+        """Return the path without dots: there are no links."""
+        plain = posixpath.normpath(path)
+        await self.metadata(plain)
+        return plain
+
+    async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
+        """Return what is below a directory, as deep as that."""
+        found = [name for name in self._below(path) if name[len(path) :].count("/") <= max_depth + 1]
+        shown = found[:max_entries] if max_entries else found
+        files = [name for name in shown if name in self._contents]
+        directories = [name for name in shown if name not in self._contents]
+        return Tree(directories, files, [], is_truncated=len(shown) < len(found))
+
+    async def search(
+        self,
+        path: str,
+        pattern: str,
+        *,
+        kind: Literal["content", "name"] = "content",
+        regex: bool = False,
+        case_sensitive: bool = True,
+        hidden: bool = False,
+        max_matches: int = 1000,
+    ) -> Found:
+        """Find lines or names."""
+        wanted = re.compile(pattern if regex else re.escape(pattern), 0 if case_sensitive else re.IGNORECASE)
+        below = [name for name in self._below(path) if hidden or "/." not in name[len(path) :]]
+        if kind == "name":
+            named = [name for name in below if wanted.search(posixpath.basename(name))]
+            matches = [Match(name, None, None, None) for name in named]
+        else:
+            matches = [
+                Match(name, number, found.start() + 1, line)
+                for name in below
+                if name in self._contents
+                for number, line in enumerate(self._contents[name].decode().splitlines(), 1)
+                if (found := wanted.search(line))
+            ]
+        return Found(matches[:max_matches], [], is_truncated=len(matches) > max_matches)
+
+    async def create_directory(self, path: str) -> None:
+        """Make a directory with its parents."""
+        self._check(path)
+        while path != "/":
+            self._directories.add(path)
+            path = posixpath.dirname(path)
+
+    async def set_mode(self, path: str, mode: int) -> None:
+        """Set the permissions."""
+        self._content(path)
+        self._modes[path] = mode
+
+    async def remove(self, path: str, *, recursive: bool = True) -> None:
+        """Remove a file, or a directory."""
+        self._check(path)
+        below = self._below(path)
+        if below and not recursive:
+            raise InvalidRequest(f"{path} is a directory that is not empty")
+        for name in (*below, path):
+            self._contents.pop(name, None)
+            self._directories.discard(name)
+            self._modes.pop(name, None)
+        self._directories.add(posixpath.dirname(path))
+
+    def _content(self, path: str) -> bytes:
+        if path not in self._contents:
+            raise NotFound(f"{path} does not exist")
+        return self._contents[path]
+
+    def _below(self, path: str) -> list[str]:
+        """Return everything below a directory, in order."""
+        prefix = path.rstrip("/") + "/"
+        found = {name for name in (*self._contents, *self._directories) if name.startswith(prefix)}
+        for name in list(found):
+            while (name := posixpath.dirname(name)).startswith(prefix):
+                found.add(name)
+        return sorted(found)
+
+    def _is_directory(self, path: str) -> bool:
+        return path == "/" or path in self._directories or bool(self._below(path))
+
+    def _check(self, path: str) -> None:
+        if path in self._refused:
+            raise InvalidRequest(f"{path} can't be written")

@@ -1,0 +1,441 @@
+"""From what a tool wants to what is done: rules, approval, an attempt in the sandbox, a retry with more.
+
+    rules -> approval if needed -> attempt -> denied? -> approval -> retry with just what was missing
+
+The retry gets the permission that the denial names for certain and keeps the rest of the profile; where it is
+not known what was missing, it runs without a sandbox, unless the profile hides something. Its result is
+final.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+from uuid import uuid4
+
+from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
+from paddock.agent.approval_asker import ApprovalAsker
+from paddock.agent.approval_policy import (
+    Policy,
+    asks_after_denial,
+    asks_for_rules,
+    lets_model_ask,
+    requirement,
+)
+from paddock.agent.command_rules import CommandRules
+from paddock.agent.exec_arguments import SandboxPermissions
+from paddock.agent.executor import Command, Executor, FileAccess, PreparedExecSpec, ProgramRules
+from paddock.agent.permission import Confinement, Permissions, lack_of
+from paddock.agent.program_question import program_key, program_question
+from paddock.agent.program_trust import ProgramTrust
+from paddock.agent.proposal import Proposal
+from paddock.agent.yield_clock import YieldClock
+from paddock.client.confinement import Sandbox
+from paddock.errors import ApprovalFailed, CallRejected, NotFound
+from paddock.model.decision import Action, Decision
+from paddock.model.denial import Denial
+from paddock.model.verdict import Verdict
+from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
+
+T = TypeVar("T")
+
+ANCESTORS_LIMIT: Final = 64
+"""How many directories the agent looks for, one after the other, until one exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an attempt is made: exactly what somebody was asked about, if anybody was."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    sandbox: Sandbox | None
+    changes: tuple[str, ...]
+    """What that means, one sentence each."""
+    added: Permissions | None = None
+    """What the sandbox grants on top of the profile."""
+    prepared: PreparedExecSpec | None = None
+    """The prepared start of an attempt without a sandbox, where the executor takes such starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[T]):
+    """What came of an attempt."""
+
+    value: T
+    is_denied: bool = False
+    denials: tuple[Denial, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Generic[T]):
+    """What came of it all, and what the model should know of the way."""
+
+    value: T
+    notes: tuple[str, ...] = ()
+
+
+class Orchestrator:
+    """Decides for one agent. With `intercepts`, the executor asks about programs too."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        confinement: Confinement,
+        roots: tuple[str, ...],
+        *,
+        policy: Policy,
+        asker: ApprovalAsker,
+        rules: CommandRules | None = None,
+        trust: ProgramTrust,
+        traces: bool = False,
+        intercepts: bool = False,
+    ) -> None:
+        self._executor = executor
+        self._confinement = confinement
+        self._roots = roots
+        self._policy = policy
+        self._asker = asker
+        self._rules = rules
+        self._trust = trust
+        self._traces = traces
+        self._intercepts = intercepts
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """Return what a command without any approval runs in; None if the profile asks for no sandbox."""
+        if not self._confinement.is_restricted:
+            return None
+        return Sandbox(self._confinement.written, self._roots, trace=self._traces)
+
+    async def run(
+        self, proposal: Proposal, attempt: Callable[[Launch, int], Awaitable[Attempt[T]]]
+    ) -> Settled[T]:
+        """Do what a tool proposes, if it may. Raises CallRejected if not, and what `attempt` raises."""
+        proposal = await self._doubted(proposal)
+        launch = await self._approved(proposal)
+        first = await attempt(launch, 1)
+        if not first.is_denied or launch.sandbox is None:
+            return Settled(first.value)
+        told = denial_note(first.denials)
+        proposal = await self._doubted(proposal, leaves_sandbox=True)
+        is_allowed = proposal.verdict is not None and proposal.verdict.action is Action.ALLOW
+        if not is_allowed and not asks_after_denial(self._policy):
+            return Settled(first.value, (told, _ADVICE) if lets_model_ask(self._policy) else (told,))
+        wider = await self._retry(proposal, first.denials)
+        if isinstance(wider, str):
+            return Settled(first.value, (told, wider))
+        if self._intercepts and wider.sandbox is None and is_allowed:
+            # The rule allows the command, and says nothing of what it executes in turn.
+            if not asks_after_denial(self._policy):
+                return Settled(first.value, (told,))
+            is_allowed = False
+        if not is_allowed:
+            if (unshown := proposal.unshown) is not None:
+                return Settled(first.value, (told, f"There was no retry: {unshown}."))
+            question = self._question(proposal, wider, "the sandbox denied it", first.denials)
+            try:
+                decision = await self._asker.ask(question, self._key(proposal, wider))
+            except ApprovalFailed as error:
+                # The first attempt has happened, and the model must know of it.
+                return Settled(first.value, (told, f"There was no retry: {error}"))
+            if not decision.approval.is_yes:
+                return Settled(first.value, (told, f"A retry was {_refusal(decision)}."))
+        second = await attempt(wider, 2)
+        by = "A rule allows it" if is_allowed else "Approved"
+        notes = [f"The first attempt was denied by the sandbox. {by}: {' '.join(wider.changes)}"]
+        if second.is_denied:
+            notes.append(denial_note(second.denials))
+        return Settled(second.value, tuple(notes))
+
+    # --- before the first attempt -------------------------------------------
+
+    async def _doubted(self, proposal: Proposal, *, leaves_sandbox: bool = False) -> Proposal:
+        """Return the proposal, without the rule that allows it if that does not hold for it."""
+        verdict = proposal.verdict
+        if verdict is None or verdict.action is not Action.ALLOW or not proposal.programs:
+            return proposal
+        doubt = proposal.doubt_of_rule
+        sandbox = self.sandbox
+        leaves_sandbox |= proposal.wish is SandboxPermissions.REQUIRE_ESCALATED
+        if doubt is None and leaves_sandbox and sandbox is not None:
+            doubt = await self._trust.distrust((self._executor.shell, *proposal.programs), sandbox)
+        if doubt is None:
+            return proposal
+        return replace(proposal, verdict=Decision(None, verdict.command), doubt=doubt)
+
+    async def _approved(self, proposal: Proposal) -> Launch:
+        """Return how to run it first. Raises CallRejected if it may not run at all."""
+        verdict = proposal.verdict
+        action = None if verdict is None else verdict.action
+        if action is Action.PROMPT and self._asks_about_programs(proposal):
+            # Somebody is asked when the program is executed, and about that alone.
+            action = None
+        if action is Action.ALLOW and self._intercepts and not self._asks_about_programs(proposal):
+            # Without the sandbox nothing would hold the rules against what the command executes.
+            action = None
+        needed = requirement(
+            self._policy,
+            action,
+            proposal.wish,
+            is_restricted=self._confinement.is_restricted,
+            is_dangerous=proposal.is_dangerous,
+        )
+        if needed.refusal is not None:
+            reason = verdict.reason if verdict is not None and verdict.action is not None else needed.refusal
+            raise CallRejected(reason)
+        launch = await self._wanted(proposal)
+        if not needed.must_ask:
+            return launch
+        if (unshown := proposal.unshown) is not None:
+            raise CallRejected(unshown)
+        decision = await self._asker.ask(
+            self._question(proposal, launch, _reason(proposal)), self._key(proposal, launch)
+        )
+        if not decision.approval.is_yes:
+            raise CallRejected(f"it was {_refusal(decision)}")
+        return launch
+
+    async def _wanted(self, proposal: Proposal) -> Launch:
+        """Return the attempt that a proposal asks for. Raises CallRejected."""
+        base = self.sandbox
+        if base is None:
+            return _launch(proposal, None, ("It runs without a sandbox, as everything does here.",))
+        match proposal.wish:
+            case SandboxPermissions.USE_DEFAULT:
+                return _launch(proposal, base, ("It runs in the sandbox, with the profile as it is.",))
+            case SandboxPermissions.REQUIRE_ESCALATED:
+                if self._confinement.denies_reads:
+                    raise CallRejected(_HIDING)
+                return await self._unsandboxed(proposal)
+            case SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS:
+                wider = await self._widened(
+                    proposal, proposal.permissions, is_replacing=proposal.is_replacing
+                )
+                if wider is None:
+                    raise CallRejected("this profile can't be given more permissions")
+                return wider
+
+    async def _unsandboxed(self, proposal: Proposal) -> Launch:
+        """Return an attempt without a sandbox, prepared where the executor takes such starts."""
+        changes = (_UNSANDBOXED, _UNINTERCEPTED) if self._intercepts else (_UNSANDBOXED,)
+        command = Command(argv=proposal.words(None), cwd=proposal.cwd, env=proposal.env)
+        prepared = await self._executor.prepare(command, self.sandbox)
+        if prepared is None:
+            return _launch(proposal, None, changes)
+        return Launch(prepared.argv, prepared.cwd, None, changes, prepared=prepared)
+
+    # --- about one program --------------------------------------------------
+
+    def _asks_about_programs(self, proposal: Proposal) -> bool:
+        """Return whether somebody is asked about each program that it executes. That takes a sandbox."""
+        return (
+            self._intercepts
+            and self.sandbox is not None
+            and proposal.wish is not SandboxPermissions.REQUIRE_ESCALATED
+        )
+
+    def program_rules(self, proposal: Proposal, launch: Launch, clock: YieldClock) -> ProgramRules | None:
+        """Return what becomes of the programs of an attempt; None if nothing is asked about them.
+
+        `clock` stands still while somebody is asked.
+        """
+        if not self._intercepts or self._rules is None or launch.sandbox is None:
+            return None
+
+        async def decide(params: ExecApprovalParams) -> ExecApprovalResult:
+            with clock.asking():
+                return await self._decided(proposal, params)
+
+        return ProgramRules(self._rules.programs(asks=asks_for_rules(self._policy)), decide)
+
+    async def _decided(self, proposal: Proposal, params: ExecApprovalParams) -> ExecApprovalResult:
+        """Ask about one program. What is not approved is denied, and its caller reads why."""
+        question = program_question(proposal.call_id, proposal.justification, params)
+        key = (self._executor.identity, "program", program_key(params))
+        try:
+            decision = await self._asker.ask(question, key)
+        except ApprovalFailed as error:
+            return ExecApprovalResult(verdict=Verdict.DENY, reason=str(error))
+        if decision.approval.is_yes:
+            return ExecApprovalResult(verdict=Verdict.ESCALATE)
+        return ExecApprovalResult(verdict=Verdict.DENY, reason=f"it was {_refusal(decision)}")
+
+    # --- after a denial -----------------------------------------------------
+
+    async def _retry(self, proposal: Proposal, denials: tuple[Denial, ...]) -> Launch | str:
+        """Return the attempt that would not be denied, or why there is none."""
+        lack = lack_of(denials)
+        if lack.protected:
+            return "What was denied is protected on purpose; no approval grants it."
+        if lack.permissions:
+            asked = _together(proposal.permissions, lack.permissions)
+            wider = await self._widened(proposal, asked)
+            if wider is not None:
+                return wider
+        if self._confinement.denies_reads:
+            return _HIDING
+        return await self._unsandboxed(proposal)
+
+    async def _widened(
+        self, proposal: Proposal, permissions: Permissions, *, is_replacing: bool = False
+    ) -> Launch | None:
+        """Return an attempt in the sandbox with more permissions; None where that can't be had."""
+        if (permissions.read or permissions.write) and self._confinement.has_denied_paths:
+            # An entry about a longer path wins: below what the profile denies, it would open that.
+            return None
+        files = self._executor.files(self.sandbox)
+        grants = [await _write_grant(files, path, is_replacing=is_replacing) for path in permissions.write]
+        added = Permissions(
+            permissions.read,
+            tuple(dict.fromkeys(granted for granted, _ in grants)),
+            permissions.has_network,
+            permissions.hosts,
+        )
+        wider = self._confinement.widened(added)
+        if wider is None:
+            return None
+        changes = [change for _, change in grants]
+        changes += [f"It may read {path}." for path in permissions.read]
+        if permissions.has_network:
+            changes.append("It may use the network of the host.")
+        elif permissions.hosts:
+            changes += [f"It may reach {host}." for host in permissions.hosts]
+        changes.append("Everything else stays as the profile says.")
+        return _launch(proposal, Sandbox(wider, self._roots, trace=self._traces), tuple(changes), added=added)
+
+    # --- questions ----------------------------------------------------------
+
+    def _question(
+        self,
+        proposal: Proposal,
+        launch: Launch,
+        reason: str,
+        denials: tuple[Denial, ...] = (),
+    ) -> ApprovalRequest:
+        verdict = proposal.verdict
+        decisive = None if verdict is None else verdict.decisive
+        # The strictest rule decides: one that allows would change nothing about one that wants a question.
+        can_amend = self._rules is not None and (verdict is None or verdict.action is None)
+        can_amend = can_amend and proposal.doubt is None
+        return ApprovalRequest(
+            approval_id=uuid4().hex,
+            call_id=proposal.call_id,
+            tool=proposal.tool,
+            command=launch.argv,
+            cwd=launch.cwd,
+            reason=reason,
+            changes=launch.changes,
+            permissions=launch.added,
+            is_unsandboxed=launch.sandbox is None,
+            rule=None if decisive is None else str(decisive.origin),
+            justification=proposal.justification,
+            denials=denials,
+            proposed_prefix=proposal.prefix if can_amend else (),
+            is_retry=bool(denials),
+            stdin=proposal.stdin,
+            patch=proposal.patch,
+            is_terminal=proposal.is_terminal,
+            line=proposal.line,
+        )
+
+    def _key(self, proposal: Proposal, launch: Launch) -> Hashable:
+        """Return all that an answer depends on: who runs what, where and with which permissions."""
+        profile = None if launch.sandbox is None else repr(launch.sandbox.profile)
+        return (
+            self._executor.identity,
+            launch.argv,
+            launch.cwd,
+            proposal.is_terminal,
+            proposal.stdin,
+            proposal.patch,
+            profile,
+        )
+
+
+def _launch(
+    proposal: Proposal, sandbox: Sandbox | None, changes: tuple[str, ...], added: Permissions | None = None
+) -> Launch:
+    return Launch(proposal.words(sandbox), proposal.cwd, sandbox, changes, added)
+
+
+_UNINTERCEPTED: Final = "No rule is held against the programs that it executes."
+_UNSANDBOXED: Final = "It runs without a sandbox, with all rights of the user."
+_HIDING: Final = (
+    "The profile hides files, so nothing runs without it, and what was missing is not known for certain."
+)
+_ADVICE: Final = (
+    "If the task needs it, ask with sandbox_permissions: with_additional_permissions and the paths, or "
+    "require_escalated."
+)
+
+
+def _reason(proposal: Proposal) -> str:
+    verdict = proposal.verdict
+    if proposal.doubt is not None:
+        return f"a rule allows it, but {proposal.doubt}"
+    if verdict is not None and verdict.action is Action.PROMPT:
+        return verdict.reason
+    match proposal.wish:
+        case SandboxPermissions.REQUIRE_ESCALATED:
+            return "it is to run without the sandbox"
+        case SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS:
+            return "it needs more than the profile grants"
+        case SandboxPermissions.USE_DEFAULT:
+            return "it removes files by force" if proposal.is_dangerous else "no rule allows it"
+
+
+def _refusal(decision: ApprovalDecision) -> str:
+    match decision.approval:
+        case Approval.TIMED_OUT:
+            return "not approved: nobody answered in time, which is not a refusal; you may ask again"
+        case Approval.ABORT:
+            return "refused, and you should stop and wait for the user"
+        case _:
+            return f"refused: {decision.reason}" if decision.reason else "refused"
+
+
+def denial_note(denials: tuple[Denial, ...]) -> str:
+    """Return what a model reads of denials."""
+    named = [f"{denial.kind} {denial.target}" for denial in denials if denial.target is not None]
+    what = ", ".join(dict.fromkeys(named)) or "something it did not name"
+    return f"The sandbox denied: {what}."
+
+
+def _together(one: Permissions, other: Permissions) -> Permissions:
+    return Permissions(
+        tuple(dict.fromkeys((*one.read, *other.read))),
+        tuple(dict.fromkeys((*one.write, *other.write))),
+        one.has_network or other.has_network,
+        tuple(dict.fromkeys((*one.hosts, *other.hosts))),
+    )
+
+
+async def _write_grant(files: FileAccess, path: str, *, is_replacing: bool) -> tuple[str, str]:
+    """Return what to grant so that a path can be written, and what that changes.
+
+    Only what exists can be granted: for a new file, that is the nearest directory. Links are followed, so
+    that the question names what is really written.
+    """
+    granted = posixpath.dirname(path) if is_replacing else path
+    is_new = False
+    for _ in range(ANCESTORS_LIMIT):
+        try:
+            granted = await files.canonicalize(granted)
+        except NotFound:
+            granted = posixpath.dirname(granted)
+            is_new = True
+        else:
+            break
+    if is_replacing:
+        return (
+            granted,
+            f"It may write {path}; the tool, but no command, may use the directory {granted} for that.",
+        )
+    if granted == path:
+        return granted, f"It may write {path}."
+    if is_new:
+        return granted, f"It may write {granted} and everything in it, because {path} does not exist yet."
+    return granted, f"It may write {granted}, which is where {path} leads."

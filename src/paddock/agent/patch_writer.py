@@ -1,0 +1,194 @@
+"""A patch carried out: everything is checked before the first write, and a failed write is undone.
+
+Each file is replaced as a whole, so that it is the old one or the new one at every moment, whatever happens.
+Between the files of one patch there is no such promise against a crash; against a failure, what was written
+is put back, and a call that is cancelled while it writes finishes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET
+
+from paddock.agent.executor import FileAccess
+from paddock.agent.patch import AddFile, Change, DeleteFile, UpdateFile
+from paddock.agent.patch_match import patched
+from paddock.agent.real_path import real_path
+from paddock.errors import InvalidToolCall, NotFound, PaddockError, PatchIncomplete
+
+FINISH_S: Final = 30.0
+"""How long a cancelled call goes on writing: far longer than files take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A file that will have another content; None means that there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class PatchWriter:
+    """Applies one patch; its paths are below `base`, or absolute."""
+
+    def __init__(self, files: FileAccess, base: str) -> None:
+        self._files = files
+        self._base = base
+        self._modes: dict[str, int] = {}
+        """The modes of the files that were there, as far as the executor tells."""
+        self._origins: dict[str, str] = {}
+        """Where a file that is moved comes from."""
+
+    async def apply(self, changes: Sequence[Change]) -> str:
+        """Carry out all changes; return what was done, one line for each file.
+
+        Raises PatchMismatch, InvalidToolCall and RequestError before anything is written. After that,
+        PatchIncomplete, which says what could not be put back, if anything.
+        """
+        steps, summary = await self._plan(changes)
+        writing = asyncio.ensure_future(self._write(steps))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # Half a patch is worse than a call that ends a moment later.
+            await asyncio.wait((writing,), timeout=FINISH_S)
+            writing.cancel()
+            raise
+        return "\n".join(summary)
+
+    async def _write(self, steps: Sequence[_Step]) -> None:
+        done: list[_Step] = []
+        made: list[str] = []
+        try:
+            for step in steps:
+                await self._make_directory(step, made)
+                done.append(step)
+                await self._set(step.path, step.after)
+                if step.before is None and step.path in self._origins:
+                    await self._give_mode(step.path, self._origins[step.path])
+        except PaddockError as error:
+            left = await self._undo(done, made)
+            raise PatchIncomplete(str(error), left) from error
+
+    async def _plan(self, changes: Sequence[Change]) -> tuple[list[_Step], list[str]]:
+        contents: dict[str, tuple[bytes | None, bytes | None]] = {}
+        summary = []
+        for change in changes:
+            path = self._absolute(change.path)
+            if path not in contents:
+                before = await self._content(path)
+                contents[path] = (before, before)
+            first, now = contents[path]
+            match change:
+                case AddFile(text=text):
+                    contents[path] = (first, text.encode())
+                    summary.append(f"A {change.path}")
+                case DeleteFile():
+                    if now is None:
+                        raise NotFound(f"{change.path} does not exist, so it can't be deleted")
+                    contents[path] = (first, None)
+                    summary.append(f"D {change.path}")
+                case UpdateFile(chunks=chunks, target=target):
+                    if now is None:
+                        raise NotFound(f"{change.path} does not exist, so it can't be updated")
+                    after = patched(change.path, _text(change.path, now), chunks).encode()
+                    if target is None:
+                        contents[path] = (first, after)
+                        summary.append(f"M {change.path}")
+                        continue
+                    moved_to = self._absolute(target)
+                    contents[path] = (first, None)
+                    old = contents[moved_to][0] if moved_to in contents else await self._content(moved_to)
+                    contents[moved_to] = (old, after)
+                    self._origins[moved_to] = path
+                    summary.append(f"R {change.path} -> {target}")
+        await self._refuse_second_names(contents)
+        # What is removed goes last: until then, nothing is lost.
+        steps = [_Step(path, *pair) for path, pair in contents.items() if pair[0] != pair[1]]
+        return sorted(steps, key=lambda step: step.after is None), summary
+
+    async def _refuse_second_names(self, paths: Iterable[str]) -> None:
+        """Refuse a patch in which two paths lead to one file: the change of either would undo the other."""
+        names: dict[str, str] = {}
+        for path in paths:
+            first = names.setdefault(await real_path(self._files, path), path)
+            if first != path:
+                problem = f"{first} and {path} are the same file by two names; use one name of it"
+                raise InvalidToolCall("apply_patch", problem)
+
+    async def _content(self, path: str) -> bytes | None:
+        try:
+            found = await self._files.metadata(path)
+        except NotFound:
+            return None
+        if not found.is_file:
+            raise InvalidToolCall("apply_patch", f"{path} is not a file")
+        if found.mode is not UNSET:
+            self._modes.setdefault(path, found.mode)
+        return await self._files.read_file(path)
+
+    async def _make_directory(self, step: _Step, made: list[str]) -> None:
+        if step.before is not None or step.after is None:
+            return
+        directory = posixpath.dirname(step.path)
+        missing = []
+        while not await self._exists(directory):
+            missing.append(directory)
+            directory = posixpath.dirname(directory)
+        for each in reversed(missing):
+            await self._files.create_directory(each)
+            # Only what was made here is removed again.
+            made.append(each)
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._files.metadata(path)
+        except NotFound:
+            return False
+        return True
+
+    async def _set(self, path: str, content: bytes | None) -> None:
+        if content is None:
+            await self._files.remove(path, recursive=False)
+        else:
+            await self._files.write_file(path, content, atomic=True)
+
+    async def _give_mode(self, path: str, origin: str) -> None:
+        """Let a file that was made have the mode of another, as it was before the patch."""
+        if origin in self._modes:
+            await self._files.set_mode(path, self._modes[origin] & 0o777)
+
+    async def _undo(self, done: list[_Step], made: list[str]) -> list[str]:
+        """Put back what was there; return the paths for which that fails."""
+        left = []
+        for step in reversed(done):
+            try:
+                if await self._content(step.path) != step.before:
+                    await self._set(step.path, step.before)
+                    if step.after is None:
+                        await self._give_mode(step.path, step.path)
+            except PaddockError:
+                left.append(step.path)
+        for directory in reversed(made):
+            try:
+                # Somebody else may have put something there meanwhile.
+                await self._files.remove(directory, recursive=False)
+            except PaddockError:
+                left.append(directory)
+        return left
+
+    def _absolute(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self._base, path))
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidToolCall("apply_patch", f"{path} is not UTF-8 text") from error

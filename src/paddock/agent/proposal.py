@@ -1,0 +1,80 @@
+"""What a tool wants to do, before anybody has decided on it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paddock.agent.exec_arguments import SandboxPermissions
+from paddock.agent.permission import NONE, Permissions
+from paddock.client.confinement import Sandbox
+from paddock.model.decision import Decision
+
+INPUT_LIMIT: Final = 65_536
+"""Characters of input, or of a change, that a question shows: more than a person reads before saying yes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a tool wants to do."""
+
+    call_id: str
+    tool: str
+    command: tuple[str, ...]
+    """The exact words, for the question and for the memory of answers."""
+    cwd: str
+    verdict: Decision | None = None
+    """What the rules say; None where there are none."""
+    wish: SandboxPermissions = SandboxPermissions.USE_DEFAULT
+    permissions: Permissions = NONE
+    """What is asked for with `WITH_ADDITIONAL_PERMISSIONS`."""
+    justification: str | None = None
+    prefix: tuple[str, ...] = ()
+    """Commands that a rule could allow from now on."""
+    is_terminal: bool = False
+    unsandboxed_command: tuple[str, ...] | None = None
+    """The words that are started without a sandbox, where they differ."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables on top of what the executor gives every command."""
+
+    stdin: str | None = None
+    """What it reads as its input, if it is given any."""
+    patch: str | None = None
+    """The change that it makes to files, where it is that."""
+    line: str | None = None
+    """What the executor's own shell is to run, where it is that."""
+    doubt: str | None = None
+    """Why a rule that allows it does not hold."""
+    programs: tuple[str, ...] = ()
+    """What the rules have allowed, as the line calls it; it must be what its name says."""
+    is_dangerous: bool = False
+    """Whether it looks as if it destroyed something."""
+    is_replacing: bool = False
+    """Whether it replaces files as a whole, for which their directories must be writable."""
+
+    @property
+    def doubt_of_rule(self) -> str | None:
+        """Return why a rule that allows the words of a line does not allow it as it is; None if it does."""
+        if self.line is None:
+            return f"the model chose {self.command[0]} to run it"
+        if self.stdin is not None:
+            return "the rule says nothing of its input"
+        if self.is_terminal:
+            return "the model may type to it, and the rule says nothing of that"
+        relative = [name for name in self.programs if "/" in name and not name.startswith("/")]
+        return f"{relative[0]} is not an absolute path" if relative else None
+
+    @property
+    def unshown(self) -> str | None:
+        """Return why nobody can be asked about it: whoever says yes must have seen all of it."""
+        for text, name in ((self.stdin, "input"), (self.patch, "change")):
+            if text is not None and len(text) > INPUT_LIMIT:
+                return (
+                    f"its {name} has more than {INPUT_LIMIT} characters, too many to be shown in a question"
+                )
+        return None
+
+    def words(self, sandbox: Sandbox | None) -> tuple[str, ...]:
+        """Return what is started in a sandbox, or without one."""
+        return self.command if sandbox is not None else self.unsandboxed_command or self.command

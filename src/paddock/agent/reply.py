@@ -1,0 +1,85 @@
+"""What a tool tells a model: one text, and the same facts as fields. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a call of any tool gives; `str(reply)` is its text.
+
+    What only a command has is None, or empty, for every other tool.
+    """
+
+    output: str
+    """What came of it, without the lines about how."""
+    is_error: bool = False
+    """Whether the call did nothing, or less than it was asked for. A command that fails is no error."""
+    wall_time_s: float | None = None
+    chunk_id: str | None = None
+    """Six hexadecimal digits; None where no process was asked."""
+    exit_code: int | None = None
+    """Only of a process that ended in this call, and only if it is known."""
+    session_id: int | None = None
+    """Only of a process that still runs: the number to ask for more with."""
+    original_tokens: int | None = None
+    """Estimated for everything that the process wrote since the call before."""
+    notes: tuple[str, ...] = ()
+    """What the sandbox or an approval had to do with it, one sentence each."""
+
+    @property
+    def text(self) -> str:
+        """Return what the model reads."""
+        return "\n".join((*(f"Note: {note}" for note in self.notes), self.output))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the same facts for a program, ready for JSON."""
+        return {"output": self.output}
+
+
+@dataclass(frozen=True, slots=True)
+class ExecReply(Reply):
+    """The outcome of `exec_command` or `write_stdin`: a command that ran, however it ended."""
+
+    @property
+    def text(self) -> str:
+        """Return what the model reads."""
+        return "\n".join(self._lines())
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the tools' output schema."""
+        fields = {
+            "chunk_id": self.chunk_id,
+            "wall_time_seconds": self.wall_time_s,
+            "exit_code": self.exit_code,
+            "session_id": self.session_id,
+            "original_token_count": self.original_tokens,
+            "output": self.output,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def _lines(self) -> Iterator[str]:
+        if self.chunk_id is not None:
+            yield f"Chunk: {self.chunk_id}"
+        if self.wall_time_s is not None:
+            yield f"Time: {self.wall_time_s:.4f} s"
+        if self.exit_code is not None:
+            yield f"Exit code: {self.exit_code}"
+        if self.session_id is not None:
+            yield f"Still running, session_id: {self.session_id}"
+        if self.original_tokens is not None:
+            yield f"Tokens of all output: {self.original_tokens}"
+        yield from (f"Note: {note}" for note in self.notes)
+        yield "Output:"
+        yield self.output

@@ -1,0 +1,83 @@
+"""Decides what becomes of events that can't be written: which are refused, kept, or given up and counted.
+
+Works in one thread, which it blocks; `writer` brings the events there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.audit.event import Resumed
+from paddock.audit.log import AuditLog, Stamped
+from paddock.audit.redaction import Redactor
+from paddock.model.audit_failure import AuditFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many of the events were written, in order from the first, and why no more were."""
+
+    count: int
+    failure: str | None
+
+
+class PolicyLog:
+    """Writes events to a log, without their secrets, and applies a failure policy.
+
+    While the log can't be written, events that end something are kept for later under
+    `AuditFailure.STOP`: there are no more of them than live processes, for nothing is started.
+    All others are counted as lost, and once the log can be written it tells how many.
+    """
+
+    def __init__(self, log: AuditLog, redactor: Redactor, policy: AuditFailure) -> None:
+        self.log = log
+        self.lost = 0
+        """Records that were given up since the last that was written."""
+        self.lost_in_all = 0
+        self._redactor = redactor
+        self._policy = policy
+        self._failure: str | None = None
+        self._kept: list[Stamped] = []
+
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the last attempt failed.
+
+        Call `write` from time to time then, even with nothing.
+        """
+        return self._failure is not None
+
+    @property
+    def kept(self) -> int:
+        """Return how many events wait until the log can be written."""
+        return len(self._kept)
+
+    def write(self, stamped: Sequence[Stamped]) -> Written:
+        """Write what was kept, then these. Those that are not written are dealt with; never repeat them."""
+        redacted = [Stamped(each.time_ns, self._redactor.redact(each.event)) for each in stamped]
+        notice: list[Stamped] = []
+        if self._failure is not None:
+            resumed = Resumed(reason=self._failure, lost=self.lost)
+            notice.append(Stamped(time.time_ns(), resumed))
+        waiting = [*self._kept, *redacted]
+        kept_before = len(self._kept)
+        appended = self.log.append([*notice, *waiting])
+        count = max(0, appended.count - len(notice))
+        if notice and appended.count:
+            self.lost = 0
+        self._failure = None if appended.error is None else _text(appended.error)
+        self._keep(waiting[count:])
+        return Written(max(0, count - kept_before), self._failure)
+
+    def _keep(self, unwritten: Sequence[Stamped]) -> None:
+        is_stopped = self._policy is AuditFailure.STOP
+        self._kept = [each for each in unwritten if is_stopped and each.event.is_ending]
+        given_up = len(unwritten) - len(self._kept)
+        self.lost += given_up
+        self.lost_in_all += given_up
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,57 @@
+"""A connection that is lost and made again, as whoever waits at a terminal hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Final
+
+from paddock.cli.message import line
+
+GIVE_UP_KEYS: Final = (b"\x03", b"\x1c")
+"""Ctrl-C and Ctrl-\\, where the terminal is raw."""
+
+GIVE_UP_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP))
+
+
+class ConnectionWatch:
+    """Tells of losses at once, and lets the user give up meanwhile. Belongs to one event loop."""
+
+    def __init__(self, verb: str, patience_s: float) -> None:
+        self._verb = verb
+        self._patience_s = patience_s
+        self.is_lost = False
+        self.is_raw = False
+        """Whether the terminal goes to the first column only when told so."""
+        self.given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def changed(self, is_connected: bool) -> None:
+        """Tell that the connection was lost, or is there again."""
+        self.is_lost = not is_connected
+        if is_connected:
+            self._tell("connected again")
+        else:
+            self._tell(f"connection lost, trying again for {self._patience_s:g} s; Ctrl-C gives up")
+
+    def typed(self, data: bytes) -> bool:
+        """Take keys while there is no connection to send them by; return whether they were taken."""
+        if self.is_lost and any(key in data for key in GIVE_UP_KEYS):
+            self._give_up()
+        return self.is_lost
+
+    def signalled(self, number: signal.Signals) -> bool:
+        """Take a signal that can't be passed on now; return whether it was taken."""
+        if self.is_lost and number in GIVE_UP_SIGNALS:
+            self._give_up()
+            return True
+        return False
+
+    def _give_up(self) -> None:
+        if not self.given_up.done():
+            self.given_up.set_result(None)
+
+    def _tell(self, text: str) -> None:
+        start, end = ("\r\n", "\r\n") if self.is_raw else ("", "\n")
+        sys.stderr.write(f"{start}{line(text, self._verb).rstrip()}{end}")
+        sys.stderr.flush()

@@ -1,0 +1,253 @@
+"""`paddock mcp`: a sandboxed shell for any MCP client."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.cli import exit_status, mcp_install
+from paddock.cli.message import failed, tell
+from paddock.cli.options import Verbs, add_verb, seconds
+from paddock.cli.profile_choice import add_profile_option
+from paddock.cli.server_choice import add_credential_options, read_token
+from paddock.errors import PaddockError
+
+if TYPE_CHECKING:
+    from paddock.agent.approval import Approver
+    from paddock.agent.command_rules import CommandRules
+    from paddock.mcp_server.http import HttpDoor
+    from paddock.mcp_server.workplace import Terms, Workplace
+    from paddock.sandbox.profile.table import WrittenProfile
+
+DESCRIPTION = """\
+Serve the tools of Paddock to MCP clients, on standard input and output or over HTTP: `shell`,
+`exec_command`, `write_stdin` and tools for files, all in a sandbox. Rules decide which programs may
+leave it; where a rule says `prompt`, the client asks its user. A client may narrow the sandbox,
+never widen it.
+"""
+
+EXAMPLES = """\
+examples:
+  paddock mcp                                          the workspace is the client's, or this directory
+  paddock mcp --workspace ~/project --tools shell      one directory, one tool
+  paddock mcp --profile :read-only --rules team.rules  nothing is written but what the rules let out
+  paddock mcp --server ws://10.0.0.7:4100              run it all on another Paddock
+  paddock mcp install --client claude-code             tell a client of it
+  paddock mcp --ask console                            answer with `paddock approve`
+  paddock mcp --listen http://127.0.0.1:8000 --listen-token-file ~/.paddock-token
+                                                       over HTTP; the URL is the line on standard output
+
+exit status:
+  0 when the client has gone, or after SIGTERM or SIGINT over HTTP.
+"""
+
+VERB = "mcp"
+
+PROMPT_TIMEOUT_S = 300.0
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb."""
+    parser = add_verb(
+        verbs,
+        VERB,
+        run,
+        help="give any MCP client a sandboxed shell",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--workspace",
+        metavar="DIR",
+        help="what commands may write (default: the client's roots, or this directory)",
+    )
+    add_profile_option(parser, "the most that any client gets (default :workspace)")
+    parser.add_argument(
+        "--rules",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="rules about programs, a file or a directory of files, in place of those of the system and "
+        "the user; "
+        "may be repeated",
+    )
+    parser.add_argument("--server", metavar="URL", help="run everything on this Paddock server")
+    add_credential_options(parser)
+    parser.add_argument("--tools", metavar="NAMES", help="tools to offer, with commas (default: all)")
+    parser.add_argument(
+        "--ask",
+        choices=("client", "console"),
+        default="client",
+        help="who answers questions: the user of the client, or whoever runs `paddock approve` (default "
+        "client)",
+    )
+    parser.add_argument(
+        "--prompt-timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=PROMPT_TIMEOUT_S,
+        help="how long an answer is waited for; then it is no (default 300)",
+    )
+    parser.add_argument(
+        "--listen", metavar="URL", help="http://IP:PORT, in place of standard input and output"
+    )
+    parser.add_argument(
+        "--listen-token-file", metavar="FILE", help="file with the token that clients must show"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate, for https://")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", help="instead of serving")
+    mcp_install.add_parser(actions)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until the client goes."""
+    import gc
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        return failed(
+            "the MCP SDK is not installed; run: pip install 'paddock-exec[mcp]'", VERB, exit_status.FAILURE
+        )
+    # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
+    gc.disable()
+    import uvloop
+
+    try:
+        uvloop.run(_serve(arguments))
+    except PaddockError as error:
+        return failed(str(error), VERB, exit_status.FAILURE)
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    import asyncio
+    import gc
+    import logging
+    from contextlib import AsyncExitStack
+
+    # Files of rules are evaluated in a child; meanwhile this process imports the SDK, which takes longer.
+    rules = asyncio.get_running_loop().run_in_executor(None, _rules, arguments)
+
+    from paddock.agent.console import ConsoleApprover
+    from paddock.mcp_server.stdio import serve_stdio
+    from paddock.mcp_server.workplace import ServerAddress, Workplace
+
+    logging.basicConfig(level=logging.WARNING, format="paddock mcp: %(message)s")
+    try:
+        terms = _terms(arguments)
+        address = ServerAddress(arguments.server, read_token(arguments.token_file), arguments.tls_ca)
+    finally:
+        policy = await rules
+    workplace = Workplace(address, policy)
+    # What was imported lives as long as the server: no collection has to look at it again.
+    gc.freeze()
+    gc.enable()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(workplace.aclose)
+        console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None
+        if arguments.listen is None:
+            await serve_stdio(workplace, terms, console)
+        else:
+            await _serve_http(arguments, workplace, terms, console)
+
+
+async def _serve_http(
+    arguments: argparse.Namespace, workplace: Workplace, terms: Terms, console: Approver | None
+) -> None:
+    import asyncio
+
+    from paddock.cli.signal_set import STOPPING_SERVER
+    from paddock.mcp_server.http import HttpSessions, serve_http
+    from paddock.mcp_server.service import Service, offered
+    from paddock.mcp_server.session import Session
+
+    door = _door(arguments)
+    sessions = HttpSessions(lambda: Session(workplace, terms, console))
+    service = Service(offered(terms.tools), sessions.of)
+    stop = asyncio.Event()
+    for number in STOPPING_SERVER:
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await serve_http(door, service, sessions, announce=_announce, stop=stop)
+
+
+def _door(arguments: argparse.Namespace) -> HttpDoor:
+    """Return where to listen and whom to let in, by the rules of Paddock's own server."""
+    from paddock.config import make_settings
+    from paddock.mcp_server.http import HttpDoor
+    from paddock.server.address import WebSocketAddress
+    from paddock.server.http import host_name, is_loopback
+    from paddock.server.listen_policy import load_listen_policy
+
+    scheme, _, rest = arguments.listen.partition("://")
+    if scheme not in ("http", "https"):
+        raise PaddockError(f"can't listen on {arguments.listen}; expected http://IP:PORT or https://IP:PORT")
+    wanted = {
+        "listen": f"{'ws' if scheme == 'http' else 'wss'}://{rest.rstrip('/')}",
+        "ws_auth": None if arguments.listen_token_file is None else "capability-token",
+        "ws_token_file": arguments.listen_token_file,
+        "tls_cert": arguments.tls_cert,
+        "tls_key": arguments.tls_key,
+    }
+    if arguments.listen_token_file is None and not is_loopback(host_name(rest) or ""):
+        raise PaddockError(
+            f"other machines may reach {arguments.listen}, and anybody who does could run commands; give "
+            "--listen-token-file, or listen on 127.0.0.1"
+        )
+    policy = load_listen_policy(
+        make_settings({name: value for name, value in wanted.items() if value is not None})
+    )
+    address = policy.address
+    assert isinstance(address, WebSocketAddress)
+    if arguments.listen_token_file is None:
+        tell(
+            "no token is needed: every user and program of this machine can use it (--listen-token-file)",
+            VERB,
+        )
+    return HttpDoor(address.host, address.port, policy.request_filter, arguments.tls_cert, arguments.tls_key)
+
+
+def _announce(url: str) -> None:
+    print(url, flush=True)
+
+
+def _terms(arguments: argparse.Namespace) -> Terms:
+    import json
+    import os
+
+    from paddock.mcp_server.catalogue import ALL_TOOLS, chosen_tools
+    from paddock.mcp_server.workplace import Terms
+    from paddock.sandbox.profile.codec import encode_profile
+
+    workspace: str | None = arguments.workspace
+    if workspace is not None and arguments.server is None:
+        workspace = os.path.realpath(os.path.expanduser(workspace))
+        if not os.path.isdir(workspace):
+            raise PaddockError(f"the workspace {workspace} is not a directory")
+    elif workspace is not None and not workspace.startswith("/"):
+        raise PaddockError(f"the workspace {workspace!r} is not an absolute path on the server's host")
+    profile: str | WrittenProfile = arguments.profile or ":workspace"
+    return Terms(
+        profile=profile if isinstance(profile, str) else json.loads(encode_profile(profile.profile)),
+        tools=tuple(ALL_TOOLS) if arguments.tools is None else chosen_tools(arguments.tools),
+        workspace=workspace,
+        extra_roots=() if isinstance(profile, str) else tuple(profile.workspace_roots),
+        prompt_timeout_s=arguments.prompt_timeout,
+    )
+
+
+def _rules(arguments: argparse.Namespace) -> CommandRules:
+    from paddock.agent.command_rules import CommandRules
+    from paddock.cli.run_rules import rule_files
+    from paddock.rules.layer import AMENDED_FILE, standard_layers, user_directory
+    from paddock.rules.loader import load_layers, load_sound_policy
+
+    if arguments.rules:
+        # An "always" counts for this server alone then: it need not be in what was named here.
+        return CommandRules(load_sound_policy(rule_files(arguments.rules)))
+    policy = load_layers(standard_layers())
+    for problem in policy.problems:
+        tell(f"not in force: {problem}", VERB)
+    return CommandRules(policy, user_directory() / AMENDED_FILE)

@@ -1,0 +1,26 @@
+"""The signals that the command line does something about."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from typing import Final
+
+STOPPING_SERVER: Final = (signal.SIGTERM, signal.SIGINT)
+
+LEAVING: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+"""Those by which people, terminals and supervisors end a program."""
+
+PASSED_ON: Final = LEAVING
+"""To a process on a server."""
+
+PASSED_ON_CONFINED: Final = (*LEAVING, signal.SIGUSR1, signal.SIGUSR2)
+"""To a confined command, which is a child of this process."""
+
+ENDING_CONFINED: Final = frozenset((signal.SIGTERM, signal.SIGQUIT))
+"""Of those, the ones that mean an end whatever the command does about them."""
+
+
+def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Return those to catch: whoever started us with a signal ignored, as nohup(1) does, wants it ignored."""
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

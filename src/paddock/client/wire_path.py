@@ -1,0 +1,40 @@
+"""Paths on the server's host, as callers write them and as the wire has them. Pure."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from os import PathLike, fsdecode, fspath
+from typing import Final
+
+from paddock.errors import ProtocolViolation
+from paddock.protocol.path import HostPath, file_uri, parse_path
+from paddock.protocol.session import EnvironmentInfo
+
+RemotePathLike = str | PathLike[str]
+"""An absolute path or a `file:` URI on the server's host."""
+
+_UNDECODABLE: Final = "file:///%00/bad/path/"
+"""How the reference server writes a path that is not UTF-8; the rest is base64url of its bytes."""
+
+
+def wire_path(environment: EnvironmentInfo, path: RemotePathLike) -> HostPath:
+    """Return what to send for a path. Raises ValueError for one that is not absolute."""
+    written = parse_path(fsdecode(fspath(path)))
+    if written.is_uri:
+        return written
+    # Every server takes URIs, but a URI is resolved lexically: behind a symbolic link, `..` would lead
+    # elsewhere. A server that takes plain paths leaves that to the kernel.
+    uri = parse_path(file_uri(written.path))
+    is_same = uri.path == written.path and not uri.is_foreign
+    return uri if is_same or not environment.capabilities.get("absolutePaths", False) else written
+
+
+def local_name(text: str) -> str:
+    """Return the path that a server's answer means. Bytes that are not UTF-8 are surrogates, as in `os`."""
+    if text.startswith(_UNDECODABLE):
+        encoded = text.removeprefix(_UNDECODABLE)
+        return fsdecode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    try:
+        return parse_path(text).path
+    except ValueError as error:
+        raise ProtocolViolation(f"the server answered with a path that is none: {error}") from error

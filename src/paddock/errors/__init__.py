@@ -1,0 +1,293 @@
+"""Every exception that Paddock raises on purpose.
+
+    PaddockError
+    ├── ConfigError                 a setting has an unknown name or a bad value
+    ├── ProtocolError               the other side broke the protocol
+    │   ├── MalformedMessage        one message could not be read; the connection goes on
+    │   └── ProtocolViolation       the connection must be dropped
+    ├── RequestError                a request was understood and refused, or failed
+    │   ├── InvalidRequest          the caller's mistake, or the wrong moment
+    │   │   ├── UnknownProcess
+    │   │   ├── ProcessExists
+    │   │   ├── TooManyProcesses
+    │   │   ├── TooManyWaits
+    │   │   ├── StdinClosed
+    │   │   ├── StdinFull
+    │   │   ├── NotATerminal
+    │   │   ├── ExecForbidden
+    │   │   ├── SandboxRequired
+    │   │   ├── ProfileRefused      a profile that can't be enforced on the files as they are
+    │   │   ├── ProfileExceeded     more was asked for than the server grants to anybody
+    │   │   ├── UnknownQuestion     nobody waits for an answer to it, or not any more
+    │   │   ├── UnknownSession
+    │   │   └── ForeignSession
+    │   ├── MethodNotFound          this server does not have the method
+    │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
+    │   ├── InvalidParams           the parameters do not fit the method
+    │   │   ├── InvalidProfile      a sandbox profile that can't be read or means nothing
+    │   │   └── SandboxUnenforceable   the sandbox that was asked for can't be had on this host
+    │   │       └── SandboxNotMade  it failed while it was made; another attempt may succeed
+    │   ├── NotFound                the named thing does not exist
+    │   ├── FileError               the operating system refused something with a file; each is also
+    │   │   │                       what its code says, and the builtin OSError of its errno
+    │   │   ├── FileMissing         NotFound, FileNotFoundError
+    │   │   ├── FileForbidden       InvalidRequest, PermissionError
+    │   │   ├── FileUnfit           InvalidRequest
+    │   │   ├── FileTaken           OperationFailed, FileExistsError
+    │   │   ├── FileNotDirectory    OperationFailed, NotADirectoryError
+    │   │   ├── FileIsDirectory     OperationFailed, IsADirectoryError
+    │   │   └── FileFailed          OperationFailed
+    │   ├── SessionAttached         another connection holds the session
+    │   └── OperationFailed         the operating system, or the server itself, failed
+    │       ├── FetchFailed         an HTTP request that was made for a client did not get its answer
+    │       ├── AuditUnwritable     a start can't be recorded, and so was not carried out
+    │       ├── SpawnError          the program could not be started
+    │       ├── SpawnerLost         the helper that starts programs is gone
+    │       └── SandboxUnavailable  the host lacks a mechanism that the profile needs
+    ├── QuestionError               a question of the server that has no answer
+    │   ├── TooManyQuestions        the session has as many open ones as it may; this one was not asked
+    │   ├── QuestionTimedOut        nobody answered in time, which is not a refusal
+    │   ├── QuestionWithdrawn       what needed the answer, or the session, has ended
+    │   └── AnswerFailed            the client could not answer, or its answer means nothing
+    ├── CommandError                a command that a client ran, not the request for it
+    │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
+    │   ├── RunTimeout              it took longer than the caller allowed, and was killed
+    │   ├── OutputTooLarge          it wrote more than the caller allowed, and was killed
+    │   ├── WaitTimeout             what the caller waited for did not happen in time; it goes on
+    │   ├── PatternNotFound         its output does not have what was read for
+    │   ├── OutputOverrun           its output was dropped, because too much of it was left unread
+    │   ├── OutputGap               the server dropped some of its output while the client was away
+    │   └── ProcessLost             what became of it will never be known
+    ├── ToolError                   a call of a tool that did nothing; its text is for the model
+    │   ├── InvalidToolCall         the tool does not exist, or the arguments do not fit it
+    │   ├── CallRejected            a rule, a policy or a person does not want it
+    │   ├── ApprovalFailed          whoever was to be asked could not be, or the answer means nothing
+    │   └── PatchError              a patch that a model wrote
+    │       ├── InvalidPatch        it can't be read
+    │       ├── PatchMismatch       the file does not have the lines that it is to replace
+    │       └── PatchIncomplete     a write failed; what was written before it was put back, if possible
+    ├── ProxyError                  a connection that a command asked the proxy for did not come about
+    │   ├── ProxyRequestError       what it said to the proxy makes no sense
+    │   ├── HostUnreachable         the host is allowed, and has no address or does not answer
+    │   └── SecretUnusable          a secret of the settings can't be had, or not be sent
+    ├── LocalFileError              a file of this host, and not of the server's
+    ├── AuditLogError               an audit log can't be opened or read
+    ├── RulesError                  rules about commands
+    │   ├── InvalidRule             a call in a file of rules says something that has no meaning
+    │   ├── RulesFileError          a file of rules can't be read, or is broken
+    │   ├── RulesUnavailable        a library that only rules need is not installed
+    │   └── AmendmentRefused        a rule would allow too much to be added without a thought
+    ├── SelectionError              what was asked for by name does not exist, or is not the only one
+    └── TransportError              the connection itself
+        ├── ListenError             the address can't be listened on
+        │   └── NoRuntimeDirectory  there is no private directory for its socket
+        ├── ConnectError            no connection could be made
+        │   └── HandshakeRefused    the server answered the upgrade with an HTTP error
+        ├── MessageTooLarge         a message over the limit
+        ├── ConnectionLost          the connection ended before the answer came
+        │   └── WriteLost           it ended while a file or directory was written
+        └── RequestTimeout          no answer within the time the caller gave
+
+The tree below `RequestError` is what crosses the wire: `protocol.codes` maps it
+to error codes and names and back, so a caller of the client catches the same classes
+that the server raised. A server of the reference protocol tells no more than a code:
+its refusals are of the class that stands for the code, such as InvalidRequest or
+OperationFailed. Siblings differ by what the caller can do about them.
+
+Each branch has a module of its own; import them from here.
+"""
+
+from __future__ import annotations
+
+from paddock.errors.base import (
+    AuditLogError,
+    ConfigError,
+    LocalFileError,
+    PaddockError,
+    SelectionError,
+)
+from paddock.errors.command import (
+    CommandError,
+    CommandFailed,
+    OutputGap,
+    OutputOverrun,
+    OutputTooLarge,
+    PatternNotFound,
+    ProcessLost,
+    RunTimeout,
+    WaitTimeout,
+)
+from paddock.errors.file import (
+    FileError,
+    FileFailed,
+    FileForbidden,
+    FileIsDirectory,
+    FileMissing,
+    FileNotDirectory,
+    FileTaken,
+    FileUnfit,
+    file_error,
+)
+from paddock.errors.protocol import (
+    MalformedMessage,
+    ProtocolError,
+    ProtocolViolation,
+)
+from paddock.errors.proxy import HostUnreachable, ProxyError, ProxyRequestError, SecretUnusable
+from paddock.errors.question import (
+    AnswerFailed,
+    QuestionError,
+    QuestionTimedOut,
+    QuestionWithdrawn,
+    TooManyQuestions,
+)
+from paddock.errors.request import (
+    AuditUnwritable,
+    CapabilityMissing,
+    ExecForbidden,
+    FetchFailed,
+    ForeignSession,
+    InvalidParams,
+    InvalidProfile,
+    InvalidRequest,
+    MethodNotFound,
+    NotATerminal,
+    NotFound,
+    OperationFailed,
+    ProcessExists,
+    ProfileExceeded,
+    ProfileRefused,
+    RequestError,
+    SandboxNotMade,
+    SandboxRequired,
+    SandboxUnavailable,
+    SandboxUnenforceable,
+    SessionAttached,
+    SpawnerLost,
+    SpawnError,
+    StdinClosed,
+    StdinFull,
+    TooManyProcesses,
+    TooManyWaits,
+    UnknownProcess,
+    UnknownQuestion,
+    UnknownSession,
+)
+from paddock.errors.rules import (
+    AmendmentRefused,
+    InvalidRule,
+    RulesError,
+    RulesFileError,
+    RulesUnavailable,
+)
+from paddock.errors.tool import (
+    ApprovalFailed,
+    CallRejected,
+    InvalidPatch,
+    InvalidToolCall,
+    PatchError,
+    PatchIncomplete,
+    PatchMismatch,
+    ToolError,
+)
+from paddock.errors.transport import (
+    ConnectError,
+    ConnectionLost,
+    HandshakeRefused,
+    ListenError,
+    MessageTooLarge,
+    NoRuntimeDirectory,
+    RequestTimeout,
+    TransportError,
+    WriteLost,
+)
+
+__all__ = [
+    "AmendmentRefused",
+    "AnswerFailed",
+    "ApprovalFailed",
+    "AuditLogError",
+    "AuditUnwritable",
+    "CallRejected",
+    "CapabilityMissing",
+    "CommandError",
+    "CommandFailed",
+    "ConfigError",
+    "ConnectError",
+    "ConnectionLost",
+    "ExecForbidden",
+    "FetchFailed",
+    "FileError",
+    "FileFailed",
+    "FileForbidden",
+    "FileIsDirectory",
+    "FileMissing",
+    "FileNotDirectory",
+    "FileTaken",
+    "FileUnfit",
+    "ForeignSession",
+    "HandshakeRefused",
+    "HostUnreachable",
+    "InvalidParams",
+    "InvalidPatch",
+    "InvalidProfile",
+    "InvalidRequest",
+    "InvalidRule",
+    "InvalidToolCall",
+    "ListenError",
+    "LocalFileError",
+    "MalformedMessage",
+    "MessageTooLarge",
+    "MethodNotFound",
+    "NoRuntimeDirectory",
+    "NotATerminal",
+    "NotFound",
+    "OperationFailed",
+    "OutputGap",
+    "OutputOverrun",
+    "OutputTooLarge",
+    "PaddockError",
+    "PatchError",
+    "PatchIncomplete",
+    "PatchMismatch",
+    "PatternNotFound",
+    "ProcessExists",
+    "ProcessLost",
+    "ProfileExceeded",
+    "ProfileRefused",
+    "ProtocolError",
+    "ProtocolViolation",
+    "ProxyError",
+    "ProxyRequestError",
+    "QuestionError",
+    "QuestionTimedOut",
+    "QuestionWithdrawn",
+    "RequestError",
+    "RequestTimeout",
+    "RulesError",
+    "RulesFileError",
+    "RulesUnavailable",
+    "RunTimeout",
+    "SandboxNotMade",
+    "SandboxRequired",
+    "SandboxUnavailable",
+    "SandboxUnenforceable",
+    "SecretUnusable",
+    "SelectionError",
+    "SessionAttached",
+    "SpawnError",
+    "SpawnerLost",
+    "StdinClosed",
+    "StdinFull",
+    "TooManyProcesses",
+    "TooManyQuestions",
+    "TooManyWaits",
+    "ToolError",
+    "TransportError",
+    "UnknownProcess",
+    "UnknownQuestion",
+    "UnknownSession",
+    "WaitTimeout",
+    "WriteLost",
+    "file_error",
+]

@@ -1,0 +1,64 @@
+"""The root of all exceptions, and those that have no others below or beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+
+class PaddockError(Exception):
+    """Base of everything Paddock raises on purpose."""
+
+
+class ConfigError(PaddockError):
+    """A setting is unknown or has a bad value. Nothing was started."""
+
+    def __init__(self, key: str, problem: str, place: str | None = None) -> None:
+        super().__init__(key, problem)
+        self.key = key
+        self.problem = problem
+        self.place = place
+        """The file and the line where the setting is, as `FILE:LINE`, if that is known."""
+
+    def __str__(self) -> str:
+        text = f"setting {self.key!r}: {self.problem}"
+        return text if self.place is None else f"{self.place}: {text}"
+
+
+class LocalFileError(PaddockError):
+    """A file of this host could not be read or written during a transfer."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        super().__init__(path, error)
+        self.path = path
+        self.error = error
+
+    def __str__(self) -> str:
+        where = (
+            os.fsdecode(self.error.filename) if isinstance(self.error.filename, str | bytes) else self.path
+        )
+        return f"{where!r} of this host: {self.error.strerror}"
+
+
+class AuditLogError(PaddockError):
+    """An audit log can't be opened or read. Nothing was started."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"audit log {self.path}: {self.problem}"
+
+
+class SelectionError(PaddockError):
+    """A name fits no process or server, or more than one. Nothing was done."""
+
+    def __init__(self, problem: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(problem, candidates)
+        self.problem = problem
+        self.candidates = candidates
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {', '.join(self.candidates)}" if self.candidates else self.problem

@@ -1,0 +1,37 @@
+"""Connections that a command asked its proxy for and did not get."""
+
+from __future__ import annotations
+
+from paddock.errors.base import PaddockError
+
+
+class ProxyError(PaddockError):
+    """A connection that a command asked the proxy for did not come about."""
+
+
+class ProxyRequestError(ProxyError):
+    """What a client said to the proxy makes no sense, and is not passed on."""
+
+
+class HostUnreachable(ProxyError):
+    """A host that is allowed has no address, or does not answer there."""
+
+    def __init__(self, target: str, reason: str) -> None:
+        super().__init__(target, reason)
+        self.target = target
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't reach {self.target}: {self.reason}"
+
+
+class SecretUnusable(ProxyError):
+    """A secret that the settings declare can't be had, or can't be sent. Nothing was started."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the secret {self.name!r} {self.reason}"

@@ -1,0 +1,107 @@
+"""The connection itself: listening, connecting, and its end."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from paddock.errors.base import PaddockError
+
+
+class TransportError(PaddockError):
+    """The connection itself, not a request on it."""
+
+
+class ListenError(TransportError):
+    """The address can't be listened on."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't listen on {self.address}: {self.reason}"
+
+
+class NoRuntimeDirectory(ListenError):
+    """There is no private directory for control sockets and what sandboxes share."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("a control socket", reason)
+
+    def __str__(self) -> str:
+        return f"no private directory of Paddock's can be used: {self.reason}"
+
+
+class ConnectError(TransportError):
+    """No connection could be made."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"can't connect to {self.address}: {self.reason}"
+
+
+class HandshakeRefused(ConnectError):
+    """The server answered the websocket upgrade with an HTTP error.
+
+    `body` is what it said, as it came: it may be a page, or meant to disturb a terminal. The error's
+    own text has the beginning of it, in one line of printable characters.
+    """
+
+    QUOTED_CHARS: ClassVar = 200
+    """More than any server of ours says."""
+
+    def __init__(self, address: str, status: int, body: str) -> None:
+        line = "".join(filter(str.isprintable, " ".join(body.split())))
+        if len(line) > self.QUOTED_CHARS:
+            line = f"{line[: self.QUOTED_CHARS]}…"
+        super().__init__(address, f"the server refused with HTTP {status} {line}".rstrip())
+        self.status = status
+        self.body = body
+
+
+class MessageTooLarge(TransportError):
+    """A message is over the limit; the connection is dropped."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return f"a message exceeds the limit of {self.limit_bytes} bytes"
+
+
+class ConnectionLost(TransportError):
+    """The connection ended before the answer came; whether the request took effect is not known."""
+
+
+class WriteLost(ConnectionLost):
+    """The connection ended while a file or directory was written; `outcome` says what is there now.
+
+    "unchanged" is what was there before, for nothing was put in its place. "incomplete" is a part of the new
+    content. "unknown" is either the old or the new content: the last answer did not come.
+    """
+
+    def __init__(
+        self, path: str, outcome: Literal["unchanged", "incomplete", "unknown"], reason: str
+    ) -> None:
+        super().__init__(path, outcome, reason)
+        self.path = path
+        self.outcome = outcome
+        self.reason = reason
+
+    def __str__(self) -> str:
+        states = {
+            "unchanged": f"{self.path!r} was not written, and what was there is unchanged",
+            "incomplete": f"{self.path!r} was not written to its end",
+            "unknown": f"whether {self.path!r} was written is not known",
+        }
+        return f"{states[self.outcome]}: {self.reason}; write it again"
+
+
+class RequestTimeout(TransportError, TimeoutError):
+    """No answer came within the caller's time; whether the request took effect is not known."""

@@ -1,0 +1,42 @@
+"""Giving files other names and other modes."""
+
+from __future__ import annotations
+
+import os
+
+from paddock.errors import InvalidRequest
+from paddock.fs.answer import Done
+from paddock.fs.failure import map_os_error
+from paddock.fs.operation import ChangeMode, Rename
+from paddock.fs.resolve import parent_of
+
+MAX_MODE = 0o1777
+"""Set-user-ID and set-group-ID are for nobody to give here: who runs such a file gets another's rights."""
+
+
+def rename(operation: Rename) -> Done:
+    """Move a name to another place in the same file system, in one step."""
+    try:
+        with (
+            parent_of(operation.source, follow=True) as old,
+            parent_of(operation.destination, follow=True) as new,
+        ):
+            # Links are moved, and replaced, themselves (rename(2)).
+            os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
+    except OSError as error:
+        missing = operation.source if not os.path.lexists(operation.source) else operation.destination
+        raise map_os_error(
+            error, "rename to" if missing is operation.destination else "rename", missing
+        ) from error
+    return Done()
+
+
+def change_mode(operation: ChangeMode) -> Done:
+    """Set the permissions of what a path leads to."""
+    if not 0 <= operation.mode <= MAX_MODE:
+        raise InvalidRequest(f"mode {operation.mode:o} is not between 0 and {MAX_MODE:o}")
+    try:
+        os.chmod(operation.path, operation.mode)
+    except OSError as error:
+        raise map_os_error(error, "change the mode of", operation.path) from error
+    return Done()

@@ -1,0 +1,74 @@
+"""The files of an installation: which of them are links, and which have several names.
+
+A path that is read-only protects a name, not the file. Some installers give each file of a package two names:
+one in the environment, one in a cache or in every other environment with the same package. They do so with
+all files of a package or with none, so only a package with such a file at its top is looked at as a whole.
+
+This is imported before the import path is narrowed: it must import nothing that is looked for in a project.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+FileId = tuple[int, int]
+"""Device and inode."""
+
+
+class InstalledFiles:
+    """What is remarkable about the files of an installation."""
+
+    def __init__(self) -> None:
+        self.links: Final[list[str]] = []
+        """Symbolic links among them."""
+        self.shared: Final[dict[FileId, str]] = {}
+        """Those with several names that this user could change, by one of the names."""
+
+    def look_at(self, paths: Iterable[str]) -> None:
+        """Look at files and packages, as far as they are there."""
+        for path in paths:
+            before = len(self.links) + len(self.shared)
+            directories = self._look_at_one(path)
+            if len(self.links) + len(self.shared) == before:
+                continue
+            while directories:
+                directories += self._look_into(directories.pop())
+
+    def _look_at_one(self, path: str) -> list[str]:
+        """Look at a file, or at what is at the top of a directory. Returns the directories in it."""
+        try:
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                self.links.append(path)
+                path = os.path.realpath(path)
+                status = os.stat(path)
+        except OSError:
+            return []
+        if stat.S_ISDIR(status.st_mode):
+            return self._look_into(path)
+        self._note(path, status)
+        return []
+
+    def _look_into(self, directory: str) -> list[str]:
+        """Look at what is in a directory. Returns the directories in it."""
+        directories: list[str] = []
+        # What can't be read, this process can't import either.
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    directories += self._look_at_one(entry.path)
+                elif entry.is_dir():
+                    directories.append(entry.path)
+                else:
+                    self._note(entry.path, entry.stat())
+        return directories
+
+    def _note(self, path: str, status: os.stat_result) -> None:
+        if status.st_nlink < 2:
+            return
+        if os.geteuid() in (0, status.st_uid) or os.access(path, os.W_OK):
+            self.shared.setdefault((status.st_dev, status.st_ino), path)

@@ -1,0 +1,90 @@
+"""Answers that stand for more than one execution. Pure.
+
+Executions of the same program with the same arguments in the same directory wait for one answer, and an
+answer may be remembered for the rest of the process or session.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Final
+
+from paddock.intercept.execution import Subject
+from paddock.intercept.verdict import Answer
+from paddock.model.verdict import Remember
+
+MAX_REMEMBERED: Final = 1024
+"""Answers that are remembered at once; the one that was used least recently gives way, and is asked again."""
+
+
+class Approvals:
+    """The answers of one process. `session` holds those that outlive it."""
+
+    def __init__(self, session: RememberedAnswers) -> None:
+        self._session = session
+        self._process = RememberedAnswers()
+        self._waiting: dict[Subject, list[str]] = {}
+
+    def known(self, subject: Subject) -> Answer | None:
+        """Return the answer that was remembered for an execution."""
+        return self._process.find(subject) or self._session.find(subject)
+
+    def wait(self, subject: Subject, exec_id: str) -> bool:
+        """Let an execution wait for an answer. Return whether it is the first, so that somebody is to be
+        asked."""
+        waiting = self._waiting.setdefault(subject, [])
+        waiting.append(exec_id)
+        return len(waiting) == 1
+
+    def leave(self, subject: Subject, exec_id: str) -> bool:
+        """Take back an execution that needs no answer any more. Return whether nobody is left who waits for
+        it, so that the question can be withdrawn."""
+        waiting = self._waiting.get(subject, [])
+        if exec_id not in waiting:
+            return False
+        waiting.remove(exec_id)
+        if waiting:
+            return False
+        del self._waiting[subject]
+        return True
+
+    def settle(self, subject: Subject, answer: Answer | None) -> list[str]:
+        """Return the executions that have waited, oldest first, and remember the answer as it says.
+
+        None, for a question that has no answer, is not remembered: the next execution asks again.
+        """
+        if answer is not None and answer.remember is not None:
+            # What is remembered was asked by another execution.
+            remembered = replace(answer, by=f"{answer.by}, before,")
+            match answer.remember:
+                case Remember.PROCESS:
+                    self._process.add(subject, remembered)
+                case Remember.SESSION:
+                    self._session.add(subject, remembered)
+        return self._waiting.pop(subject, [])
+
+
+class RememberedAnswers:
+    """Answers by what they are about, bounded."""
+
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        self._limit = limit
+        self._answers: OrderedDict[Subject, Answer] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def find(self, subject: Subject) -> Answer | None:
+        """Return an answer, and count it as used."""
+        answer = self._answers.get(subject)
+        if answer is not None:
+            self._answers.move_to_end(subject)
+        return answer
+
+    def add(self, subject: Subject, answer: Answer) -> None:
+        """Remember an answer in place of an earlier one."""
+        self._answers[subject] = answer
+        self._answers.move_to_end(subject)
+        if len(self._answers) > self._limit:
+            self._answers.popitem(last=False)

@@ -1,0 +1,222 @@
+"""Takes from an escalated program the variables that it must not get. Pure.
+
+The environment of an escalated program is the caller's, and the caller is in the sandbox. Many
+variables make a program load or execute what they name. A variable that has the value which the client
+gave when it started the command is the client's; any other comes from the sandbox.
+
+    LOADERS     what the loader, a shell or an interpreter runs before the program itself. If the sandbox
+                has set one, or can write where one of the client leads, a rule does not let the program out
+    PLACES      where programs look for their configuration. One that the sandbox can write does
+                as much harm as a loader
+    HARMLESS    what the sandbox may set, such as the language
+    PATH        is kept without the directories that the sandbox can write, whoever named them
+
+Every other variable of the sandbox is left out: many tools take options and names of programs from their
+environment (TAR_OPTIONS, RSYNC_RSH, MAKEFLAGS), and no list of those is ever complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.intercept.trust import IsWritable, leads_to_sandbox
+
+LOADERS: Final = (
+    # ld.so(8) and what glibc itself drops for set-user-ID programs.
+    "LD_*",
+    "GCONV_PATH",
+    "GETCONF_DIR",
+    "GLIBC_TUNABLES",
+    "HOSTALIASES",
+    "LOCALDOMAIN",
+    "LOCPATH",
+    "MALLOC_*",
+    "NIS_PATH",
+    "NLSPATH",
+    "RESOLV_HOST_CONF",
+    "RES_OPTIONS",
+    "TZDIR",
+    # Shells: files that are read first, functions, options, and what words are split at.
+    "BASH_ENV",
+    "BASH_FUNC_*",
+    "BASHOPTS",
+    "ENV",
+    "FPATH",
+    "IFS",
+    "PROMPT_COMMAND",
+    "PS4",
+    "SHELLOPTS",
+    "ZDOTDIR",
+    # Interpreters: modules, start-up files, options.
+    "CLASSPATH",
+    "DENO_*",
+    "ERL_*",
+    "GEM_*",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "LUA_*",
+    "NODE_*",
+    "PERL*",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "PYTHON*",
+    "RUBY*",
+    "R_*",
+    # Git: its directories, configuration, hooks and helpers.
+    "GIT_*",
+    "OPENSSL_*",
+)
+
+SEARCHED: Final = frozenset(
+    {
+        "BASH_ENV",
+        "CLASSPATH",
+        "ENV",
+        "FPATH",
+        "GEM_HOME",
+        "GEM_PATH",
+        "GIT_DIR",
+        "GIT_EXEC_PATH",
+        "LD_AUDIT",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "NODE_PATH",
+        "PERL5LIB",
+        "PERLLIB",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "RUBYLIB",
+        "ZDOTDIR",
+    }
+)
+"""Those of the loaders that are lists of places, so that a name without a slash is one too."""
+
+HARMLESS: Final = (
+    "CLICOLOR",
+    "COLORTERM",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "LANG",
+    "LC_*",
+    "LINES",
+    "LOGNAME",
+    "NO_COLOR",
+    "SHLVL",
+    "TERM",
+    "TZ",
+    "USER",
+)
+"""What the sandbox may set: words that name no file, as long as there is no slash in them."""
+
+DIRECTORIES: Final = frozenset({"OLDPWD", "PWD", "_"})
+"""What a shell tells of itself, and nobody loads anything from."""
+
+CONFIGURATION_PATHS: Final = (
+    "CURL_HOME",
+    "HOME",
+    "NETRC",
+    "WGETRC",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
+)
+
+PATH: Final = "PATH"
+
+
+class _Names:
+    """Names and beginnings of names (`LD_*`), arranged so that many variables cost little."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._whole = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
+        self._beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._whole or name.startswith(self._beginnings)
+
+
+_LOADERS: Final = _Names(LOADERS)
+_HARMLESS: Final = _Names(HARMLESS)
+
+
+@dataclass(frozen=True, slots=True)
+class EscalatedEnvironment:
+    """The variables that an escalated program gets."""
+
+    variables: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
+    """Names of variables that it does not get, in order."""
+    dropped_directories: tuple[str, ...] = ()
+    """Directories that are not in its PATH."""
+    distrust: str | None = None
+    """Why no rule lets the program out with the environment that its caller has."""
+
+
+def escalated_environment(
+    caller: Mapping[str, str], given: Mapping[str, str], is_writable: IsWritable
+) -> EscalatedEnvironment:
+    """Decide what of the caller's environment goes along.
+
+    `given` is what the client started the command with.
+    """
+    kept: dict[str, str] = {}
+    dropped: list[str] = []
+    harmful: list[str] = []
+    directories: tuple[str, ...] = ()
+    for name, value in caller.items():
+        is_foreign = given.get(name) != value
+        if name == PATH:
+            path, directories = _safe_path(value, is_writable)
+            # An empty one would mean the working directory; without one there is a default.
+            if path:
+                kept[name] = path
+            else:
+                dropped.append(name)
+        elif _does_harm(name, value, is_writable, is_foreign=is_foreign):
+            harmful.append(name)
+        elif is_foreign and not _is_harmless(name, value):
+            dropped.append(name)
+        else:
+            kept[name] = value
+    distrust = f"the sandbox has a say in {', '.join(sorted(harmful))}" if harmful else None
+    return EscalatedEnvironment(kept, tuple(sorted([*dropped, *harmful])), directories, distrust)
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    """Return whether the sandbox may give this variable to a program outside."""
+    return name in DIRECTORIES or (name in _HARMLESS and "/" not in value)
+
+
+def _does_harm(name: str, value: str, is_writable: IsWritable, *, is_foreign: bool) -> bool:
+    """Return whether a variable makes a program load or obey what the sandbox wrote."""
+    if name in _LOADERS:
+        return is_foreign or _loads_from_sandbox(name, value, is_writable)
+    return name in CONFIGURATION_PATHS and (is_foreign or _is_unsafe(value, is_writable))
+
+
+def _loads_from_sandbox(name: str, value: str, is_writable: IsWritable) -> bool:
+    """Return whether a loader variable of the client leads to what the sandbox can write."""
+    if name in SEARCHED:
+        return bool(value) and _is_unsafe(value, is_writable)
+    # Most others hold a number, a name or a switch; only what looks like a path can lead anywhere.
+    paths = re.split(r"[:=,;\s]", value)
+    return any("/" in path and leads_to_sandbox(path, is_writable) for path in paths)
+
+
+def _safe_path(value: str, is_writable: IsWritable) -> tuple[str, tuple[str, ...]]:
+    """Return PATH without what is relative or the sandbox can write, and what was left out."""
+    safe, unsafe = list[str](), list[str]()
+    for directory in value.split(":"):
+        (unsafe if leads_to_sandbox(directory, is_writable) else safe).append(directory)
+    return ":".join(safe), tuple(unsafe)
+
+
+def _is_unsafe(value: str, is_writable: IsWritable) -> bool:
+    """Return whether one of the places that a variable names is open to the sandbox."""
+    return any(leads_to_sandbox(path, is_writable) for path in value.split(":"))

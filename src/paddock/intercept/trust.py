@@ -1,0 +1,66 @@
+"""Tells whether a program is what its name says, though a sandbox is in between. Pure.
+
+A rule names a program, and whoever can write the file, or a directory above it, decides what
+the name stands for. So a program that the sandbox could have written is never let out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from paddock.intercept.execution import Execution
+
+IsWritable = Callable[[str], bool]
+"""Tells of an absolute path whether the sandbox may write there: the file, under any of its names, or what is
+in the directory. Links are followed, and each counts as a place of its own."""
+
+
+def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
+    """Return why a program may not be let out of the sandbox; None if it may."""
+    if not execution.is_genuine:
+        return f"{execution.program} on the host is not the file that would be executed"
+    if not execution.is_executable:
+        return f"{execution.program} is nothing that the kernel executes"
+    for path, role in _programs(execution):
+        written = first_writable(path, is_writable)
+        if written == path:
+            return f"the sandbox can write {role}{path}"
+        if written is not None:
+            return f"the sandbox can write {written}, which {role}{path} is in"
+    return None
+
+
+def is_named_safely(execution: Execution, is_writable: IsWritable) -> bool:
+    """Return whether the name that the caller used stands for the program whatever the sandbox does.
+
+    If every directory of the name, and so every link in it, is out of the sandbox's reach, rules
+    about that name are as good as rules about the program itself.
+    """
+    return execution.is_genuine and not leads_to_sandbox(execution.called, is_writable)
+
+
+def leads_to_sandbox(path: str, is_writable: IsWritable) -> bool:
+    """Return whether the sandbox has a say in what a path stands for."""
+    # A relative path is looked up from a working directory that the sandbox chose; dots may lead anywhere.
+    is_plain = path.startswith("/") and not {".", ".."} & set(path.split("/"))
+    return not is_plain or first_writable(path, is_writable) is not None
+
+
+def first_writable(path: str, is_writable: IsWritable) -> str | None:
+    """Return the absolute path itself, or the nearest directory above it, that the sandbox may write."""
+    return next((directory for directory in _upwards(path) if is_writable(directory)), None)
+
+
+def _programs(execution: Execution) -> Iterator[tuple[str, str]]:
+    yield execution.program, ""
+    for interpreter in execution.interpreters:
+        yield interpreter, "its interpreter "
+
+
+def _upwards(path: str) -> Iterator[str]:
+    assert path.startswith("/")
+    path = path.rstrip("/")
+    while path:
+        yield path
+        path = path.rpartition("/")[0].rstrip("/")
+    yield "/"

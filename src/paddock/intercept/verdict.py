@@ -1,0 +1,298 @@
+"""From an execution to a verdict, with everything that led to it. Pure.
+
+    decision_of what the rules alone say of an execution
+    plain_run   the verdict if no rule is about it
+    judge       what that means: a verdict, or that somebody has to be asked
+    settle      the verdict of an execution that somebody was asked about
+    undone      what the verdict becomes where it could not be carried out
+
+Rules come as a callable and never let out more than the terms of the command allow: where a program
+can't be escalated it runs in the sandbox, and the verdict says why.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from paddock.intercept.environment import EscalatedEnvironment, escalated_environment
+from paddock.intercept.execution import Execution
+from paddock.intercept.trust import IsWritable, distrust, is_named_safely
+from paddock.model.decision import Action, Decision, Origin, RuleMatch, strictest
+from paddock.model.verdict import Remember, Verdict
+
+Decide = Callable[[Sequence[str], str], Decision]
+"""What the rules say of a command, whose program is an absolute path, in a working directory."""
+
+
+class Ground(StrEnum):
+    """What a verdict rests on."""
+
+    START = "start"
+    """It is the command itself, which was decided on when it was started."""
+    NO_RULE = "no-rule"
+    RULE = "rule"
+    ANSWER = "answer"
+    NO_ANSWER = "no-answer"
+    """Somebody should have answered, and has not: the time was over, for example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all executions of a command."""
+
+    is_writable: IsWritable
+    """What its sandbox may write."""
+    environment: Mapping[str, str]
+    """The variables that its client started it with."""
+    no_escalation: str | None = None
+    """Why nothing is let out of its sandbox, if that is so; see `escalation_refused`."""
+    asks: bool = True
+    """Whether somebody is asked about what the rules leave open. If not, it is denied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecVerdict:
+    """What becomes of one execution."""
+
+    verdict: Verdict
+    ground: Ground
+    reason: str
+    """One sentence for people."""
+    matches: tuple[RuleMatch, ...] = ()
+    """Every rule that fits."""
+    justification: str | None = None
+    """Why, in the words of the author of the rule that decides."""
+    origin: Origin | None = None
+    """Where that rule stands."""
+    not_escalated: str | None = None
+    """Why it runs in the sandbox though a rule or an answer would let it out."""
+    environment: EscalatedEnvironment | None = None
+    """What it gets of its caller's environment outside of the sandbox."""
+    told: str | None = None
+    """What its caller is told of a denial, the reference's words first; the reason if None."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether nobody decided anything: the program runs as it would without rules."""
+        return self.verdict is Verdict.RUN and self.ground in (Ground.START, Ground.NO_RULE)
+
+    @property
+    def message(self) -> str:
+        """The line for the caller of a program that is denied, in the reference's words."""
+        return f"Execution denied: {self.told or self.reason}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Somebody has to be asked."""
+
+    decision: Decision
+    reason: str
+    """Why, and what can't be answered, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody decided."""
+
+    verdict: Verdict
+    by: str
+    """Who, for records."""
+    reason: str | None = None
+    remember: Remember | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """Nobody decided."""
+
+    reason: str
+    """Why not, such as `timed out: nobody answered within 60 s`."""
+
+
+def escalation_refused(
+    *, is_allowed: bool, requires_sandbox: bool, cap: str | None, denies_reads: bool
+) -> str | None:
+    """Return why nothing may be let out of a sandbox; None if something may.
+
+    The settings of the server come first: `is_allowed` is `allow_escalation`, `cap` the name of
+    `max_profile`.
+    """
+    if not is_allowed:
+        return "this server lets nothing out of a sandbox (allow_escalation)"
+    if requires_sandbox:
+        return "this server requires a sandbox (require_sandbox)"
+    if cap is not None:
+        return f"this server lets nothing exceed the profile {cap!r} (max_profile)"
+    if denies_reads:
+        return "the profile denies reads, which a program outside of it could do"
+    return None
+
+
+def judge(execution: Execution, decide: Decide, terms: Terms) -> ExecVerdict | Approval:
+    """Say what the rules make of an execution."""
+    if execution.is_first:
+        return ExecVerdict(Verdict.RUN, Ground.START, "it is the command that was started")
+    decisions = _decisions(execution, decide, terms.is_writable)
+    decision = _combined(list(decisions.values()))
+    match decision.action:
+        case None:
+            return _plain(decision)
+        case Action.FORBIDDEN:
+            return replace(_by_rule(Verdict.DENY, decision), told=f"{_FORBIDDEN}: {decision.reason}")
+        case Action.ALLOW:
+            misnamed = _misnamed(execution, decisions)
+            return _escalated(execution, terms, _by_rule(Verdict.ESCALATE, decision), misnamed)
+        case Action.PROMPT:
+            if terms.asks:
+                return Approval(decision, _question(execution, terms, decision))
+            return _by_rule(Verdict.DENY, decision, f"{decision.reason}, and nobody is asked")
+
+
+def decision_of(execution: Execution, decide: Decide, is_writable: IsWritable) -> Decision:
+    """Say what the rules alone make of an execution, as `judge` hears it from them."""
+    return _combined(list(_decisions(execution, decide, is_writable).values()))
+
+
+def plain_run(execution: Execution, decide: Decide, is_writable: IsWritable) -> ExecVerdict | None:
+    """Return the verdict of an execution that no rule is about; None for any other, which is to be judged.
+
+    Takes no more of the execution than its program, name, arguments and directory.
+    """
+    decision = decision_of(execution, decide, is_writable)
+    return _plain(decision) if decision.action is None else None
+
+
+def settle(execution: Execution, approval: Approval, answer: Answer | NoAnswer, terms: Terms) -> ExecVerdict:
+    """Say what becomes of an execution that somebody was asked about."""
+    decision = approval.decision
+    if isinstance(answer, NoAnswer):
+        return ExecVerdict(
+            Verdict.DENY,
+            Ground.NO_ANSWER,
+            f"{decision.reason}; {answer.reason}",
+            decision.matches,
+            decision.justification,
+            _origin(decision),
+        )
+    verb = _ANSWERED[answer.verdict]
+    reason = f"{decision.reason}; {answer.by} {verb}" + (f": {answer.reason}" if answer.reason else "")
+    given = ExecVerdict(
+        answer.verdict, Ground.ANSWER, reason, decision.matches, decision.justification, _origin(decision)
+    )
+    if answer.verdict is Verdict.DENY:
+        return replace(given, told=f"{answer.reason or _DECLINED} ({decision.reason})")
+    return _escalated(execution, terms, given) if answer.verdict is Verdict.ESCALATE else given
+
+
+def undone(found: ExecVerdict, problem: str) -> ExecVerdict:
+    """Say that nothing was executed after all, though the verdict would have let it."""
+    reason = f"{found.reason}; {problem}"
+    return replace(found, verdict=Verdict.DENY, reason=reason, environment=None, not_escalated=None)
+
+
+_FORBIDDEN = "Execution forbidden by policy"
+_DECLINED = "User declined execution"
+
+_ANSWERED = {
+    Verdict.RUN: "lets it run in the sandbox",
+    Verdict.ESCALATE: "lets it out of the sandbox",
+    Verdict.DENY: "refused it",
+}
+
+
+# --- rules ------------------------------------------------------------------
+
+
+def _decisions(execution: Execution, decide: Decide, is_writable: IsWritable) -> dict[str, Decision]:
+    """Ask the rules about the program by the path that it has, and by the path that it was called by if
+    the sandbox has no say in that: `/usr/bin/awk` is `awk`, and `mawk` too."""
+    paths = [execution.program]
+    if execution.called != execution.program and is_named_safely(execution, is_writable):
+        paths.append(execution.called)
+    return {path: decide((path, *execution.arguments), execution.cwd) for path in paths}
+
+
+def _combined(decisions: Sequence[Decision]) -> Decision:
+    """Combine what the rules say of the names of a program: the strictest rule decides."""
+    matches = tuple(dict.fromkeys(match for decision in decisions for match in decision.matches))
+    if len(decisions) == 1 or not matches:
+        return decisions[0]
+    action = strictest(match.action for match in matches)
+    decisive = next(decision for decision in decisions if decision.action is action and decision.matches)
+    return Decision(action, decisive.command, matches)
+
+
+def _misnamed(execution: Execution, decisions: Mapping[str, Decision]) -> str | None:
+    """Return why a rule that allows a program is not about what the program would do; None if it is.
+
+    A program with many names, such as busybox or git, does what the name says that it is called by. The
+    caller chooses that name freely, so it must be the one that the rule allows.
+    """
+    name = posixpath.basename(execution.argv[0]) if execution.argv else ""
+    is_allowed = any(
+        decision.action is Action.ALLOW and posixpath.basename(path) == name
+        for path, decision in decisions.items()
+    )
+    return None if is_allowed else f"its caller calls it {name!r}, which is not the name that is allowed"
+
+
+def _plain(decision: Decision) -> ExecVerdict:
+    return ExecVerdict(Verdict.RUN, Ground.NO_RULE, decision.reason)
+
+
+def _by_rule(verdict: Verdict, decision: Decision, reason: str | None = None) -> ExecVerdict:
+    return ExecVerdict(
+        verdict,
+        Ground.RULE,
+        reason or decision.reason,
+        decision.matches,
+        decision.justification,
+        _origin(decision),
+    )
+
+
+def _origin(decision: Decision) -> Origin | None:
+    decisive = decision.decisive
+    return decisive.origin if decisive is not None else None
+
+
+# --- escalation -------------------------------------------------------------
+
+
+def _escalated(
+    execution: Execution, terms: Terms, wanted: ExecVerdict, misnamed: str | None = None
+) -> ExecVerdict:
+    """Let a program out of the sandbox, or say why it stays there.
+
+    Whoever answers has seen the whole command, so the name that it is called by is as it should be, and
+    harmful variables are left out, where a rule does not apply at all.
+    """
+    environment = escalated_environment(execution.environment, terms.environment, terms.is_writable)
+    obstacle = _obstacle(execution, terms)
+    if obstacle is None and wanted.ground is Ground.RULE:
+        obstacle = misnamed or environment.distrust
+    return ExecVerdict(
+        Verdict.ESCALATE if obstacle is None else Verdict.RUN,
+        wanted.ground,
+        wanted.reason if obstacle is None else f"{wanted.reason}; it stays in the sandbox: {obstacle}",
+        wanted.matches,
+        wanted.justification,
+        wanted.origin,
+        obstacle,
+        environment if obstacle is None else None,
+    )
+
+
+def _obstacle(execution: Execution, terms: Terms) -> str | None:
+    return terms.no_escalation or distrust(execution, terms.is_writable)
+
+
+def _question(execution: Execution, terms: Terms, decision: Decision) -> str:
+    obstacle = _obstacle(execution, terms)
+    if obstacle is None:
+        return decision.reason
+    return f"{decision.reason}; it can't be let out of the sandbox: {obstacle}"

@@ -1,0 +1,88 @@
+"""Confines a call: the server's profile, narrowed by what its client wants. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from paddock.agent.permission import confinement_of
+from paddock.errors import CallRejected, InvalidProfile
+from paddock.mcp_server.path_lookup import PATHS_LIMIT, Location
+from paddock.mcp_server.profile_meet import Bounds, meet, refuse_unknown_grants
+from paddock.mcp_server.sandbox_state import SandboxState
+from paddock.model.profile import DisabledProfile, Profile
+from paddock.sandbox.profile.codec import encode_profile
+from paddock.sandbox.profile.enforced import is_enforced, restricted_files
+from paddock.sandbox.profile.path import clean
+
+
+@dataclass(frozen=True, slots=True)
+class CallConfinement:
+    """A profile, its workspace, and where commands run unless they say otherwise."""
+
+    profile: str | Mapping[str, Any]
+    roots: tuple[str, ...]
+    cwd: str
+    is_restricted: bool
+
+    @property
+    def key(self) -> bytes:
+        """Return a key that is equal for equal confinements."""
+        return msgspec.json.encode((self.profile, self.roots, self.cwd), order="deterministic")
+
+
+def paths_of(
+    profile: str | Mapping[str, Any], roots: tuple[str, ...], state: SandboxState | None, tmpdir: str | None
+) -> tuple[str, ...]:
+    """Return the paths whose places have to be known to narrow the profile. Raises InvalidProfile."""
+    cap = confinement_of(profile).profile
+    if cap is None or restricted_files(cap) is None or state is None:
+        return ()
+    wanted = Bounds(state.profile, (state.cwd,), tmpdir)
+    paths = tuple(dict.fromkeys((*Bounds(cap, roots, tmpdir).paths, *wanted.paths, clean(state.cwd))))
+    if len(paths) > PATHS_LIMIT:
+        raise InvalidProfile(
+            "sandbox state", f"it and the server's profile name more than {PATHS_LIMIT} paths"
+        )
+    return paths
+
+
+def narrow_for_call(
+    profile: str | Mapping[str, Any],
+    roots: tuple[str, ...],
+    state: SandboxState | None,
+    tmpdir: str | None,
+    found: Mapping[str, Location],
+) -> CallConfinement:
+    """Return what a call is confined to; `found` says where `paths_of` the same lead.
+
+    Raises CallRejected or InvalidProfile where a profile can't be narrowed.
+    """
+    cap = confinement_of(profile)
+    if state is None or isinstance(state.profile, DisabledProfile):
+        return CallConfinement(profile, roots, roots[0], cap.is_restricted)
+    if cap.profile is None:
+        raise CallRejected(
+            "the client wants a sandbox of its own, and only the server knows what the profile "
+            f"{profile!r} is; give `paddock mcp` the profile itself, as a file or JSON"
+        )
+    most = Bounds(cap.profile, roots, tmpdir, found)
+    wanted = Bounds(state.profile, (state.cwd,), tmpdir, found)
+    if restricted_files(cap.profile) is None:
+        narrowed = meet(most, wanted)
+        return CallConfinement(_written(narrowed), (state.cwd,), state.cwd, is_enforced(narrowed))
+    refuse_unknown_grants(wanted)
+    narrowed = meet(most, wanted)
+    # Everything that some client may write counts as a root: a link in there may come from an earlier
+    # command, and no rule may lead through one. A plan looks at temporary directories that way anyway.
+    watched = tuple(dict.fromkeys((*roots, *most.writable)))
+    cwd = wanted.location(clean(state.cwd)).path
+    return CallConfinement(_written(narrowed), watched, cwd, is_enforced(narrowed))
+
+
+def _written(profile: Profile) -> Mapping[str, Any]:
+    written: dict[str, Any] = msgspec.json.decode(encode_profile(profile))
+    return written

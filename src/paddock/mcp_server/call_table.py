@@ -1,0 +1,80 @@
+"""The calls of one session: attended by a request, or kept for a client that is to come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from mcp_types import RequestId
+
+from paddock.errors import CallRejected
+from paddock.mcp_server.pending_call import PendingCall
+
+CALL_LIMIT: Final = 256
+"""Calls of one session at the same time."""
+
+
+class CallTable:
+    """Every call is attended by a request or kept for a while; then it ends. `aclose` ends all."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, PendingCall] = {}
+        self._kept: dict[str, asyncio.TimerHandle] = {}
+        self._asked: dict[RequestId, PendingCall] = {}
+
+    def admit(self) -> None:
+        """Raise CallRejected if there are as many calls as there may be."""
+        if len(self._calls) >= CALL_LIMIT:
+            raise CallRejected(f"{CALL_LIMIT} calls are under way already")
+
+    def add(self, call: PendingCall) -> None:
+        """Take a call whose request attends it."""
+        self._calls[call.id] = call
+
+    def find(self, call_id: str) -> PendingCall | None:
+        """Return a call, whoever attends it; None if it is over."""
+        return self._calls.get(call_id)
+
+    def keep(self, call: PendingCall, duration_s: float, asked: RequestId | None = None) -> None:
+        """Keep a call that no request attends, and its outcome; it ends when the time is over.
+
+        `asked` is the request that was answered with a question of the call: its client may cancel it.
+        """
+        self._release(call.id)
+        timer = asyncio.get_running_loop().call_later(duration_s, self.end, call)
+        self._kept[call.id] = timer
+        if asked is not None:
+            self._asked[asked] = call
+
+    def cancel(self, request_id: RequestId) -> None:
+        """End the call that waits for an answer to what this request was answered with, if there is one."""
+        call = self._asked.get(request_id)
+        if call is not None:
+            self.end(call)
+
+    def kept(self, call_id: str) -> PendingCall | None:
+        """Return a call that no request attends; None if there is none, or no more."""
+        return self._calls.get(call_id) if call_id in self._kept else None
+
+    def resume(self, call_id: str) -> PendingCall | None:
+        """Return a kept call, which the caller attends from now on."""
+        return self._calls.get(call_id) if self._release(call_id) else None
+
+    def end(self, call: PendingCall) -> None:
+        """Let go of a call whose outcome was fetched, or that nobody wants; what still runs is cancelled."""
+        call.cancel()
+        self._calls.pop(call.id, None)
+        self._release(call.id)
+
+    def aclose(self) -> None:
+        """End all calls."""
+        for call in list(self._calls.values()):
+            self.end(call)
+
+    def _release(self, call_id: str) -> bool:
+        timer = self._kept.pop(call_id, None)
+        if timer is None:
+            return False
+        timer.cancel()
+        self._asked = {asked: call for asked, call in self._asked.items() if call.id != call_id}
+        return True

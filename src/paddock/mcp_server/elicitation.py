@@ -1,0 +1,136 @@
+"""A question in the words of MCP's elicitation, and what the client's answer means. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import mcp_types as types
+
+from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
+from paddock.agent.question_text import question_lines
+from paddock.journal import printable
+
+DECLINED: Final = "User declined execution"
+CANCELLED: Final = "User cancelled execution"
+
+TITLE: Final = "Execution Permission Request"
+
+ONCE: Final = "once"
+SESSION: Final = "session"
+ALWAYS: Final = "always"
+DECLINE: Final = "decline"
+
+Action = Literal["accept", "decline", "cancel"]
+
+REASON_LIMIT: Final = 2000
+"""Characters of a reason that reach the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPrompt:
+    """Asks for an approval, as a form."""
+
+    approval: ApprovalRequest
+    result_type: type[types.ElicitResult] = types.ElicitResult
+
+    @property
+    def id(self) -> str:
+        """Return what an answer names."""
+        return self.approval.approval_id
+
+    @property
+    def request(self) -> types.ElicitRequest:
+        """The question and its form."""
+        form = types.ElicitRequestFormParams(
+            message=message(self.approval), requested_schema=schema(self.approval)
+        )
+        return types.ElicitRequest(params=form)
+
+    def read(self, answer: types.InputResponse) -> ApprovalDecision | None:
+        """Return what an answer means; None if it is none to a form."""
+        if not isinstance(answer, types.ElicitResult):
+            return None
+        return decision_of(self.approval, answer.action, answer.content)
+
+    def unasked(self, reason: str) -> ApprovalDecision:
+        """Return the refusal of a client that could not ask."""
+        return ApprovalDecision(Approval.DENIED, f"the client could not ask: {reason}")
+
+
+def message(request: ApprovalRequest) -> str:
+    """Return the question. What comes from a command or a model can't look like another line of it."""
+    if request.tool == "shell":
+        command = printable(shlex.join(request.command))
+        called = "" if request.called is None else f", called `{printable(request.called)}`,"
+        beware = "" if request.is_exact else " Some of it can't be shown; \ufffd stands for other characters."
+        return f"Allow agent to run `{command}`{called} in `{printable(request.cwd)}`?{beware}"
+    return "\n".join(question_lines(request))
+
+
+def schema(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the form: flat, with strings alone, as every client can show it."""
+    choices = {ONCE: "this time"}
+    if request.is_exact:
+        choices[SESSION] = "and the same until the session ends"
+    if request.proposed_prefix:
+        prefix = printable(shlex.join(request.proposed_prefix))
+        choices[ALWAYS] = f"and a rule allows `{prefix} …` from now on"
+    choices[DECLINE] = "do not allow it"
+    meaning = "; ".join(f"{word}: {sense}" for word, sense in choices.items())
+    return {
+        "type": "object",
+        "title": TITLE,
+        "properties": {
+            "decision": {
+                "type": "string",
+                "title": "Decision",
+                "description": f"{_why(request)} {meaning}.",
+                "enum": list(choices),
+                "default": ONCE,
+            },
+            "reason": {
+                "type": "string",
+                "description": "Optional reason for allowing or denying execution",
+            },
+        },
+    }
+
+
+def decision_of(
+    request: ApprovalRequest, action: Action, content: Mapping[str, Any] | None
+) -> ApprovalDecision:
+    """Return what an answer means. Whatever is not understood is a refusal."""
+    given = content or {}
+    reason = str(given.get("reason") or "").strip()[:REASON_LIMIT] or None
+    if action == "cancel":
+        return ApprovalDecision(Approval.ABORT, CANCELLED)
+    if action == "decline":
+        return ApprovalDecision(Approval.DENIED, _declined(reason))
+    match given.get("decision", ONCE):
+        case "once":
+            return ApprovalDecision(Approval.APPROVED)
+        case "session" if request.is_exact:
+            return ApprovalDecision(Approval.APPROVED_FOR_SESSION)
+        case "always" if request.proposed_prefix:
+            return ApprovalDecision(Approval.APPROVED_ALWAYS, prefix=request.proposed_prefix)
+        case "decline":
+            return ApprovalDecision(Approval.DENIED, _declined(reason))
+        case other:
+            return ApprovalDecision(Approval.DENIED, f"the client's answer {other!r} means nothing here")
+
+
+def _declined(reason: str | None) -> str:
+    return DECLINED if reason is None else f"{DECLINED}: {reason}"
+
+
+def _why(request: ApprovalRequest) -> str:
+    rule = "" if request.rule is None else f" ({printable(request.rule)})"
+    why = (
+        ""
+        if request.tool != "shell" or request.justification is None
+        else f" {printable(request.justification)}."
+    )
+    return f"Asked because {printable(request.reason)}{rule}.{why} {printable(' '.join(request.changes))}"

@@ -1,0 +1,234 @@
+"""Serves many clients over streamable HTTP: who may come in, and which session a request belongs to.
+
+The checks are those of Paddock's own server: a page in a browser is refused by its Origin, a name that was
+made to lead here by its Host, and everybody without the token. A client of the handshake era has a session
+of its own; stateless requests share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from paddock.errors import ListenError
+from paddock.mcp_server.service import Context, Service
+from paddock.server.http import WEBSOCKET_PATH, RequestFilter
+from paddock.transport.http import Headers, HttpRequest, HttpResponse
+
+PATH: Final = "/mcp"
+SESSION_HEADER: Final = "mcp-session-id"
+
+IDLE_S: Final = 1800.0
+"""A session without any request for so long ends, with its commands."""
+
+SESSION_LIMIT: Final = 1000
+"""Of the handshake era; each costs a few kilobytes until it runs something."""
+
+BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
+"""Of one request; the largest patch or text to type has a megabyte, and JSON may double it."""
+
+BACKLOG: Final = 128
+"""Clients that connect before the server has started."""
+
+SHUTDOWN_S: Final = 2
+"""For answers that are under way when the server is told to stop."""
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDoor:
+    """Where to listen, and whom to let in."""
+
+    host: str
+    port: int
+    request_filter: RequestFilter
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    def listen(self) -> tuple[socket.socket, str]:
+        """Return a listening socket and the URL of the server there. Raises ListenError."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "http" if self.tls_cert is None else "https"
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+        except OSError as error:
+            listener.close()
+            raise ListenError(
+                f"{scheme}://{name}:{self.port}", (error.strerror or str(error)).lower()
+            ) from error
+        return listener, f"{scheme}://{name}:{listener.getsockname()[1]}{PATH}"
+
+
+class Closing(Protocol):
+    """A session, as far as its end goes."""
+
+    async def aclose(self) -> None:
+        """End it, with all that it runs."""
+
+
+S = TypeVar("S", bound=Closing)
+
+
+class HttpSessions(Generic[S]):
+    """The sessions of all clients, each made by `open_session`. `aclose` ends them."""
+
+    def __init__(self, open_session: Callable[[], S]) -> None:
+        self._open_session = open_session
+        self._sessions: dict[str | None, S] = {}
+        self._idle: dict[str, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, context: Context) -> S:
+        """Return the session that a request belongs to."""
+        session_id = None
+        if context.request is not None and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            session_id = context.request.headers.get(SESSION_HEADER)
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = self._open_session()
+        if session_id is not None:
+            self._stay(session_id)
+        return session
+
+    def end(self, session_id: str) -> None:
+        """End a session, if there is one."""
+        session = self._sessions.pop(session_id, None)
+        timer = self._idle.pop(session_id, None)
+        if timer is not None:
+            timer.cancel()
+        if session is not None:
+            task = asyncio.get_running_loop().create_task(session.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def aclose(self) -> None:
+        """End all sessions."""
+        for timer in self._idle.values():
+            timer.cancel()
+        await asyncio.gather(*self._closing, *(session.aclose() for session in self._sessions.values()))
+
+    def _stay(self, session_id: str) -> None:
+        known = self._idle.pop(session_id, None)
+        if known is not None:
+            known.cancel()
+        self._idle[session_id] = asyncio.get_running_loop().call_later(IDLE_S, self.end, session_id)
+
+
+class Guard:
+    """Lets requests through that may come in, and tells of sessions that their clients end."""
+
+    def __init__(
+        self, application: Application, request_filter: RequestFilter, sessions: HttpSessions[Any]
+    ) -> None:
+        self._application = application
+        self._filter = request_filter
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as an ASGI application does."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        headers = Headers(
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        )
+        # The filter's own paths are those of another server; here there is one, and the router knows it.
+        refusal = self._filter.answer(HttpRequest(scope["method"], WEBSOCKET_PATH, headers))
+        if refusal is not None:
+            await _refuse(refusal, send)
+            return
+        await self._application(scope, receive, send)
+        if scope["method"] == "DELETE" and (session_id := headers.get(SESSION_HEADER)) is not None:
+            self._sessions.end(session_id)
+
+
+async def _refuse(refusal: HttpResponse, send: Send) -> None:
+    headers = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
+    headers.append((b"content-type", refusal.content_type.encode()))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    # The words are those of another transport.
+    await send({"type": "http.response.body", "body": refusal.body.replace(b"websocket ", b"")})
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to its caller: the library would raise them again before anything is cleaned up."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessions[Any]) -> Guard:
+    """Return the whole server as an ASGI application."""
+    inner = service.server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=BODY_LIMIT_BYTES,
+        session_idle_timeout=IDLE_S,
+        max_sessions=SESSION_LIMIT,
+        # Checked by the guard, and once is enough.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    # What has the origin of this very server can only come from this server.
+    own = {f"http://{name}:{port}" for name in ("localhost", "127.0.0.1", "[::1]")}
+    request_filter = door.request_filter
+    if request_filter.is_loopback:
+        request_filter = replace(request_filter, allowed_origins=request_filter.allowed_origins | own)
+    return Guard(inner, request_filter, sessions)
+
+
+async def serve_http(
+    door: HttpDoor,
+    service: Service,
+    sessions: HttpSessions[Any],
+    *,
+    announce: Callable[[str], None],
+    stop: asyncio.Event,
+) -> None:
+    """Serve until `stop` is set, then end the sessions. Raises ListenError.
+
+    `announce` gets the URL once clients can connect.
+    """
+    listener, url = door.listen()
+    server = _Uvicorn(
+        uvicorn.Config(
+            application(service, door, listener.getsockname()[1], sessions),
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            ssl_certfile=door.tls_cert,
+            ssl_keyfile=door.tls_key,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+            lifespan="on",
+            ws="none",
+        )
+    )
+    listener.listen(BACKLOG)
+    serving = asyncio.create_task(server.serve([listener]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        # The socket listens: whoever connects from now on waits a moment at most.
+        announce(url)
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+    finally:
+        server.should_exit = True
+        stopping.cancel()
+        await sessions.aclose()

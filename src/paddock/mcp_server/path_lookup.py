@@ -1,0 +1,78 @@
+"""Finds where the paths of two profiles lead on the files' host, as a command under the cap sees it.
+
+Two profiles can only be compared by the files that they are about: a link gives a file another name. The
+host looks for each path inside the sandbox of the cap, so a client learns nothing that a command could not
+find out, and no path leads through a directory that the cap denies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from paddock.errors import FileError, InvalidRequest, NotFound
+from paddock.sandbox.profile.path import ROOT, join, parent
+
+PATHS_LIMIT: Final = 512
+"""Paths of both profiles together: each takes a request to the server, and a profile names a few dozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A path without links; what is missing has no links in the part that exists."""
+
+    path: str
+    is_missing: bool = False
+
+
+class Lookup(Protocol):
+    """Questions about the files of a host, confined to the cap."""
+
+    def has(self, capability: str) -> bool:
+        """Return whether the server has told that it can do something."""
+        ...
+
+    async def canonicalize(self, path: str, /) -> str:
+        """Return the path without links. Raises NotFound for what leads nowhere."""
+        ...
+
+    async def metadata(self, path: str, /, *, follow_symlinks: bool = True) -> object:
+        """Describe a path. Raises NotFound, and InvalidRequest for a link that is not to be followed."""
+        ...
+
+
+async def locate(files: Lookup, paths: Collection[str]) -> dict[str, Location]:
+    """Return where clean paths lead. One of which the host can't tell that is left out."""
+    known: dict[str, Location | None] = {ROOT: Location(ROOT)}
+    for path in paths:
+        await _locate(files, path, known)
+    return {path: found for path in paths if (found := known[path]) is not None}
+
+
+async def _locate(files: Lookup, path: str, known: dict[str, Location | None]) -> Location | None:
+    if path not in known:
+        try:
+            known[path] = Location(await files.canonicalize(path))
+        except NotFound:
+            above = await _locate(files, parent(path), known)
+            known[path] = None if above is None else await _missing(files, path, above)
+        except (FileError, InvalidRequest):
+            known[path] = None
+    return known[path]
+
+
+async def _missing(files: Lookup, path: str, above: Location) -> Location | None:
+    """Return where a file would be made; None for a link, which leads to what the cap does not show."""
+    place = Location(join(above.path, path.rpartition("/")[2]), is_missing=True)
+    if above.is_missing:
+        return place
+    if not files.has("fsLinks"):
+        return None
+    try:
+        await files.metadata(place.path, follow_symlinks=False)
+    except NotFound:
+        return place
+    except (FileError, InvalidRequest):
+        pass
+    return None

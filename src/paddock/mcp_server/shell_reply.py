@@ -1,0 +1,147 @@
+"""The outcome of `shell`: fields for programs, and a text that models read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from paddock.agent.head_tail import HeadTail
+from paddock.agent.truncation import cut
+from paddock.client.ending import Ending
+from paddock.client.event_sequence import Gap
+from paddock.client.inbox import Output
+from paddock.mcp_server.shell_arguments import (
+    DenialFields,
+    Duration,
+    RuleOrigin,
+    ShellFields,
+    VerdictFields,
+)
+from paddock.model.cause import Cause
+from paddock.model.denial import OWN, Denial, DenialKind
+from paddock.model.execution_note import ExecutionNote
+from paddock.model.stream import Stream
+from paddock.model.verdict import Verdict
+
+TIMED_OUT_STATUS: Final = 124
+"""As timeout(1) has it."""
+
+NANOS: Final = 1_000_000_000
+
+_LIMITS: Final = {
+    Cause.MEMORY: "memoryBytes",
+    Cause.CPU: "cpuSeconds",
+    Cause.WALL: "wallSeconds",
+    Cause.PROCESSES: "processes",
+}
+
+
+class ShellOutput:
+    """What a command wrote: in the order in which it came, and by stream. Each is bounded."""
+
+    def __init__(self) -> None:
+        self.both = HeadTail()
+        self.stdout = HeadTail()
+        self.stderr = HeadTail()
+
+    def add(self, item: Output | Gap) -> None:
+        """Take a piece, or the news that one is lost."""
+        if isinstance(item, Gap):
+            self.both.add(b"\n[some output is lost: the connection was interrupted]\n")
+            return
+        self.both.add(item.data)
+        (self.stderr if item.stream is Stream.STDERR else self.stdout).add(item.data)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellReply:
+    """The outcome of a call. A command that fails is an outcome like any other."""
+
+    fields: dict[str, Any]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The fields as JSON, without the streams apart, which would say everything twice."""
+        shown = {name: value for name, value in self.fields.items() if name not in ("stdout", "stderr")}
+        return msgspec.json.encode(shown).decode()
+
+
+def shell_reply(
+    output: ShellOutput,
+    ending: Ending | None,
+    *,
+    duration_s: float,
+    timed_out: bool,
+    limit_tokens: int,
+    notes: tuple[str, ...] = (),
+) -> ShellReply:
+    """Return the reply; `ending` is None where the end is not known, which the notes must say."""
+    execs = None if ending is None else ending.execs
+    decided = [] if execs is None else [note for note in execs.notes if note.verdict is not Verdict.RUN]
+    nanos = round(duration_s * NANOS)
+    cause = None if ending is None else ending.cause
+    if cause in _LIMITS:
+        notes = (*notes, f"The limit {_LIMITS[cause]} of the profile ended it.")
+    if ending is not None and ending.sandbox_denied and not ending.denials:
+        notes = (*notes, "The sandbox probably made it fail; what it wrote says where.")
+    status = TIMED_OUT_STATUS if timed_out else -1 if ending is None else ending.exit_code
+    fields = ShellFields(
+        exit_code=status,
+        output=cut(output.both, limit_tokens).text,
+        duration=Duration(secs=nanos // NANOS, nanos=nanos % NANOS),
+        timed_out=timed_out,
+        stdout=cut(output.stdout, limit_tokens).text,
+        stderr=cut(output.stderr, limit_tokens).text,
+        denials=[] if ending is None else [_denial(denial) for denial in ending.denials],
+        verdicts=[_verdict(note) for note in decided],
+        more_verdicts=0 if execs is None else max(0, execs.total - len(execs.notes)),
+        notes=list(notes),
+    )
+    return ShellReply(msgspec.to_builtins(fields))
+
+
+def _denial(denial: Denial) -> DenialFields:
+    return DenialFields(
+        kind=str(denial.kind),
+        reason=_reason(denial),
+        is_certain=denial.is_certain,
+        target=UNSET if denial.target is None else denial.target,
+        permission=_permission(denial) or UNSET,
+    )
+
+
+def _reason(denial: Denial) -> str:
+    verb = "denies" if denial.is_certain else "may have denied"
+    target = "" if denial.target is None else f" {denial.target}"
+    rule = "" if denial.rule is None else f" ({denial.rule})"
+    return f"the sandbox {verb} {denial.kind}{target}{rule}"
+
+
+def _permission(denial: Denial) -> str | None:
+    """Return what in a profile would allow it; None where nothing would."""
+    if denial.rule is not None and denial.rule.startswith(OWN):
+        return None
+    match denial.kind:
+        case DenialKind.WRITE:
+            return f'"{denial.target or "the path"}" = "write"'
+        case DenialKind.READ | DenialKind.EXEC:
+            return f'"{denial.target or "the path"}" = "read"'
+        case DenialKind.NETWORK:
+            return 'network = "enabled"'
+        case DenialKind.SYSCALL:
+            return None
+
+
+def _verdict(note: ExecutionNote) -> VerdictFields:
+    return VerdictFields(
+        program=note.program,
+        argv=list(note.argv),
+        verdict=str(note.verdict),
+        reason=note.reason,
+        justification=UNSET if note.justification is None else note.justification,
+        rule=UNSET if note.origin is None else RuleOrigin(path=note.origin.path, line=note.origin.line),
+    )

@@ -1,0 +1,32 @@
+"""Whom a command wants to reach through a proxy, and how. Values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NetworkProtocol(StrEnum):
+    """How a command asks the proxy for a host."""
+
+    HTTP = "http"
+    """A request whose target is a whole URL."""
+    HTTPS_CONNECT = "https_connect"
+    """A tunnel, by the method CONNECT."""
+    SOCKS5_TCP = "socks5_tcp"
+    """A connection, by SOCKS 5."""
+    SOCKS5_UDP = "socks5_udp"
+    """Datagrams, by SOCKS 5, which no policy allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A host, normal as of `host_pattern`, and its port."""
+
+    host: str
+    port: int
+    protocol: NetworkProtocol
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"

@@ -1,0 +1,165 @@
+"""Hosts on the network, and patterns for them: `host`, `*.host`, `**.host` and `*`, each with a port or not.
+
+A host is compared in one form only. Resolvers take `0177.0.0.1`, `2130706433` and `127.1` for addresses, so
+these are addresses here too; letters are small, and a dot at the end is gone. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final
+
+NAME_LIMIT: Final = 253
+"""Length of a name without the dot at its end (RFC 1035 has 255 bytes, of which two are not written)."""
+
+WEB_PORTS: Final = (80, 443)
+"""What a grant without a port is for."""
+
+ANY: Final = "*"
+
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+
+LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
+"""What hosts call themselves."""
+
+MAX_PORT: Final = 0xFFFF
+
+
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a normal host is; None if it is a name."""
+    try:
+        return IPv6Address(host) if ":" in host else IPv4Address(host)
+    except AddressValueError:
+        return None
+
+
+def normal_host(text: str) -> str:
+    """Return a host in the form in which hosts are compared. Raises ValueError for what is none."""
+    host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if ":" in host or host != text:
+        if "%" in host:
+            raise ValueError(f"the host {text!r} has a scope, which means nothing elsewhere; leave it out")
+        try:
+            address = IPv6Address(host)
+        except AddressValueError as error:
+            raise ValueError(f"the host {text!r} is no IPv6 address") from error
+        return str(address.ipv4_mapped or address)
+    host = host.lower().removesuffix(".")
+    labels = host.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        return str(_numeric_address(text, labels))
+    if len(host) > NAME_LIMIT or not all(map(_LABEL.fullmatch, labels)):
+        raise ValueError(f"the host {text[:NAME_LIMIT]!r} is no name of a host; write it in ASCII")
+    return host
+
+
+def _numeric_address(text: str, labels: list[str]) -> IPv4Address:
+    """Return what inet_aton(3) makes of one to four numbers, decimal, octal or hexadecimal."""
+    flaw = ValueError(f"the host {text[:NAME_LIMIT]!r} looks like an address and is none")
+    if len(labels) > 4 or not all(map(_NUMBER.fullmatch, labels)) or max(map(len, labels)) > NAME_LIMIT:
+        raise flaw
+    try:
+        *head, last = (_number(label) for label in labels)
+    except ValueError:
+        raise flaw from None
+    if any(number > 0xFF for number in head) or last >= 256 ** (4 - len(head)):
+        raise flaw
+    value = last
+    for place, number in enumerate(head):
+        value += number << (8 * (3 - place))
+    return IPv4Address(value)
+
+
+def _number(label: str) -> int:
+    if label[:2].lower() == "0x":
+        return int(label[2:] or "0", 16)
+    return int(label, 8 if label.startswith("0") and len(label) > 1 else 10)
+
+
+def split_port(text: str) -> tuple[str, str | None]:
+    """Return a host and what stands behind the colon, if there is one that does not belong to the host."""
+    if text.startswith("["):
+        host, bracket, rest = text.partition("]")
+        if rest.startswith(":"):
+            return host + bracket, rest[1:]
+        return text, None
+    if text.count(":") > 1:
+        return text, None
+    host, colon, port = text.partition(":")
+    return host, port if colon else None
+
+
+def parse_port(text: str) -> int:
+    """Read a port. Raises ValueError."""
+    if not _PORT.fullmatch(text) or not 0 < int(text) <= MAX_PORT:
+        raise ValueError(f"the port {text[:16]!r} is not a number from 1 to {MAX_PORT}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """Which hosts are meant, and which of their ports."""
+
+    host: str
+    """Normal; empty for every host."""
+    has_itself: bool = True
+    """Whether the host itself is meant."""
+    has_subdomains: bool = False
+    """Whether the names below it are meant."""
+    port: int | None = None
+    """None if no port was named."""
+    has_any_port: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> HostPattern:
+        """Read a pattern. Raises ValueError that says what is wrong with it."""
+        name, port_text = split_port(text)
+        has_any_port = port_text == ANY
+        try:
+            port = None if port_text is None or has_any_port else parse_port(port_text)
+            if name == ANY:
+                return cls("", has_subdomains=True, port=port, has_any_port=has_any_port)
+            stars, dot, host = name.partition(".")
+            if stars not in ("*", "**") or not dot:
+                stars, host = "", name
+            host = normal_host(host)
+        except ValueError as error:
+            raise ValueError(f"the pattern {text[:NAME_LIMIT]!r} means nothing: {error}") from None
+        if stars and parse_address(host) is not None:
+            raise ValueError(f"the pattern {text!r} means nothing: an address has no names below it")
+        return cls(host, stars != "*", bool(stars), port, has_any_port)
+
+    @property
+    def is_for_all(self) -> bool:
+        """Return whether the pattern names no host in particular."""
+        return not self.host
+
+    def has_host(self, host: str) -> bool:
+        """Return whether a normal host is meant."""
+        if self.is_for_all:
+            return True
+        if host == self.host:
+            return self.has_itself
+        return self.has_subdomains and host.endswith("." + self.host)
+
+    def grants(self, host: str, port: int) -> bool:
+        """Return whether a list of what is allowed that has this pattern means the host and port."""
+        if not self.has_host(host):
+            return False
+        if self.has_any_port:
+            return True
+        return port in WEB_PORTS if self.port is None else port == self.port
+
+    def refuses(self, host: str, port: int) -> bool:
+        """Return whether a list of what is denied that has this pattern means them: without a port, all."""
+        return self.has_host(host) and self.port in (None, port)
+
+    def __str__(self) -> str:
+        stars = "" if not self.has_subdomains else "**." if self.has_itself else "*."
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = ":*" if self.has_any_port else "" if self.port is None else f":{self.port}"
+        return f"{ANY if self.is_for_all else stars + host}{port}"

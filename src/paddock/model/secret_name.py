@@ -1,0 +1,46 @@
+"""Which variables look like secrets by their names, so that no command inherits them unasked. Pure.
+
+The reference protocol leaves out every name that has KEY, SECRET or TOKEN in it, and KEYBOARD with them.
+These patterns mean whole words, and what people write as one word. Case does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from paddock.wildcard import Wildcard, simple_wildcard
+
+SECRET_NAMES: Final = (
+    "KEY",
+    "*_KEY",
+    "*_KEY_*",
+    "*APIKEY*",
+    "*ACCESSKEY*",
+    "*PRIVATEKEY*",
+    "*SECRET*",
+    "*TOKEN",
+    "*_TOKEN_*",
+    "*PASSWORD*",
+    "*PASSWD*",
+)
+
+SECRETS_HELP: Final = (
+    "variables whose names look like secrets (KEY, SECRET, TOKEN or PASSWORD as a word) are left out"
+)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose names do not look like secrets."""
+    patterns = _patterns()
+    return {
+        name: value
+        for name, value in environment.items()
+        if not any(pattern.matches(name) for pattern in patterns)
+    }
+
+
+@cache
+def _patterns() -> tuple[Wildcard, ...]:
+    return tuple(simple_wildcard(pattern) for pattern in SECRET_NAMES)

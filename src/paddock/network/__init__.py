@@ -1,0 +1,1 @@
+"""The policy proxy: what a command reaches of the network, by name."""

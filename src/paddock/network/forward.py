@@ -1,0 +1,40 @@
+"""Connections that are passed on as they are, to a proxy that somebody else runs on this host.
+
+Nothing is judged here: whoever runs that proxy decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from paddock.model.host_pattern import parse_address
+from paddock.network.gateway import connect_by_system
+from paddock.network.wire import Wire, relay
+from paddock.network.wire_server import Serve
+
+CONNECT_TIMEOUT_S: Final = 5.0
+"""On the loopback a listener is there or is not."""
+
+
+def forwarding(endpoints: Mapping[int, tuple[str, int]]) -> dict[int, Serve]:
+    """Return what serves each port: it passes everything on to a loopback address and a port there."""
+    return {port: partial(_forward, *endpoint) for port, endpoint in endpoints.items()}
+
+
+async def _forward(address: str, port: int, client: Wire) -> None:
+    literal = parse_address(address)
+    assert literal is not None
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            server = await connect_by_system(literal, port)
+    except OSError:
+        # As if the command itself had found nobody there.
+        client.abort()
+        return
+    try:
+        await relay(client, server)
+    finally:
+        server.close()

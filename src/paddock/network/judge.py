@@ -1,0 +1,138 @@
+"""Decides for one proxy by policies, and remembers what was kept from its command.
+
+Who else is to be told, or asked, is given as a callable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paddock.errors import AuditUnwritable
+from paddock.model.decision import Action
+from paddock.model.denial import Denial, DenialKind
+from paddock.model.endpoint import Endpoint
+from paddock.model.host_pattern import HostPattern
+from paddock.model.profile import ProxiedNetwork
+from paddock.network.address import Address
+from paddock.network.group import expanded
+from paddock.network.policy import Decision, HostRule, Policy, Reason, Ruling, policy_of
+from paddock.network.upstream import Upstream, parse_upstream
+
+DENIALS_LIMIT: Final = 16
+"""Hosts of which it is told at the end that they were kept from a command; more are in the log."""
+
+Tell = Callable[[Endpoint, Ruling], Awaitable[None]]
+"""Is told of each decision before it is carried out. Raises AuditUnwritable."""
+
+
+Ask = Callable[[Endpoint, Ruling], Awaitable[Ruling]]
+"""Decides in place of a policy that leaves a host open, whose ruling it is given. Never gives ASK."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedNetwork:
+    """Whom a command may reach, and by which way."""
+
+    policies: tuple[Policy, ...]
+    """All of them have to allow a host."""
+    upstream: Upstream | None = None
+
+
+def allowed_network(
+    wanted: ProxiedNetwork, groups: Mapping[str, Sequence[str]], cap: ProxiedNetwork | None = None
+) -> AllowedNetwork:
+    """Read what a profile grants, and what caps it. Raises ValueError for what means nothing."""
+    policies = [_policy(wanted, "network", groups)]
+    upstream = wanted.upstream
+    if cap is not None:
+        policies.append(_policy(cap, "max_profile network", groups))
+        if upstream not in (None, cap.upstream):
+            raise ValueError("upstream is another than that of the profile that caps requests")
+        upstream = cap.upstream
+    return AllowedNetwork(tuple(policies), None if upstream is None else parse_upstream(upstream))
+
+
+def _policy(network: ProxiedNetwork, place: str, groups: Mapping[str, Sequence[str]]) -> Policy:
+    lists = policy_of(
+        expanded(network.allow, groups),
+        expanded(network.deny, groups),
+        allows_local=network.allow_local,
+        place=place,
+    )
+    written: dict[Action, list[HostRule]] = {action: [] for action in Action}
+    for rule in network.rules:
+        pattern = HostPattern(rule.host, has_any_port=True)
+        written[rule.action].append(HostRule(pattern, rule.origin, frozenset({rule.protocol})))
+    return replace(
+        lists,
+        allow=(*lists.allow, *written[Action.ALLOW]),
+        ask=tuple(written[Action.PROMPT]),
+        deny=(*lists.deny, *written[Action.FORBIDDEN]),
+    )
+
+
+class PolicyJudge:
+    """A `gateway.Judge`. The first policy is the command's own, and the others cap it.
+
+    `tell` hears of every decision; `ask` is asked about hosts that the own policy leaves open.
+    """
+
+    def __init__(self, policies: Sequence[Policy], tell: Tell | None = None, ask: Ask | None = None) -> None:
+        self._own, *self._caps = policies
+        self._tell = tell
+        self._ask = ask
+        self._denials: dict[tuple[str, int], Denial] = {}
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        """Return what the proxy kept from the command, the first of each host and port."""
+        return tuple(self._denials.values())
+
+    async def decide(self, endpoint: Endpoint) -> Ruling:
+        """Decide by the name."""
+        ruling = await self._decided(endpoint)
+        if ruling.is_allowed and self._tell is not None:
+            try:
+                await self._tell(endpoint, ruling)
+            except AuditUnwritable as error:
+                return Ruling(Decision.DENY, Reason.POLICY_DENIED, str(error))
+        return ruling
+
+    async def _decided(self, endpoint: Endpoint) -> Ruling:
+        for cap in self._caps:
+            ruling = cap.judge(endpoint)
+            if not ruling.is_allowed:
+                return ruling
+        ruling = self._own.judge(endpoint)
+        is_open = ruling.decision is Decision.ASK or ruling.reason is Reason.NOT_ALLOWED
+        if is_open and self._ask is not None:
+            return await self._ask(endpoint, ruling)
+        if ruling.decision is Decision.ASK:
+            return Ruling(Decision.DENY, Reason.POLICY_DENIED, ruling.rule, "nobody can be asked")
+        return ruling
+
+    def change(self, allow: Sequence[str], deny: Sequence[str]) -> None:
+        """Allow and deny further hosts, by pattern, from the next connection on. Raises ValueError."""
+        more = policy_of(allow, deny, allows_local=False, place="network/policyUpdate")
+        self._own = self._own.changed(more.allow, more.deny)
+
+    def decide_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
+        """Return why one address of a host that may be reached may not be."""
+        found = (policy.judge_address(endpoint, address) for policy in (self._own, *self._caps))
+        return next(filter(None, found), None)
+
+    async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:
+        """Take note of what is kept from the command."""
+        key = endpoint.host, endpoint.port
+        if key not in self._denials and len(self._denials) < DENIALS_LIMIT:
+            rule = f"{ruling.rule} ({ruling.message})" if ruling.message else ruling.rule
+            self._denials[key] = Denial(
+                DenialKind.NETWORK, str(endpoint), rule, is_certain=True, endpoint=endpoint
+            )
+        if self._tell is not None:
+            # It is refused whether or not that can be written down.
+            with contextlib.suppress(AuditUnwritable):
+                await self._tell(endpoint, ruling)

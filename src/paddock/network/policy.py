@@ -1,0 +1,142 @@
+"""Decides what a command may reach through the proxy: lists of hosts in, a ruling with its rule out. Pure.
+
+What is denied wins over what is to be asked, and that over what is allowed; what no list names is denied. A
+name that was allowed is not enough: the address that it has at the moment of connecting is judged too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from paddock.model.denial import NOT_NAMED
+from paddock.model.endpoint import Endpoint, NetworkProtocol
+from paddock.model.host_pattern import HostPattern, parse_address
+from paddock.network.address import Address, class_of
+
+EVERY_PROTOCOL: Final = frozenset(NetworkProtocol)
+
+
+class Decision(StrEnum):
+    """What becomes of a connection."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    """Somebody is asked, and without an answer it is denied."""
+    DENY = "deny"
+
+
+class Reason(StrEnum):
+    """Why, for programs."""
+
+    ALLOWED = "allowed"
+    ANSWERED = "answered"
+    """Somebody was asked, and has allowed it."""
+    NOT_ALLOWED = "not_allowed"
+    NOT_ALLOWED_LOCAL = "not_allowed_local"
+    DENIED = "denied"
+    POLICY_DENIED = "policy_denied"
+    """Somebody was asked, or a rule wants it and nobody can be."""
+    HOST_MISMATCH = "host_mismatch"
+    """What is said inside of the connection names another host."""
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What was decided, and what decided it."""
+
+    decision: Decision
+    reason: Reason
+    rule: str
+    """In the words of the profile or of the file of rules."""
+    message: str | None = None
+    """What whoever decided wants the command to know."""
+
+    @property
+    def is_allowed(self) -> bool:
+        """Return whether the proxy makes the connection."""
+        return self.decision is Decision.ALLOW
+
+
+@dataclass(frozen=True, slots=True)
+class HostRule:
+    """A pattern, the protocols that it is for, and where it is written."""
+
+    pattern: HostPattern
+    origin: str
+    protocols: frozenset[NetworkProtocol] = EVERY_PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The hosts that a command may reach."""
+
+    allow: tuple[HostRule, ...] = ()
+    ask: tuple[HostRule, ...] = ()
+    deny: tuple[HostRule, ...] = ()
+    allows_local: bool = False
+    """Whether loopback and private addresses may be reached, by a pattern that names a host."""
+
+    def judge(self, endpoint: Endpoint) -> Ruling:
+        """Decide by the name, or the address that stands in its place."""
+        for rule in self.deny:
+            if endpoint.protocol in rule.protocols and rule.pattern.refuses(endpoint.host, endpoint.port):
+                return Ruling(Decision.DENY, Reason.DENIED, rule.origin)
+        address = parse_address(endpoint.host)
+        if address is not None and (local := self.judge_address(endpoint, address)) is not None:
+            return local
+        for rule in self.ask:
+            if endpoint.protocol in rule.protocols and rule.pattern.refuses(endpoint.host, endpoint.port):
+                return Ruling(Decision.ASK, Reason.POLICY_DENIED, rule.origin)
+        granted = self._grant(endpoint)
+        if granted is None:
+            return Ruling(Decision.DENY, Reason.NOT_ALLOWED, NOT_NAMED)
+        return Ruling(Decision.ALLOW, Reason.ALLOWED, granted.origin)
+
+    def judge_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
+        """Decide whether one address of a host that was allowed may be connected to; None if it may."""
+        for rule in self.deny:
+            if endpoint.protocol in rule.protocols and rule.pattern.refuses(str(address), endpoint.port):
+                return Ruling(Decision.DENY, Reason.DENIED, rule.origin)
+        kind = class_of(address)
+        if kind is None:
+            return None
+        if not kind.is_local:
+            return Ruling(
+                Decision.DENY, Reason.NOT_ALLOWED_LOCAL, f"no profile allows the {kind} address {address}"
+            )
+        granted = self._grant(endpoint)
+        if self.allows_local and granted is not None and not granted.pattern.is_for_all:
+            return None
+        what = "network.allow = * does not mean" if self.allows_local else "network.allowLocal is not set for"
+        return Ruling(Decision.DENY, Reason.NOT_ALLOWED_LOCAL, f"{what} the {kind} address {address}")
+
+    def changed(self, allow: Iterable[HostRule], deny: Iterable[HostRule]) -> Policy:
+        """Return the policy with these rules besides its own; each takes its opposite away."""
+        allow, deny = tuple(allow), tuple(deny)
+        allowed, denied = {rule.pattern for rule in allow}, {rule.pattern for rule in deny}
+        return replace(
+            self,
+            allow=(*(rule for rule in self.allow if rule.pattern not in denied), *allow),
+            deny=(*(rule for rule in self.deny if rule.pattern not in allowed), *deny),
+        )
+
+    def _grant(self, endpoint: Endpoint) -> HostRule | None:
+        for rule in self.allow:
+            if endpoint.protocol in rule.protocols and rule.pattern.grants(endpoint.host, endpoint.port):
+                return rule
+        return None
+
+
+def policy_of(
+    allow: Iterable[str], deny: Iterable[str], *, allows_local: bool, place: str = "network"
+) -> Policy:
+    """Read the lists of a profile. Raises ValueError for a pattern that means nothing."""
+    return Policy(
+        allow=tuple(HostRule(HostPattern.parse(text), f"{place}.allow = {text}") for text in allow),
+        deny=tuple(HostRule(HostPattern.parse(text), f"{place}.deny = {text}") for text in deny),
+        allows_local=allows_local,
+    )

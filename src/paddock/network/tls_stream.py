@@ -1,0 +1,150 @@
+"""TLS on one connection of the proxy, as either end. What is said inside can be read and written here.
+
+Memory is bounded as that of the wire below: nothing is taken from it before somebody wants to receive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import Final
+
+from paddock.errors import ProxyRequestError
+from paddock.network.wire import Wire
+
+RECEIVED_BYTES: Final = 256 * 1024
+"""That are decrypted at once."""
+
+HANDSHAKE_TIMEOUT_S: Final = 15.0
+
+
+class TlsStream:
+    """A `Stream` over a wire, which is its own from now on. `shake_hands` first.
+
+    With a `host` it is the client's end, and that is whom the other end has to be.
+    """
+
+    def __init__(self, wire: Wire, context: ssl.SSLContext, host: str | None = None) -> None:
+        self._wire = wire
+        self.lost: asyncio.Future[None] = wire.lost
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=host is None, server_hostname=host
+        )
+        self._received = b""
+        self._is_at_end = False
+        self._has_ended = False
+
+    async def shake_hands(self) -> None:
+        """Agree on keys, and verify the other end if it is a server. Raises ProxyRequestError."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+                while not self._has_shaken_hands():
+                    await self._flush()
+                    data = await self._wire.receive()
+                    await self._wire.turn()
+                    if not data:
+                        raise ProxyRequestError("it ends in the middle of a TLS handshake")
+                    self._incoming.write(data)
+            await self._flush()
+        except ssl.SSLCertVerificationError as error:
+            raise ProxyRequestError(f"its certificate is not valid: {error.verify_message}") from error
+        except ssl.SSLError as error:
+            # The alert says why, to whoever can read it.
+            self._flush_now()
+            raise ProxyRequestError(f"it does not speak TLS as it should: {error.reason}") from error
+        except TimeoutError as error:
+            raise ProxyRequestError("it does not end its TLS handshake") from error
+
+    def _has_shaken_hands(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    async def turn(self) -> None:
+        """Wait until there is time for another piece of work for this connection."""
+        await self._wire.turn()
+
+    @property
+    def is_at_end(self) -> bool:
+        """Return whether the other end will send nothing more, as far as can be told by now."""
+        if not self._received and not self._is_at_end:
+            self._incoming.write(self._wire.receive_now())
+            self._received = self._decrypted() or b""
+        return self._is_at_end or (self._wire.is_at_end and not self._received)
+
+    async def receive(self) -> bytes:
+        """Wait for what comes next, and take all of it; nothing at the end."""
+        if self._received:
+            data, self._received = self._received, b""
+            return data
+        while not self._is_at_end:
+            found = self._decrypted()
+            if found is not None:
+                return found
+            await self._flush()
+            data = await self._wire.receive()
+            if data:
+                self._incoming.write(data)
+            else:
+                # Many servers close without a word, and who needs to know reads a length.
+                self._is_at_end = True
+        return b""
+
+    def _decrypted(self) -> bytes | None:
+        """Return what can be read by now; nothing at the end, None if more has to come."""
+        try:
+            data = self._tls.read(RECEIVED_BYTES)
+        except ssl.SSLWantReadError:
+            return None
+        except ssl.SSLError:
+            self.abort()
+            data = b""
+        if not data:
+            self._is_at_end = True
+        return data
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was taken and not used."""
+        self._received = data + self._received
+
+    async def send(self, data: bytes) -> None:
+        """Send, and wait while the other end does not read. Does nothing on a connection that is lost."""
+        if not data or self._has_ended or self.lost.done():
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError:
+            self.abort()
+            return
+        await self._flush()
+
+    async def _flush(self) -> None:
+        if self._outgoing.pending:
+            await self._wire.send(self._outgoing.read())
+
+    def _flush_now(self) -> None:
+        if self._outgoing.pending and not self.lost.done():
+            self._wire.transport.write(self._outgoing.read())
+
+    def end(self) -> None:
+        """Send nothing more; what comes from there still does."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        # It raises because the other end has not said the same yet, or because there was nothing to end.
+        with suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self._flush_now()
+
+    def close(self) -> None:
+        """Send what is left, then end."""
+        self.end()
+        self._wire.close()
+
+    def abort(self) -> None:
+        """End at once, whatever is left to send."""
+        self._wire.abort()

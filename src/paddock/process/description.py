@@ -1,0 +1,51 @@
+"""Describes what a process was started as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paddock.excerpt import excerpt
+
+KEPT_CHARS: Final = 4096
+"""What is kept of all arguments, and of the directory, while the process is known: 8 MiB for 1024 of them.
+Linux takes 2 MiB of arguments by default."""
+
+WORD_CHARS: Final = 16
+"""What a word counts for besides its length, so that there are at most 256."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the process was started as."""
+
+    process_id: str
+    argv: Sequence[str]
+    cwd: str
+    is_terminal: bool
+    has_stdin: bool = False
+    is_kept_alive: bool = False
+    omitted: int = 0
+    """How many arguments are not in `argv`; its last word says so then."""
+
+    @property
+    def arguments(self) -> int:
+        """Return how many arguments there were, without the program."""
+        return len(self.argv) - 1 + self.omitted
+
+    def shortened(self) -> Description:
+        """Return what is kept while the process is known."""
+        kept: list[str] = []
+        room = KEPT_CHARS
+        for word in self.argv:
+            if room <= 0:
+                break
+            kept.append(excerpt(word, room))
+            room -= len(word) + WORD_CHARS
+        omitted = len(self.argv) - len(kept)
+        if omitted:
+            kept.append(f"… (+{omitted} more)")
+            # The note is a word itself.
+            omitted -= 1
+        return replace(self, argv=tuple(kept), cwd=excerpt(self.cwd, KEPT_CHARS), omitted=omitted)

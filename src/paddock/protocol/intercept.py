@@ -1,0 +1,176 @@
+"""The `intercept` object of `process/start`: rules about the programs that a process executes.
+
+What became of those is told in `process/exec` and at the end.
+
+Policy stays with the caller: what is sent are the rules themselves, not names of files. They
+grant access, so unknown members are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from paddock.model.decision import Action, Origin
+from paddock.model.execution_note import ExecutionNote, ExecutionSummary
+from paddock.model.verdict import Verdict
+from paddock.protocol.bound import MAX_ENTRIES, MAX_RULE_PLACES, MAX_RULE_WORDS
+from paddock.protocol.structure import Params, Result, Unsigned
+
+Words = Annotated[list[str], Meta(min_length=1, max_length=MAX_RULE_WORDS)]
+"""The words that may stand in one place of a command."""
+
+Pattern = Annotated[list[Words], Meta(min_length=1, max_length=MAX_RULE_PLACES)]
+"""The places of a command from its program on."""
+
+
+class InterceptRule(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule about commands, as it was decided from its file."""
+
+    pattern: Pattern
+    """For each place of a command the words that may stand there, the program first."""
+    action: Action
+    """`allow` lets it out of the sandbox, `prompt` asks, `forbidden` denies it."""
+    path: str
+    """The file that the rule is in."""
+    line: Unsigned
+    """Where in that file."""
+    justification: str | None = None
+    """Why, in the words of the rule's author."""
+    unless: Annotated[list[Pattern], Meta(max_length=MAX_RULE_PLACES)] = []
+    """Commands that the rule is not about."""
+    free_flags: bool = False
+    """Whether flags of the pattern may stand anywhere, and other flags between its words."""
+
+
+class InterceptParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of the programs that a sandboxed process executes."""
+
+    rules: Annotated[list[InterceptRule], Meta(max_length=MAX_ENTRIES)] = []
+    """The rules; the strictest that fits decides, and a program that none fits runs in the sandbox. All
+    together name 4096 programs at most."""
+    host_executables: Annotated[dict[str, list[str]], Meta(max_length=MAX_ENTRIES)] = {}
+    """Programs by name, with the only paths under which rules about the name apply."""
+    broken_files: Annotated[list[str], Meta(max_length=MAX_ENTRIES)] = []
+    """Files of rules that could not be loaded: what no rule is about is asked then."""
+    on_prompt: Literal["ask", "deny"] = "ask"
+    """Whether `prompt` asks the client with `process/execApproval`, which must be among its `requests`, or
+    denies."""
+    prompt_timeout_ms: Unsigned | None = None
+    """How long an answer is waited for; null for as long as the process lives."""
+    strict: bool = False
+    """Whether what runs in the sandbox is executed by the path and arguments that were decided on, also if
+    another thread of its caller changes them meanwhile. Each program takes longer to start then."""
+
+
+# --- what became of it ------------------------------------------------------
+
+
+class ExecRule(Result, frozen=True, kw_only=True):
+    """Where a rule stands."""
+
+    path: str
+    """The file."""
+    line: int
+    """Where in that file."""
+
+
+class ExecEntry(Result, frozen=True, kw_only=True):
+    """A program that a process wanted to execute. Bytes that are not UTF-8 are shown as U+FFFD."""
+
+    exec_id: str
+    """Which of the executions of this process."""
+    program: str
+    """The absolute path of the program, links resolved."""
+    argv: list[str]
+    """Its arguments, its name first; many or long ones are cut, and end with `…`."""
+    cwd: str
+    """The working directory."""
+    verdict: Verdict
+    """It ran in the sandbox, was carried out of it, or was denied."""
+    reason: str
+    """What decided, in one sentence."""
+    justification: str | None = None
+    """Why, in the words of the author of the rule that decided."""
+    rule: ExecRule | None = None
+    """The rule that decided."""
+    not_escalated: str | None = None
+    """Why it ran in the sandbox though a rule or an answer would have let it out."""
+
+
+class ExecSummary(Result, frozen=True, kw_only=True):
+    """The executions of a process."""
+
+    entries: list[ExecEntry]
+    """The first of those that a rule or an answer decided on."""
+    total: int
+    """How many of those there were."""
+    run: int
+    """How many of all executions ran in the sandbox."""
+    escalate: int
+    """How many were carried out of it."""
+    deny: int
+    """How many were denied."""
+
+
+class ExecEvent(Result, frozen=True, kw_only=True):
+    """`process/exec`, by opt-in: a rule or an answer has decided on a program."""
+
+    process_id: str
+    execution: ExecEntry
+    """What became of it."""
+
+
+def encode_note(note: ExecutionNote) -> ExecEntry:
+    """Put an execution into the wire's form."""
+    return ExecEntry(
+        exec_id=note.exec_id,
+        program=_encodable(note.program),
+        argv=[_encodable(word) for word in note.argv],
+        cwd=_encodable(note.cwd),
+        verdict=note.verdict,
+        reason=_encodable(note.reason),
+        justification=None if note.justification is None else _encodable(note.justification),
+        rule=None if note.origin is None else ExecRule(path=note.origin.path, line=note.origin.line),
+        not_escalated=None if note.not_escalated is None else _encodable(note.not_escalated),
+    )
+
+
+def encode_summary(summary: ExecutionSummary | None) -> ExecSummary | UnsetType:
+    """Put the executions of a process into the wire's form; left out if they were not intercepted."""
+    if summary is None:
+        return UNSET
+    return ExecSummary(
+        entries=[encode_note(note) for note in summary.notes],
+        total=summary.total,
+        run=summary.counts[Verdict.RUN],
+        escalate=summary.counts[Verdict.ESCALATE],
+        deny=summary.counts[Verdict.DENY],
+    )
+
+
+def decode_summary(summary: ExecSummary | UnsetType) -> ExecutionSummary | None:
+    """Decode a summary; None if the server told none."""
+    if summary is UNSET:
+        return None
+    counts = {Verdict.RUN: summary.run, Verdict.ESCALATE: summary.escalate, Verdict.DENY: summary.deny}
+    return ExecutionSummary(tuple(map(_note, summary.entries)), summary.total, counts)
+
+
+def _note(entry: ExecEntry) -> ExecutionNote:
+    return ExecutionNote(
+        entry.exec_id,
+        entry.program,
+        tuple(entry.argv),
+        entry.cwd,
+        entry.verdict,
+        entry.reason,
+        entry.justification,
+        None if entry.rule is None else Origin(entry.rule.path, entry.rule.line),
+        entry.not_escalated,
+    )
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,175 @@
+"""The server's questions that wait for an answer, without I/O.
+
+`OpenQuestions` belongs to a session and outlives its links:
+
+    ask             a question is open from now on, under the id that its parameters have
+    issue           the requests that the present link has not carried, under fresh request ids
+    cut             the link is lost: every question has to be issued again
+    answered        the question that a client's answer on the present link is for, now closed
+    close           somebody else answered: the question is closed
+    expire          the questions whose time is over, now closed
+    withdraw        the questions of a process, or all, now closed
+
+Request ids are never used twice in a session, so an answer that comes late, or on another
+link, fits no question and is told apart from one to a request that was never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from msgspec import Raw
+
+from paddock.errors import TooManyQuestions
+from paddock.protocol.codec import write_json
+from paddock.protocol.envelope import RequestId, write_request
+from paddock.protocol.question import QuestionParams
+
+KIB = 1024
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """A question that has been asked. Its parameters are encoded once."""
+
+    id: str
+    method: str
+    params: Raw
+    size_bytes: int
+    process_id: str | None
+    """The process that needs the answer, if it is one."""
+    asked_at_s: float
+    due_at_s: float
+    """When it times out; `inf` for never."""
+    request_id: int | None = None
+    """Its id on the present link, if that has carried it."""
+    was_sent: bool = False
+    """Whether any link has carried it."""
+
+
+ASKED_BYTES_LIMIT: Final = 1024 * KIB
+"""Parameters in JSON of all open questions of a session: 1 KiB for each of as many as there may be by
+default."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLimits:
+    """What the open questions of one session may add up to."""
+
+    max_open: int
+    max_bytes: int = ASKED_BYTES_LIMIT
+
+
+class OpenQuestions:
+    """The open questions of one session, oldest first. Every moment is given by the caller."""
+
+    def __init__(self, limits: QuestionLimits) -> None:
+        self._limits = limits
+        self._open: dict[str, Question] = {}
+        self._unissued: dict[str, Question] = {}
+        self._issued: dict[RequestId, Question] = {}
+        self._last_request_id = 0
+        self._size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self._open.values())
+
+    @property
+    def next_due_s(self) -> float:
+        """Return when the next question times out; `inf` if none does."""
+        return min((question.due_at_s for question in self), default=inf)
+
+    def ask(self, method: str, params: QuestionParams, *, now_s: float, timeout_s: float | None) -> Question:
+        """Add a question of a new id; `issue` sends it. One about a process ends with that process.
+
+        Raises TooManyQuestions, and UnicodeEncodeError for text that JSON can't carry; nothing is
+        added then.
+        """
+        question_id, limits = params.question_id, self._limits
+        assert question_id not in self._open
+        if len(self._open) >= limits.max_open:
+            raise TooManyQuestions(f"{limits.max_open}")
+        encoded = write_json(params)
+        if self._size_bytes + len(encoded) > limits.max_bytes:
+            raise TooManyQuestions(f"{limits.max_bytes} bytes")
+        question = Question(
+            id=question_id,
+            method=method,
+            params=Raw(encoded),
+            size_bytes=len(encoded),
+            process_id=getattr(params, "process_id", None),
+            asked_at_s=now_s,
+            due_at_s=inf if timeout_s is None else now_s + timeout_s,
+        )
+        self._size_bytes += len(encoded)
+        self._open[question_id] = self._unissued[question_id] = question
+        return question
+
+    def issue(self, methods: Container[str]) -> Iterator[bytes]:
+        """Yield the requests that are to be sent on the present link, oldest first.
+
+        Yields only those that its client answers. A caller that stops half-way calls this again for the rest.
+        """
+        for question in list(self._unissued.values()):
+            if question.method not in methods:
+                continue
+            del self._unissued[question.id]
+            self._last_request_id += 1
+            question.request_id = self._last_request_id
+            question.was_sent = True
+            self._issued[question.request_id] = question
+            yield write_request(question.request_id, question.method, question.params)
+
+    def was_issued(self, request_id: RequestId) -> bool:
+        """Return whether a request of this id was ever sent in the session."""
+        return type(request_id) is int and 0 < request_id <= self._last_request_id
+
+    def cut(self) -> None:
+        """Forget the request ids of a link that is lost."""
+        for question in self._issued.values():
+            question.request_id = None
+        self._issued.clear()
+        self._unissued = dict(self._open)
+
+    def answered(self, request_id: RequestId) -> Question | None:
+        """Close the question that this answer is for; None if nobody waits for it any more."""
+        question = self._issued.get(request_id)
+        return self._remove(question) if question is not None else None
+
+    def close(self, question_id: str) -> Question | None:
+        """Close a question by its own id; None if it is not open."""
+        question = self._open.get(question_id)
+        return self._remove(question) if question is not None else None
+
+    def find(self, question_id: str) -> Question | None:
+        """Return the open question of this id."""
+        return self._open.get(question_id)
+
+    def expire(self, now_s: float) -> list[Question]:
+        """Close the questions whose time is over."""
+        return [self._remove(question) for question in list(self) if question.due_at_s <= now_s]
+
+    def withdraw(self, process_id: str | None = None) -> list[Question]:
+        """Close the questions of a process; without one, all."""
+        # Every exit asks this, and mostly no question is open.
+        if not self._open:
+            return []
+        return [
+            self._remove(question)
+            for question in list(self)
+            if process_id is None or question.process_id == process_id
+        ]
+
+    def _remove(self, question: Question) -> Question:
+        del self._open[question.id]
+        self._unissued.pop(question.id, None)
+        if question.request_id is not None:
+            del self._issued[question.request_id]
+        self._size_bytes -= question.size_bytes
+        return question

@@ -1,0 +1,135 @@
+"""Attempts of a traced command, and the ruling of its profile on each.
+
+A tracer sees an attempt before the kernel decides about it. What comes of it is concluded
+here: it is a denial when the profile refuses it, and it would not have failed anyway for
+want of the file. Pure: where a path leads is found out by `resolution`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.model.denial import Denial, DenialKind
+from paddock.sandbox.denial.policy import CALL_WORDS, Policy
+from paddock.sandbox.denial.socket_address import InternetAddress, SocketAddress
+
+
+class Content(StrEnum):
+    """What a command meets at a path."""
+
+    NOWHERE = "nowhere"
+    """Not even the directory it would be in, or one that can't be looked into."""
+    NOTHING = "nothing"
+    FILE = "file"
+    DIRECTORY = "directory"
+    SPECIAL = "special"
+    """A pipe, a socket or a device: a mount that is read-only does not keep anybody from writing to it."""
+    OWN = "own"
+    """A directory of the sandbox's own, which can be passed and perhaps listed."""
+    REFUSED = "refused"
+    """Below what is denied: nothing can be done there, whatever it is."""
+
+
+class Need(StrEnum):
+    """What must be at a path for a call not to fail anyway."""
+
+    SOMETHING = "something"
+    FILE = "file"
+    """No directory."""
+    NAME = "name"
+    """A file, or a free name for one."""
+    VACANCY = "vacancy"
+
+
+_CONTENTS = {
+    Need.SOMETHING: frozenset({Content.REFUSED, Content.FILE, Content.DIRECTORY}),
+    Need.FILE: frozenset({Content.REFUSED, Content.FILE}),
+    Need.NAME: frozenset({Content.REFUSED, Content.FILE, Content.NOTHING}),
+    Need.VACANCY: frozenset({Content.REFUSED, Content.NOTHING}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Where a path leads."""
+
+    real: str
+    """Without links, as far as it exists."""
+    content: Content
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether something is there that a command can change in its place."""
+        return self.content in (Content.FILE, Content.DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class FileAttempt:
+    """To read, write or execute something that has a path."""
+
+    kind: DenialKind
+    target: str
+    """As the command saw it, absolute."""
+    need: Need
+    real: str
+    """Where the path leads, without links."""
+    content: Content
+    is_moved: bool = False
+    """Whether it is to be moved away, which what is mounted can't be."""
+    is_in_place: bool = False
+    """Whether only the file itself changes, and not the directory that it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAttempt:
+    """To reach somebody, or to be reached."""
+
+    address: SocketAddress | None
+    """None where it can't be known, because there was no socket yet."""
+    is_refused: bool
+    """Whether the call as such is refused, whatever the address."""
+    is_vain: bool = False
+    """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallAttempt:
+    """To make a system call that is refused."""
+
+    call: str
+
+
+Attempt = FileAttempt | NetworkAttempt | CallAttempt
+
+
+def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
+    """Return what the command will be denied; None if the attempt succeeds, or fails for another reason."""
+    match attempt:
+        case CallAttempt(call=call):
+            return Denial(DenialKind.SYSCALL, call, CALL_WORDS, is_certain=True)
+        case NetworkAttempt(is_vain=True):
+            return None
+        case NetworkAttempt(address=address, is_refused=is_refused):
+            is_far = isinstance(address, InternetAddress) and policy.refuses_host(str(address.host))
+            if not is_refused and not is_far:
+                return None
+            target = None if address is None else _shown(str(address))
+            return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
+        case FileAttempt(kind=kind, target=target, real=real):
+            if policy.is_private(real):
+                # Whoever goes through /tmp comes across it, and its client need not hear of it.
+                return None
+            ruling = policy.at(real)
+            if attempt.is_moved and ruling is not None and not ruling.refuses(kind):
+                ruling = policy.fixed(real)
+            if ruling is None or not ruling.refuses(kind) or attempt.content not in _CONTENTS[attempt.need]:
+                return None
+            is_in_place = attempt.is_in_place and Resolution(real, attempt.content).is_there
+            grant = ruling.grant(kind, real, is_in_place=is_in_place)
+            return Denial(kind, _shown(target), ruling.words, is_certain=True, grant=grant)
+
+
+def _shown(text: str) -> str:
+    """Return the text with a replacement character for each byte that is no text."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

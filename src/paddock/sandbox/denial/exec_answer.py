@@ -1,0 +1,72 @@
+"""Answers to a task that wants to execute a program. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.sandbox.denial.exec_call import ExecCall
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Execute it, in the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """Do not: the caller becomes a program that says so and ends with status 1."""
+
+    message: str
+    """What it says, with the newline."""
+
+
+Outcome = Callable[[str | None], None]
+"""Hears once what has become of an escalation: None if the program was started outside, otherwise why not.
+It is called in the thread that reads calls, or in the one that answers too late."""
+
+
+def _unheard(_problem: str | None) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """Execute it outside of the sandbox, with these variables, each as `NAME=VALUE`."""
+
+    environment: tuple[bytes, ...]
+    outcome: Outcome = _unheard
+
+
+ExecAnswer = Run | Deny | Escalate
+
+NOT_BEGUN: Final = "its caller ended, or executed something else, before it was started"
+
+
+def leave(answer: ExecAnswer) -> None:
+    """Say that an answer came too late to be carried out."""
+    if isinstance(answer, Escalate):
+        answer.outcome(NOT_BEGUN)
+
+
+Settle = Callable[[ExecAnswer], None]
+"""Answers a call later, from any thread. Only the first answer counts, and none if the task is gone."""
+
+Withdraw = Callable[[], None]
+"""Says that nobody needs the answer any more."""
+
+OnExec = Callable[[ExecCall, Settle], ExecAnswer | Withdraw]
+"""Decides on a call, in the thread that reads all calls of the command. Whoever needs time returns at once
+and settles it later; the call is not to be used then. What it raises denies."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPolicy:
+    """Who decides on the executions of a command, and how a program is run."""
+
+    on_exec: OnExec
+    is_strict: bool = False
+    """Whether a program that may run is executed by the copy of path and arguments that was decided on."""
+    can_escalate: bool = False
+    """Whether an answer may be `Escalate`."""

@@ -1,0 +1,322 @@
+"""The executions of one command: each is read, decided on by somebody else, and then let, or redirected.
+
+    asked       a task wants to execute something
+    ready       somebody has answered, or a task that waited for an answer is gone
+
+A program that runs natively is executed by the kernel, which reads path and arguments anew. Whoever is
+denied, and in strict mode everybody, becomes paddock-stub first (`stubs`). A program that is let out of the
+sandbox is started there by paddock-leader, and the stub stands for it.
+
+`Executions` refuses with EPERM what it does not understand, and what fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import socket
+import threading
+from collections import deque
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from paddock.journal import Journal
+from paddock.sandbox.denial import stub_instruction
+from paddock.sandbox.denial.escalation import Leader, escalation_of
+from paddock.sandbox.denial.exec_answer import Deny, Escalate, ExecAnswer, ExecPolicy, Run, Withdraw, leave
+from paddock.sandbox.denial.exec_call import NOT_THERE, ExecCall, ExecCallReader
+from paddock.sandbox.denial.notification import Listener, Question
+from paddock.sandbox.denial.pursuit import LOOK_MS
+from paddock.sandbox.denial.redirection import EXECVEAT
+from paddock.sandbox.denial.stubs import HELD_BYTES_LIMIT, Copy, Stubs, process_of
+
+journal = Journal(logging.getLogger(__name__))
+
+WAITING_LIMIT: Final = 256
+"""Executions of one command that wait for an answer. Each takes two descriptors of ours. Their arguments and
+variables take no more memory than those of tasks on their way to the stub."""
+
+COMPLAINTS_LIMIT: Final = 10
+"""Executions of one command that could not be decided on, of which the log tells."""
+
+_TOO_MANY: Final = Deny("Execution denied: too many executions of this command wait for an answer\n")
+_FAILED: Final = Deny("Execution denied: it could not be decided on\n")
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A call that somebody decides on."""
+
+    question: Question
+    call: ExecCall
+    withdraw: Withdraw | None = None
+    file: int = -1
+    """Tells when its process ends."""
+    size_bytes: int = 0
+
+
+class Executions:
+    """Serves the calls of one command, in one thread; `settle_later` may be called from any.
+
+    `leader` is the socket of the paddock-leader that starts programs outside; it is owned from now on.
+    """
+
+    def __init__(self, policy: ExecPolicy, leader: socket.socket | None = None) -> None:
+        self._policy = policy
+        self._leader = None if leader is None else Leader(leader)
+        self._reader = ExecCallReader()
+        self._stubs = Stubs(self._reader.memory, self._leader, is_strict=policy.is_strict)
+        self._first: tuple[int, os.stat_result] | None = None
+        self._is_begun = False
+        self._waiting: dict[int, _Waiting] = {}
+        self._lock = threading.Lock()
+        self._answers: deque[tuple[_Waiting, ExecAnswer]] = deque()
+        self._is_closed = False
+        self._complaints = 0
+        self._poll: select.poll | None = None
+        self.file = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        """Can be read when somebody has answered."""
+
+    def begin(self, poll: select.poll) -> None:
+        """Use this to wait for what `ready` is about: every descriptor that nobody else knows."""
+        self._poll = poll
+        poll.register(self.file, select.POLLIN)
+        if self._leader is not None:
+            poll.register(self._leader.file, select.POLLIN)
+
+    def close(self) -> None:
+        """Give up what waits: the kernel has answered, or will. Idempotent."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            os.close(self.file)
+        for waiting in list(self._waiting.values()):
+            self._give_up(waiting)
+        for _, answer in self._answers:
+            leave(answer)
+        self._stubs.close()
+        self._reader.close()
+        if self._leader is not None:
+            self._leader.close()
+
+    @property
+    def patience_ms(self) -> int | None:
+        """Return how long to wait for descriptors at most before the caller calls `follow`."""
+        return LOOK_MS if self._stubs.pursuits else None
+
+    def follow(self) -> None:
+        """Look at tasks that were let to become something, in strict mode."""
+        pursuits = self._stubs.pursuits
+        pursuits.follow()
+        if pursuits.exchanged and self._may_complain():
+            journal.warning("a program was exchanged while it was executed, and killed")
+        pursuits.exchanged = 0
+
+    # --- questions of the kernel --------------------------------------------
+
+    def asked(self, listener: Listener, question: Question) -> None:
+        """Decide on the call of a task that wants to execute something."""
+        try:
+            if not self._is_begun and self._is_start(question.task):
+                listener.let(question)
+            elif not self._stubs.serve(listener, question):
+                self._decide(listener, question)
+        except Exception as error:
+            # The task may be gone, or we are out of descriptors or memory. Nothing runs that was not
+            # decided on.
+            self._fail(listener, question, error)
+
+    def _is_start(self, task: int) -> bool:
+        """Return whether it is the command itself, which the init looks for in one directory after another.
+
+        Nobody but the init can ask first, and it has one thread. When somebody else asks, or the same task
+        with another program, the command runs.
+        """
+        program = os.stat(f"/proc/{task}/exe")
+        if self._first is None:
+            self._first = task, program
+            self._reader.enter(task)
+            return True
+        first_task, first_program = self._first
+        is_start = task == first_task and os.path.samestat(program, first_program)
+        self._is_begun = not is_start
+        return is_start
+
+    # --- decisions ----------------------------------------------------------
+
+    def _decide(self, listener: Listener, question: Question) -> None:
+        try:
+            call = self._reader.read(question, is_at=question.number == EXECVEAT)
+        except OSError as error:
+            if error.errno not in NOT_THERE or not listener.is_waiting(question):
+                raise
+            # There is nothing to execute, and the kernel says so in its own way. In strict mode there is
+            # nothing either if somebody puts it there now.
+            if self._policy.is_strict:
+                listener.refuse(question, error.errno)
+            else:
+                listener.let(question)
+            return
+        waiting = _Waiting(question, call)
+        with ExitStack() as opened:
+            opened.callback(call.close)
+            if not listener.is_waiting(question):
+                # Perhaps it was another task that was read.
+                return
+            answer = self._answer(waiting)
+            if callable(answer):
+                if self._wait(waiting, answer):
+                    opened.pop_all()
+                    return
+                answer()
+                answer = _TOO_MANY
+            self._carry_out(listener, waiting, answer)
+
+    def _answer(self, waiting: _Waiting) -> ExecAnswer | Withdraw:
+        """Ask the policy. Raises OSError where the task can't be read."""
+        try:
+            return self._policy.on_exec(waiting.call, partial(self.settle_later, waiting))
+        except OSError:
+            raise
+        except Exception as error:
+            # Rules and answers come from outside; whatever they lead to, nothing runs undecided.
+            if self._may_complain():
+                journal.error("an execution could not be decided on", error=error)
+            return _FAILED
+
+    def _wait(self, waiting: _Waiting, withdraw: Withdraw) -> bool:
+        """Let a call wait, with its files, until it is settled or its process ends. Return whether it may."""
+        waiting.size_bytes = waiting.call.size_bytes
+        if not self._may_wait(waiting.size_bytes):
+            return False
+        try:
+            # Without it nobody would learn that the process is gone, and the call would be kept for good.
+            waiting.file = os.pidfd_open(process_of(waiting.question.task))
+        except OSError:
+            return False
+        waiting.withdraw = withdraw
+        self._waiting[waiting.question.id] = waiting
+        assert self._poll is not None
+        self._poll.register(waiting.file, select.POLLIN)
+        return True
+
+    def ready(self, file: int, listener: Listener) -> None:
+        """Handle what can be read: an answer, one of the leader, or the end of a process whose call waits."""
+        if file == self.file:
+            self._settle(listener)
+        elif self._leader is not None and file == self._leader.file:
+            if not self._leader.serve():
+                assert self._poll is not None
+                self._poll.unregister(file)
+        else:
+            self._ended(file)
+
+    def _ended(self, file: int) -> None:
+        """Give up the call of a process that is gone: nobody needs the answer."""
+        for waiting in list(self._waiting.values()):
+            if waiting.file == file:
+                self._give_up(waiting)
+
+    def settle_later(self, waiting: _Waiting, answer: ExecAnswer) -> None:
+        """Answer a call that waits, from any thread."""
+        with self._lock:
+            if not self._is_closed:
+                self._answers.append((waiting, answer))
+                os.eventfd_write(self.file, 1)
+                return
+        leave(answer)
+
+    def _settle(self, listener: Listener) -> None:
+        """Carry out what was answered meanwhile."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.file)
+        while self._answers:
+            waiting, answer = self._answers.popleft()
+            if self._forget(waiting):
+                try:
+                    self._carry_out(listener, waiting, answer)
+                except Exception as error:
+                    self._fail(listener, waiting.question, error)
+            else:
+                leave(answer)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """Withdraw a question whose answer nobody needs any more."""
+        self._forget(waiting)
+        waiting.call.close()
+        assert waiting.withdraw is not None
+        waiting.withdraw()
+
+    def _forget(self, waiting: _Waiting) -> bool:
+        """Stop waiting for an answer. Return whether it was waited for."""
+        if self._waiting.pop(waiting.question.id, None) is None:
+            return False
+        assert self._poll is not None
+        self._poll.unregister(waiting.file)
+        os.close(waiting.file)
+        return True
+
+    # --- answers ------------------------------------------------------------
+
+    def _carry_out(self, listener: Listener, waiting: _Waiting, answer: ExecAnswer) -> None:
+        question, call = waiting.question, waiting.call
+        try:
+            match answer:
+                case Run() if not self._policy.is_strict:
+                    listener.let(question)
+                case Run():
+                    self._run_copy(listener, question, call)
+                case Deny(message=message):
+                    self._stubs.redirect(listener, question, stub_instruction.deny(message))
+                case Escalate():
+                    self._escalate(listener, question, call, answer)
+        finally:
+            call.close()
+
+    def _run_copy(self, listener: Listener, question: Question, call: ExecCall) -> None:
+        """Let the stub execute it, by our copy of path and arguments."""
+        if not call.is_executable:
+            # Its caller is to hear of it, as from the kernel: the stub could not go back. What is behind
+            # other links of /proc the stub could not find.
+            listener.refuse(question, errno.ENOEXEC if call.is_permitted else errno.EACCES)
+            return
+        assert call.program is not None
+        interpreters, is_whole = call.interpreters()
+        if not is_whole:
+            listener.refuse(question, errno.ENOENT)
+            return
+        told = stub_instruction.run(call.path, call.argv, call.environment())
+        self._stubs.redirect(listener, question, Copy(told, [call.program, *interpreters][-1].status))
+
+    def _escalate(self, listener: Listener, question: Question, call: ExecCall, answer: Escalate) -> None:
+        try:
+            escalation = escalation_of(call, answer.environment, answer.outcome)
+        except OSError as error:
+            problem = error.strerror or str(error)
+            answer.outcome(problem)
+            reason = f"it can't be let out of the sandbox: {problem}"
+            self._stubs.redirect(listener, question, stub_instruction.deny(f"Execution denied: {reason}\n"))
+            return
+        self._stubs.redirect(listener, question, escalation)
+
+    def _may_complain(self) -> bool:
+        """Return whether the log is told. A command that makes executions fail could fill it."""
+        self._complaints += 1
+        return self._complaints <= COMPLAINTS_LIMIT
+
+    def _may_wait(self, size_bytes: int) -> bool:
+        held = sum(waiting.size_bytes for waiting in self._waiting.values())
+        return len(self._waiting) < WAITING_LIMIT and (not held or held + size_bytes <= HELD_BYTES_LIMIT)
+
+    def _fail(self, listener: Listener, question: Question, error: Exception) -> None:
+        if listener.is_waiting(question):
+            if self._may_complain():
+                journal.warning("an execution was refused", reason=str(error) or type(error).__name__)
+            # What is too long for us is so for the kernel, which would read anew if it were to say so.
+            is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
+            listener.refuse(question, errno.E2BIG if is_too_long else errno.EPERM)

@@ -1,0 +1,122 @@
+"""Follows tasks through executions that were let, and kills those that become another program.
+
+Between a decision and the moment in which the kernel looks at a path or a descriptor, others may exchange
+what stands there: a thread that shares the caller's descriptors, a signal handler of the caller, whoever can
+write a link. At the end of execve(2) nobody can. The task stops there (PTRACE_EVENT_EXEC) before its first
+instruction, without other threads, and the kernel names the program. Should our thread end, the kernel kills
+what it follows.
+
+For one thread, which is the tracer of all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.sandbox.denial.redirection import DETACH, EVENT_STOP, INTERRUPT, SEIZE, WAIT_ALL, ptrace
+
+_TRACE_EXEC: Final = 0x10
+_KILL_WITH_US: Final = 0x100000
+"""PTRACE_O_TRACEEXEC and PTRACE_O_EXITKILL."""
+_EVENT_EXEC: Final = 4
+
+LOOK_MS: Final = 2
+"""How long to wait for other events before the tasks are looked at again: no descriptor tells that one has
+stopped."""
+
+_PATIENCE_S: Final = 0.002
+"""How long to stay with a task at first; mostly it stops within a part of that."""
+
+_PAUSE_S: Final = 0.0001
+
+
+@dataclass(frozen=True, slots=True)
+class _Pursued:
+    task: int
+    process: int
+    """What the task is called once it has executed something (ptrace(2))."""
+    program: os.stat_result
+
+
+class Pursuits:
+    """The tasks of one command that are followed."""
+
+    def __init__(self) -> None:
+        self._pursued: dict[int, _Pursued] = {}
+        self.exchanged = 0
+        """How many had become another program, and were killed."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pursued)
+
+    def begin(self, task: int, process: int, program: os.stat_result) -> None:
+        """Follow a task that waits in execve, and is let next, to this program. Raises OSError."""
+        ptrace(SEIZE, task, _TRACE_EXEC | _KILL_WITH_US)
+        self._pursued[task] = _Pursued(task, process, program)
+
+    def stay(self) -> None:
+        """Follow them for a moment, after one was let."""
+        end = time.monotonic() + _PATIENCE_S
+        while self.follow() and time.monotonic() < end:
+            time.sleep(_PAUSE_S)
+
+    def follow(self) -> bool:
+        """Look at all. Return whether any is still on its way."""
+        for pursued in list(self._pursued.values()):
+            self._look(pursued)
+        return bool(self._pursued)
+
+    def release(self, task: int) -> bool:
+        """Leave a task alone that asks again, for its last execution has failed. Return whether it was one.
+
+        Its question is void: the call is begun anew, and asked about.
+        """
+        pursued = self._pursued.get(task)
+        if pursued is None:
+            return False
+        with suppress(OSError):
+            ptrace(INTERRUPT, task)
+            _, status = os.waitpid(task, WAIT_ALL)
+            self._settle(pursued, task, status)
+        self._pursued.pop(task, None)
+        return True
+
+    def _look(self, pursued: _Pursued) -> None:
+        is_there = False
+        for number in {pursued.process, pursued.task}:
+            with suppress(ChildProcessError):
+                found, status = os.waitpid(number, WAIT_ALL | os.WNOHANG)
+                is_there = True
+                if found:
+                    self._settle(pursued, number, status)
+                    return
+        if not is_there:
+            self._pursued.pop(pursued.task, None)
+
+    def _settle(self, pursued: _Pursued, number: int, status: int) -> None:
+        event = status >> 16
+        if os.WIFSTOPPED(status) and event == _EVENT_EXEC and not _is_program(number, pursued.program):
+            self.exchanged += 1
+            # It stays followed: its parent does not hear of its end before its tracer has.
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+            return
+        self._pursued.pop(pursued.task, None)
+        if not os.WIFSTOPPED(status):
+            return
+        # A signal that has stopped it is its own; it was called back before it could become anything.
+        passed = os.WSTOPSIG(status) if event not in (_EVENT_EXEC, EVENT_STOP) else 0
+        with suppress(OSError):
+            ptrace(DETACH, number, passed)
+
+
+def _is_program(process: int, program: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(f"/proc/{process}/exe"), program)
+    except OSError:
+        return False

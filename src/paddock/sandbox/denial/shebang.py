@@ -1,0 +1,48 @@
+"""The first line of a script, as Linux reads it (fs/binfmt_script.c). Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+HEAD_BYTES: Final = 256
+"""How much of a file the kernel looks at (BINPRM_BUF_SIZE, since 5.1)."""
+
+MAX_INTERPRETERS: Final = 5
+"""How many scripts the kernel follows, each the interpreter of the one before, before it says ELOOP."""
+
+_BLANKS: Final = b" \t"
+_TERMINATOR: Final = re.compile(rb"[ \t\0]")
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The program that a script is handed to."""
+
+    path: bytes
+    """As the line has it; a relative one is looked up from the caller's working directory."""
+    argument: bytes | None = None
+    """The rest of the line, which is one argument."""
+
+
+def interpreter_of(head: bytes) -> Interpreter | None:
+    """Return the interpreter that a file names, from its first bytes; None if it is no script.
+
+    Also None for a first line that the kernel refuses (ENOEXEC), which is left to it.
+    """
+    if not head.startswith(b"#!"):
+        return None
+    # Where a file is shorter, the kernel has NUL bytes.
+    head = head[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0")
+    line, newline, _ = head[2:].partition(b"\n")
+    if not newline:
+        if not _TERMINATOR.search(line.lstrip(_BLANKS)):
+            # The path goes on beyond what the kernel reads.
+            return None
+        line = line[:-1]
+    words = line.split(b"\0", 1)[0].strip(_BLANKS)
+    if not words:
+        return None
+    path = _TERMINATOR.split(words, maxsplit=1)[0]
+    return Interpreter(path, words[len(path) :].lstrip(_BLANKS) or None)

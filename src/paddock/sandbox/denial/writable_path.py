@@ -1,0 +1,89 @@
+"""Tells whether a command under a plan may write a file of the host, or decide what a path leads to."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Final, NamedTuple
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.host.facts import FileFacts
+from paddock.sandbox.host.look import Kind
+from paddock.sandbox.host.mount_alias import aliases_of, devices_below
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.access import AccessTable
+
+LOOKUPS_LIMIT: Final = 256
+"""Answers that are compared with a new look, instead of being found anew: that takes some 3 µs for each."""
+
+IsWritable = Callable[[str], bool]
+
+
+class WritablePaths:
+    """What a plan grants to write. May be used from any thread."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._table = AccessTable(plan.rules)
+        self._granted = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
+        self._last = threading.local()
+
+    def now(self) -> IsWritable:
+        """Return a function that tells of an absolute path whether the command may write there: the file by
+        any name, or what is in the directory.
+
+        It looks at each file once, so whoever decides on something takes a new one, for its own thread. Links
+        are followed, and each counts by itself. What can't be looked at counts as writable.
+        """
+        known: tuple[FileFacts, IsWritable] | None = getattr(self._last, "known", None)
+        if known is not None and len(known[0].lookups) <= LOOKUPS_LIMIT and known[0].lookups.still_holds():
+            return known[1]
+        facts = FileFacts()
+        is_writable = cache(partial(self._is_writable, facts))
+        self._last.known = facts, is_writable
+        return is_writable
+
+    def _is_writable(self, facts: FileFacts, path: str) -> bool:
+        try:
+            fact = facts.at(path)
+            paths = {path, fact.real, *(link.path for link in fact.links)}
+            paths.update(facts.lookups.ask(_aliases, fact.real))
+            if any(self._table.access_of(each) is Access.WRITE for each in paths):
+                return True
+            return fact.kind is Kind.FILE and self._has_other_name(facts, fact.real)
+        except (OSError, ProfileRefused):
+            return True
+
+    def _has_other_name(self, facts: FileFacts, path: str) -> bool:
+        """Return whether a file may have another name where the command can write it."""
+        names = facts.lookups.ask(_names, path)
+        if names is None or not names.may_become_writable:
+            # There is nothing, or nothing that this user could write.
+            return False
+        return any(names.device in facts.lookups.ask(devices_below, granted) for granted in self._granted)
+
+
+class _Names(NamedTuple):
+    """The names of a file that has several."""
+
+    device: int
+    may_become_writable: bool
+    """Whether this user may write it, perhaps after changing its mode."""
+
+
+def _names(path: str) -> _Names | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink < 2:
+        return None
+    is_open = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return _Names(status.st_dev, is_open or status.st_uid == os.geteuid())
+
+
+def _aliases(path: str) -> tuple[str, ...]:
+    return aliases_of((path,))

@@ -1,0 +1,370 @@
+"""The words and descriptors with which bubblewrap and paddock-init are started.
+
+A `Script` is what they are told, as far as it follows from a plan; it is written while the placeholders of
+the plan are made. `assemble` adds what exists once: pipes, files in memory, locks, and what is mounted.
+Nothing is decided here about what a command may do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from paddock import own_program
+from paddock.c_string import c_strings
+from paddock.errors import ProfileRefused
+from paddock.model.host import Bubblewrap, Enforcement, HostFacts
+from paddock.model.interceptor import Interceptor
+from paddock.model.network_secret import BUNDLE_PATH
+from paddock.model.profile import Access, Limits
+from paddock.model.restriction import Restriction
+from paddock.sandbox.enforce import cgroup, init
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.enforce.confined import Confined, Readers, Tracing
+from paddock.sandbox.enforce.janitor import Janitor
+from paddock.sandbox.enforce.service import WrapperService
+from paddock.sandbox.enforce.wrapped_command import SOCKET_NUMBER
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.placeholder import LocatedPlaceholder
+from paddock.sandbox.host.propagation import receives_mounts
+from paddock.sandbox.plan import landlock, seccomp
+from paddock.sandbox.plan.early_mount import split
+from paddock.sandbox.plan.mount import Bind, Devices
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.plan.view import INIT
+from paddock.sandbox.profile.path import ROOT, is_within
+
+LEADER: Final = Path(__file__).parents[2] / "native" / "paddock-leader"
+"""Leads the session of a command whose programs may be let out of the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The words that make bubblewrap and paddock-init carry out one plan, but for descriptor numbers."""
+
+    plan: Plan
+    options: Sequence[str]
+    """For bubblewrap."""
+    all_options: Sequence[str]
+    """The same where nothing can be mounted early."""
+    early: Sequence[Bind]
+    """What is mounted before bubblewrap starts, if it can be."""
+    needs_own_mounts: bool
+    """Whether bubblewrap has to start among other mounts than those of this process."""
+    filter: bytes
+    """For bubblewrap to load."""
+    init_words: Sequence[str]
+    """For paddock-init, with the command at their end."""
+    limits: Limits
+    """How much the command may use."""
+    restriction: Restriction | None
+    """What a process that enters the sandbox has to take on; None if it is not kept for others."""
+    counted_processes: int | None
+    """How many there may be in a control group, which must be made for them; None if none is needed."""
+
+
+def write_script(
+    plan: Plan,
+    host: HostFacts,
+    options: Callable[[Plan], Sequence[str]],
+    command: Command,
+    *,
+    is_traced: bool = False,
+    is_spare: bool = False,
+) -> Script:
+    """Put a plan into words. `options` tells those of bubblewrap.
+
+    Without arguments of the `command` the sandbox is kept for others to enter, or as a spare one for a
+    command that comes later.
+    """
+    # A sandbox that is kept is not what the limits of a command are for.
+    limits = plan.limits if command.argv else Limits()
+    counted = None if host.pids_cgroup is None else limits.processes
+    writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
+    ruleset = landlock.second_layer(writable, plan.network, host.landlock_abi)
+    # Devices, and what has to be read-only, are made among such mounts in any case.
+    has_own_mounts = plan.has_ready_devices or bool(plan.read_only)
+    needs_own_mounts = not has_own_mounts and receives_mounts()
+    said = init.words(
+        limits=limits if counted is None else msgspec.structs.replace(limits, processes=None),
+        ruleset=ruleset,
+        argv0=command.arg0,
+        # As bubblewrap sets it, which does not know the variables of the command.
+        environment={**command.environment, "PWD": plan.cwd} if command.argv else None,
+        # Of a sandbox that is kept, whoever lets others enter looks before.
+        masks=plan.masks if command.argv or is_spare else (),
+        placeholders=plan.shown_placeholders,
+        holds=not command.argv,
+        # Mounts of its own are made so, and that fails or holds. Those of the host were only looked at.
+        is_isolated=plan.has_proc and not has_own_mounts and not needs_own_mounts,
+    )
+    program = seccomp.program(plan.network, host.arch)
+    told = [*said, "--", *command.argv]
+    early, left = split(plan.mounts)
+    all_options = options(plan)
+    return Script(
+        plan=plan,
+        options=options(replace(plan, mounts=tuple(left))) if early else all_options,
+        all_options=all_options,
+        early=early,
+        needs_own_mounts=needs_own_mounts,
+        filter=seccomp.remainder(host.arch) if is_traced else program,
+        init_words=told,
+        limits=limits,
+        restriction=None if command.argv else Restriction(words=_strings(told), filter=program),
+        counted_processes=counted,
+    )
+
+
+def assemble(
+    script: Script,
+    bubblewrap: Bubblewrap,
+    enforcement: Enforcement,
+    *,
+    janitor: Janitor,
+    placeholders: Sequence[LocatedPlaceholder],
+    mounted: Iterable[MountedFile],
+    locks: Iterable[int],
+    watched_placeholders: Sequence[MountedFile] = (),
+    tracer: Tracing | None = None,
+    wrappers: WrapperService | None = None,
+    interceptor: Interceptor | None = None,
+    leader_control: int | None = None,
+    groups: cgroup.Groups | None = None,
+    proxy_ports: Sequence[int] = (),
+    bundle: bytes | None = None,
+    waiting: int | None = None,
+) -> Confined:
+    """Return a command that is ready, and reaches the level `enforcement`.
+
+    `mounted` is what its mounts must be of. The `placeholders`, which `janitor` holds, their `locks`, the
+    tracer, what answers `wrappers` and the groups are its own from now on, and so is `leader_control`,
+    the socket of a paddock-leader that is to lead its session; `watched_placeholders` are those that
+    others have to look after. On the `proxy_ports` the sandbox is listened in, for somebody outside. The
+    command finds the `bundle` of whom it trusts at BUNDLE_PATH; that of a spare sandbox comes by `waiting`, a
+    socket that is its own, too.
+    """
+    if bundle is not None:
+        _require_place(script.plan)
+    # Before anything is open that would have to be closed if it can't be written.
+    options, told = _strings(script.options), _strings([*init.words(mounted=mounted), *script.init_words])
+    with _Opened() as opened:
+        pid_reader, pid_writer = opened.pipe()
+        report_reader, report_writer = opened.pipe()
+        files = {
+            "options": opened.memory("options", options),
+            "filter": opened.memory("filter", script.filter),
+            "init": opened.own(os.dup(own_program.opened(init.PATH))),
+            "pid": pid_writer,
+            "report": report_writer,
+            "more": opened.memory("command", told),
+            # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+            "pid reader": opened.own(os.dup(pid_reader)),
+            # Looked at as this descriptor; by its name it could be another by now.
+            **({"bubblewrap": opened.own(os.dup(bubblewrap.fd))} if bubblewrap.fd is not None else {}),
+            **({"early-mounts": opened.memory("early-mounts", _early(script))} if script.early else {}),
+            **(
+                {"all options": opened.memory("options", _strings(script.all_options))}
+                if script.early
+                else {}
+            ),
+            **({"trace": tracer.file} if tracer is not None else {}),
+            **({"wrappers": wrappers.file} if wrappers is not None else {}),
+            **(
+                {"leader": opened.own(os.dup(own_program.opened(LEADER))), "control": leader_control}
+                if leader_control is not None
+                else {}
+            ),
+            **({} if groups is None else groups.entrances),
+            **({"waiting": waiting} if waiting is not None else {}),
+        }
+        if bundle is not None:
+            files["bundle"] = opened.memory("bundle", bundle)
+        listeners = None
+        if proxy_ports:
+            listeners, files["listeners"] = opened.pair()
+        opened.pop_all()
+
+    def words(numbers: Sequence[int]) -> list[str]:
+        # The locks come behind those that have names, and nobody needs to know their numbers.
+        return _words(bubblewrap, script, dict(zip(files, numbers, strict=False)), proxy_ports)
+
+    return Confined(
+        words,
+        [*files.values(), *locks],
+        enforcement,
+        plan=script.plan,
+        limits=script.limits,
+        janitor=janitor,
+        placeholders=placeholders,
+        readers=Readers(report_reader, pid_reader, listeners),
+        tracer=tracer,
+        wrappers=wrappers,
+        interceptor=interceptor,
+        groups=groups,
+        restriction=script.restriction,
+        watched_placeholders=watched_placeholders,
+    )
+
+
+def assemble_taken(
+    plan: Plan,
+    enforcement: Enforcement,
+    command: Command,
+    *,
+    janitor: Janitor,
+    placeholders: Sequence[LocatedPlaceholder],
+    mounted: Iterable[MountedFile],
+    report: int,
+) -> Confined:
+    """Return a command for a spare sandbox that was made for the same plan, as one file for its init.
+
+    The `placeholders`, which `janitor` holds, and `report`, which the sandbox is heard by, are its own from
+    now on.
+    """
+    said = init.words(
+        limits=plan.limits,
+        argv0=command.arg0,
+        environment={**command.environment, "PWD": plan.cwd},
+        cwd=plan.cwd,
+        mounted=mounted,
+        masks=plan.masks,
+        placeholders=plan.shown_placeholders,
+    )
+    told = _strings([*said, "--", *command.argv])
+    with _Opened() as opened:
+        file = opened.memory("command", told)
+        opened.pop_all()
+    return Confined(
+        lambda _: list(command.argv),
+        [file],
+        enforcement,
+        plan=plan,
+        limits=plan.limits,
+        janitor=janitor,
+        placeholders=placeholders,
+        readers=Readers(report),
+    )
+
+
+def assemble_init(
+    limits: Limits, ruleset: landlock.Ruleset | None, filter_: bytes, command: Command
+) -> Confined:
+    """Return a command that paddock-init confines without bubblewrap."""
+    said = init.words(
+        limits=limits,
+        ruleset=ruleset,
+        argv0=command.arg0,
+        environment=command.environment,
+        cwd=command.cwd,
+    )
+    told = _strings([*said, "--", *command.argv])
+    with _Opened() as opened:
+        report_reader, report_writer = opened.pipe()
+        files = {
+            "filter": opened.memory("filter", filter_),
+            "report": report_writer,
+            "more": opened.memory("command", told),
+            "init": opened.own(os.dup(own_program.opened(init.PATH))),
+        }
+        opened.pop_all()
+
+    def words(numbers: Sequence[int]) -> list[str]:
+        at = dict(zip(files, numbers, strict=True))
+        said = init.words(filter_fd=at["filter"], report_fd=at["report"], more_fd=at["more"])
+        return [f"/proc/self/fd/{at['init']}", *said]
+
+    readers = Readers(report_reader)
+    return Confined(words, tuple(files.values()), Enforcement.PARTIAL, limits=limits, readers=readers)
+
+
+class _Opened(contextlib.ExitStack):
+    """Descriptors that are closed at the end of the block, unless `pop_all` says that they have an owner.
+
+    The system may run out of them at any one.
+    """
+
+    def own(self, file: int) -> int:
+        self.callback(os.close, file)
+        return file
+
+    def pipe(self) -> tuple[int, int]:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        return self.own(reader), self.own(writer)
+
+    def pair(self) -> tuple[int, int]:
+        ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        return self.own(ours), self.own(theirs)
+
+    def memory(self, name: str, content: bytes) -> int:
+        """Return a file in memory, to be read from its beginning."""
+        file = self.own(os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC))
+        os.write(file, content)
+        os.lseek(file, 0, os.SEEK_SET)
+        return file
+
+
+def _words(
+    bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int], proxy_ports: Sequence[int]
+) -> list[str]:
+    """Return the arguments for bubblewrap; `at` has the numbers of the descriptors by their names."""
+    plan = script.plan
+    early = (at["early-mounts"], at["options"], at["all options"]) if script.early else None
+    before = init.words(
+        has_own_mounts=script.needs_own_mounts,
+        early_fds=early,
+        has_ready_devices=plan.has_ready_devices,
+        read_only=plan.read_only,
+    )
+    leader = (f"/proc/self/fd/{at['leader']}", f"control={at['control']}", "--") if "leader" in at else ()
+    return [
+        *leader,
+        *((f"/proc/self/fd/{at['init']}", *before, "--") if before else ()),
+        f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
+        *("--args", str(at["options"])),
+        # Nobody can change it: it is mounted read-only, and a mount point can't be removed or moved.
+        *(("--perms", "0444", "--ro-bind-data", str(at["bundle"]), BUNDLE_PATH) if "bundle" in at else ()),
+        *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
+        *("--", f"/proc/self/fd/{at['init']}" if plan.has_proc else INIT),
+        *init.words(
+            trace_fd=at.get("trace"),
+            kept_fd=(at["wrappers"], SOCKET_NUMBER) if "wrappers" in at else None,
+            report_fd=at["report"],
+            listening=(at["listeners"], proxy_ports) if proxy_ports else None,
+            cgroup_fd=at.get("group"),
+            wait_fd=at.get("waiting"),
+            memory_fd=at.get("memory group"),
+            more_fd=at["more"],
+        ),
+    ]
+
+
+def _require_place(plan: Plan) -> None:
+    """Refuse a plan whose /dev is not the sandbox's own: a file would be made on the host."""
+    for mount in plan.mounts:
+        if is_within(BUNDLE_PATH, mount.path) and mount.path != ROOT and not isinstance(mount, Devices):
+            raise ProfileRefused(
+                f"a secret for an https host, and what the profile says about {mount.path}",
+                f"contradict each other: the command has to find whom to trust at {BUNDLE_PATH}",
+                f"leave {mount.path} out of the profile",
+            )
+
+
+def _early(script: Script) -> bytes:
+    return _strings([f"{'w' if mount.is_writable else 'r'}{mount.path}" for mount in script.early])
+
+
+def _strings(words: Sequence[str]) -> bytes:
+    try:
+        return c_strings(words, sys.getfilesystemencoding())
+    except ValueError as error:
+        # The words of a command and the paths of a profile were checked where they came in.
+        raise ProfileRefused("what the init is told", str(error), "leave it out") from error

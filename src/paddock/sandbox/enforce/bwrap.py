@@ -1,0 +1,104 @@
+"""A plan in the words of bubblewrap (bwrap(1)).
+
+Pure. The options that build the view are apart from the few that refer to
+descriptors, because the former can be thousands and travel in a file (`--args`),
+while the numbers of the latter are known only when the program is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from paddock.errors import ProfileRefused
+from paddock.model.host import BwrapCapabilities
+from paddock.sandbox.plan.mount import (
+    READY_DEVICES,
+    Bind,
+    Devices,
+    EmptyDirectory,
+    InitProgram,
+    Mount,
+    Processes,
+    Seal,
+    Shortcut,
+    UnreadableFile,
+)
+from paddock.sandbox.plan.plan import Plan
+
+ARGUMENT_LIMIT: Final = 9000
+"""bubblewrap takes no more, whether they come from a file or not (MAX_ARGS in its source)."""
+
+RESERVED_ARGUMENTS: Final = 64
+"""Of these, for the options that are not about the view: fewer than 30, and room to grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """Files of the host that are mounted in a view."""
+
+    init: str
+    """The first program."""
+    unreadable: str
+    """An empty file that nobody may open."""
+
+
+def options(
+    plan: Plan, capabilities: BwrapCapabilities, files: HostFiles, *, has_own_session: bool = True
+) -> list[str]:
+    """Return the options that make bubblewrap carry out the plan, except for what needs descriptors.
+
+    It is not told to die with its parent: killed while its own child waits for it to map the user, it would
+    leave that behind. Instead paddock-init dies with the launcher, and bubblewrap then ends. Without
+    `has_own_session` the command stays in the session of its launcher, and keeps its terminal.
+    Raises ProfileRefused when there is more to do than bubblewrap takes.
+    """
+    view = [word for mount in plan.mounts for word in _words(mount, files)]
+    if len(view) > ARGUMENT_LIMIT - RESERVED_ARGUMENTS:
+        raise ProfileRefused(
+            f"the view of {len(plan.mounts)} mounts",
+            "is more than bubblewrap can make",
+            "let deny patterns match fewer files, or deny the directories they are in",
+        )
+    return [
+        "--as-pid-1",
+        *(["--new-session"] if has_own_session else []),
+        # Explicitly: for root bubblewrap would make no user namespace.
+        "--unshare-user",
+        *(["--disable-userns"] if capabilities.disable_userns else []),
+        "--unshare-pid",
+        "--unshare-ipc",
+        *(["--unshare-net"] if plan.has_own_network else []),
+        *view,
+        "--cap-drop",
+        "ALL",
+        "--chdir",
+        plan.cwd,
+    ]
+
+
+def _words(mount: Mount, files: HostFiles) -> Sequence[str]:
+    match mount:
+        case Bind(path=path, is_writable=is_writable, has_devices=has_devices):
+            if has_devices:
+                return ("--dev-bind", path, path)
+            return ("--bind" if is_writable else "--ro-bind", path, path)
+        case EmptyDirectory(path=path, mode=mode):
+            return ("--perms", f"{mode:04o}", "--tmpfs", path)
+        case UnreadableFile(path=path):
+            return ("--ro-bind", files.unreadable, path)
+        case InitProgram(path=path):
+            return ("--ro-bind", files.init, path)
+        case Seal(path=path):
+            return ("--remount-ro", path)
+        case Shortcut(path=path, target=target):
+            return ("--symlink", target, path)
+        case Devices(path=path, is_ready=is_ready):
+            if not is_ready:
+                return ("--dev", path)
+            return ("--dev-bind", READY_DEVICES, path, "--perms", "1777", "--tmpfs", f"{path}/shm")
+        case Processes(path=path):
+            return ("--proc", path)
+        case _:
+            assert_never(mount)

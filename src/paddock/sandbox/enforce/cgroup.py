@@ -1,0 +1,186 @@
+"""Control groups that limit what the processes of a sandbox use together, where the kernel has no other way.
+
+RLIMIT_NPROC never binds root, in whatever user namespace (copy_process in kernel/fork.c), and no resource
+limit adds up the memory of several processes; the controllers `pids` and `memory` bind everybody. A group is
+made below our own, so that whatever limits us limits the sandbox too. The first process of the sandbox enters
+it through a descriptor that we have opened: it neither sees the hierarchy nor has a right to it.
+
+The janitor knows of each group, and removes it should we be killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from paddock.errors import SandboxUnavailable
+
+PREFIX: Final = "paddock-"
+
+ABANDONED_S: Final = 60.0
+"""A group this old that nothing is in was left by a launcher and a janitor that were killed: entering it is a
+matter of milliseconds."""
+
+_OOM_FILES: Final = ("memory.events", "memory.oom_control")
+"""Where each version counts what was killed for want of memory."""
+
+
+class GroupKeeper(Protocol):
+    """Removes groups should we be killed."""
+
+    def keep_group(self, path: Path) -> None:
+        """Know of a group from now on."""
+        ...
+
+    def release_group(self, path: Path, *, is_removed: bool) -> None:
+        """Forget it if it is removed, or remove it as soon as nothing is in it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that was made for one sandbox."""
+
+    path: Path
+    entrance: int
+    """A descriptor; who writes 0 to it is moved into the group. The caller closes it."""
+    keeper: GroupKeeper
+
+    def has_starved(self) -> bool:
+        """Return whether the kernel has killed a process in it for want of memory."""
+        for name in _OOM_FILES:
+            with contextlib.suppress(OSError):
+                lines = (self.path / name).read_text().splitlines()
+                return any(line.startswith("oom_kill ") and not line.endswith(" 0") for line in lines)
+        return False
+
+    def remove(self) -> None:
+        """Remove it, or leave that to the janitor while something is in it."""
+        try:
+            self.path.rmdir()
+            is_removed = True
+        except OSError:
+            is_removed = False
+        self.keeper.release_group(self.path, is_removed=is_removed)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of one sandbox: for its processes, for its memory, or one for both."""
+
+    processes: Group | None = None
+    memory: Group | None = None
+
+    @property
+    def each(self) -> tuple[Group, ...]:
+        """Return all of the groups, each once."""
+        return tuple(dict.fromkeys(group for group in (self.processes, self.memory) if group is not None))
+
+    @property
+    def entrances(self) -> Mapping[str, int]:
+        """The descriptors to enter them by, under the names that `enforce.init` has for these."""
+        named = {} if self.processes is None else {"group": self.processes.entrance}
+        if self.memory is not None and self.memory is not self.processes:
+            named["memory group"] = self.memory.entrance
+        return named
+
+    def has_starved(self) -> bool:
+        """Return whether a process was killed because all together used too much memory."""
+        return self.memory is not None and self.memory.has_starved()
+
+    def remove(self) -> None:
+        """Remove them, for the sandbox has ended."""
+        for group in self.each:
+            group.remove()
+
+    def discard(self) -> None:
+        """Close the entrances and remove the groups: nobody will enter them."""
+        for group in self.each:
+            os.close(group.entrance)
+        self.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit on a resource, and where groups can be made that keep to it."""
+
+    parent: str
+    most: int
+
+
+def make(processes: Bound | None, memory: Bound | None, keeper: GroupKeeper) -> Groups:
+    """Make the groups for so many processes, and the one that enters, and so many bytes.
+
+    Raises SandboxUnavailable.
+    """
+    parents = dict.fromkeys(bound.parent for bound in (processes, memory) if bound is not None)
+    made: dict[str, Group] = {}
+    with contextlib.ExitStack() as undone:
+        for parent in parents:
+            made[parent] = _make(Path(parent), keeper)
+            undone.callback(os.close, made[parent].entrance)
+            undone.callback(made[parent].remove)
+        if processes is not None:
+            _set(made[processes.parent], {"pids.max": processes.most + 1})
+        if memory is not None:
+            _limit_memory(made[memory.parent], memory.most)
+        undone.pop_all()
+    return Groups(
+        None if processes is None else made[processes.parent], None if memory is None else made[memory.parent]
+    )
+
+
+def _limit_memory(group: Group, most: int) -> None:
+    if (group.path / "memory.max").exists():
+        _set(group, {"memory.max": most})
+        swap = {"memory.swap.max": 0}
+    else:
+        # The second file bounds the first, so this is the order.
+        _set(group, {"memory.limit_in_bytes": most})
+        swap = {"memory.memsw.limit_in_bytes": most, "memory.swappiness": 0}
+    # What is swapped out is used too. A host that does not count it does not have the file.
+    _set(group, {name: value for name, value in swap.items() if (group.path / name).exists()})
+
+
+def _set(group: Group, values: Mapping[str, int]) -> None:
+    for name, value in values.items():
+        try:
+            (group.path / name).write_text(str(value))
+        except OSError as error:
+            raise _unavailable(group.path / name, error) from error
+
+
+def _make(parent: Path, keeper: GroupKeeper) -> Group:
+    _remove_abandoned(parent)
+    path = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    # Known before it exists, so that there is no moment in which it could be left behind.
+    keeper.keep_group(path)
+    try:
+        path.mkdir()
+        return Group(path, os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC), keeper)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        keeper.release_group(path, is_removed=True)
+        raise _unavailable(path, error) from error
+
+
+def _unavailable(path: Path, error: OSError) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"the command's control group can't be made: {path}: {error.strerror}",
+        "leave the limits processes and totalMemoryBytes out",
+    )
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for path in parent.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED_S:
+                # Refused by the kernel as long as something is in it.
+                path.rmdir()

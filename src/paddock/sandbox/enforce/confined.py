@@ -1,0 +1,250 @@
+"""A command that is ready to be started in its sandbox, as data.
+
+Knows descriptors and placeholders, not how they came about: that is `launch`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from paddock.model.denial import Trace
+from paddock.model.host import Enforcement
+from paddock.model.interceptor import Interceptor
+from paddock.model.profile import Limits
+from paddock.model.restriction import Restriction
+from paddock.own_program import ROOT, own_environment
+from paddock.sandbox.enforce.cgroup import Groups
+from paddock.sandbox.enforce.init import Report, read_reports
+from paddock.sandbox.enforce.janitor import Janitor
+from paddock.sandbox.enforce.service import WrapperService
+from paddock.sandbox.host.linkless import is_at
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.placeholder import LocatedPlaceholder
+from paddock.sandbox.plan.plan import Plan
+
+Words = Callable[[Sequence[int]], list[str]]
+"""An argument list, given the numbers that its descriptors will have."""
+
+_READ_BYTES: Final = 4096
+"""The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Our ends of the pipes by which a sandbox tells of itself."""
+
+    report: int
+    pid: int | None = None
+    """Only of a sandbox whose first process is not the program itself."""
+    listeners: int | None = None
+    """Only of a sandbox with a proxy: a socket by which its listeners come out."""
+
+
+class Tracing(Protocol):
+    """Watches the calls of a command while it runs."""
+
+    file: int
+    """For `trace=` of paddock-init. It is the caller's."""
+    is_traced: bool
+    """Whether it notes what is refused; otherwise it only decides on what is executed."""
+
+    def begin(self) -> None:
+        """Begin to trace: the command has the other end."""
+        ...
+
+    def finish(self) -> Trace:
+        """End, and tell what was noted. Blocks for a moment; to be called once."""
+        ...
+
+
+class Confined:
+    """A command that is ready to be started in its sandbox, once.
+
+    Start `argv(numbers)` so that the descriptors `files` have those numbers there and no
+    others are inherited but the standard ones, with the variables `environment`, in the directory
+    `cwd`: both are the command's own only if nothing confines it. Then call `started`, and `ended` when it
+    is gone. If it can't be started, call both all the same.
+    """
+
+    def __init__(
+        self,
+        words: Words,
+        files: Sequence[int] = (),
+        enforcement: Enforcement = Enforcement.NONE,
+        *,
+        plan: Plan | None = None,
+        limits: Limits | None = None,
+        janitor: Janitor | None = None,
+        placeholders: Sequence[LocatedPlaceholder] = (),
+        readers: Readers | None = None,
+        tracer: Tracing | None = None,
+        wrappers: WrapperService | None = None,
+        interceptor: Interceptor | None = None,
+        groups: Groups | None = None,
+        restriction: Restriction | None = None,
+        watched_placeholders: Sequence[MountedFile] = (),
+        environment: Mapping[str, str] | None = None,
+        cwd: str = ROOT,
+    ) -> None:
+        self._words = words
+        self.environment = own_environment() if environment is None else environment
+        self.cwd = cwd
+        self.files = tuple(files)
+        self.enforcement = enforcement
+        self.plan = plan
+        self.limits = Limits() if limits is None else limits
+        self.restriction = restriction
+        """What a process that enters the sandbox has to take on; None if it can't be entered."""
+        self._watched_placeholders = watched_placeholders
+        self._janitor = janitor
+        self._placeholders = placeholders
+        self._readers = readers
+        self._tracer = tracer
+        self._wrappers = wrappers
+        self.interceptor = interceptor
+        """The back-end that decides on what the command executes; None if none does."""
+        self.is_traced = tracer is not None and tracer.is_traced
+        self.trace = Trace()
+        """What a traced command was refused; after `ended`."""
+        self._groups = groups
+        self.has_starved = False
+        """Whether a process was killed because all together used too much memory; after `ended`."""
+        self._first_pid: int | None = None
+        self._is_pid_known = readers is None or readers.pid is None
+        self._reports: list[Report] = []
+
+    def argv(self, numbers: Sequence[int]) -> list[str]:
+        """Return the program and its arguments, if `files` have these numbers there."""
+        return self._words(numbers)
+
+    def started(self) -> None:
+        """Close our copies of the descriptors: the program has its own, or never will."""
+        if self._tracer is not None and self.files:
+            self._tracer.begin()
+        if self._wrappers is not None and self.files:
+            self._wrappers.begin()
+        files, self.files = self.files, ()
+        for file in files:
+            os.close(file)
+
+    def first_pid(self) -> int | None:
+        """Return the sandbox's first process, which passes signals on to the command; None if there is none.
+
+        Waits until bubblewrap has made it or has given up. Call it only before the
+        program was waited for, for later the number may belong to another process.
+        """
+        if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
+            self._is_pid_known = True
+            # It is told in several pieces, after which bubblewrap closes its end.
+            told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
+            # Nothing, or not all of it, from one that has given up or was killed.
+            with contextlib.suppress(msgspec.DecodeError):
+                self._first_pid = int(msgspec.json.decode(told)["child-pid"])
+        return self._first_pid
+
+    @property
+    def report_file(self) -> int | None:
+        """Return what can be read when `reports` tells more, or never will.
+
+        Returns None without a sandbox, and in the end.
+        """
+        return self._readers.report if self._readers is not None else None
+
+    def reports(self) -> list[Report]:
+        """Return what the sandbox has told of the command so far."""
+        if self._readers is not None:
+            # A process that was killed may hold the other end and not be quite dead.
+            os.set_blocking(self._readers.report, False)
+            with contextlib.suppress(BlockingIOError):
+                self._reports += read_reports(os.read(self._readers.report, _READ_BYTES))
+        return self._reports
+
+    def leave_reports(self) -> int:
+        """Leave the descriptor that reports come by to the caller. Nothing is told here any more."""
+        assert self._readers is not None
+        readers, self._readers = self._readers, None
+        for reader in (readers.pid, readers.listeners):
+            if reader is not None:
+                os.close(reader)
+        return readers.report
+
+    @property
+    def listener_file(self) -> int | None:
+        """Return what can be read when `listeners` gives more, or never will.
+
+        Returns None without a proxy, and in the end.
+        """
+        return self._readers.listeners if self._readers is not None else None
+
+    def listeners(self) -> list[socket.socket]:
+        """Take the listeners that have come out by now, for somebody outside to accept connections from.
+
+        All have when it is reported that the command is confined. They are the caller's.
+        """
+        way_out = self.listener_file
+        if way_out is None:
+            return []
+        taken = []
+        with socket.socket(fileno=os.dup(way_out)) as control:
+            control.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while (received := socket.recv_fds(control, 1, 1))[0]:
+                    taken += [socket.socket(fileno=number) for number in received[1]]
+        return taken
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Return whether the launcher holds placeholders for the command, which others see."""
+        return bool(self._placeholders)
+
+    def has_lost_placeholders(self) -> bool:
+        """Return whether somebody has taken away a place that is held for a sandbox which others enter.
+
+        One that is in use by a command notices that by itself, and ends (native/mask.h).
+        """
+        return any(not is_at(place) for place in self._watched_placeholders)
+
+    @property
+    def takes_time_to_end(self) -> bool:
+        """Return whether `ended` has to wait until placeholders or groups are removed, or a thread ends."""
+        return (
+            self.has_placeholders
+            or self._tracer is not None
+            or self._wrappers is not None
+            or self._groups is not None
+        )
+
+    def ended(self, *, was_killed: bool) -> list[Report]:
+        """Clean up after the program, which a signal ended if `was_killed`; return what it told.
+
+        Nothing at all from a program that ran in a sandbox means that there was no
+        sandbox, or that everything was killed.
+        """
+        reports = self.reports()
+        if self._tracer is not None:
+            self.trace = self._tracer.finish()
+            self._tracer = None
+        if self._wrappers is not None:
+            self._wrappers.finish()
+            self._wrappers = None
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            for reader in (readers.report, readers.pid, readers.listeners):
+                if reader is not None:
+                    os.close(reader)
+        if self._janitor is not None:
+            self._janitor.release(self._placeholders, was_killed=was_killed)
+            self._janitor = None
+        if self._groups is not None:
+            self.has_starved = self._groups.has_starved()
+            self._groups.remove()
+            self._groups = None
+        return reports

@@ -1,0 +1,164 @@
+"""Words for paddock-init, the first process of a sandbox, and the reports it writes.
+
+The other side is native/init.c, which says what each word means and promises. The
+two are built and shipped together: change both. Starting it is up to the caller,
+who opens `PATH` and lets bubblewrap execute the descriptor, so that the program
+need not be in sight of the command.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from paddock.model.profile import Limits
+
+if TYPE_CHECKING:
+    from paddock.sandbox.host.mounted_file import MountedFile
+    from paddock.sandbox.plan.landlock import Ruleset
+    from paddock.sandbox.plan.mount import Mask
+
+PATH: Final = Path(__file__).parents[2] / "native" / "paddock-init"
+
+WALL_LIMIT_STATUS: Final = 124
+NOT_CONFINED_STATUS: Final = 125
+NOT_EXECUTABLE_STATUS: Final = 126
+NOT_FOUND_STATUS: Final = 127
+"""Exit statuses of its own; a program may end with the same, so `Report` is what tells for certain."""
+
+_REPORT: Final = struct.Struct("<Ii3Q")
+
+
+class ReportKind(IntEnum):
+    """What became of the command."""
+
+    EXITED = 1
+    NOT_EXECUTED = 2
+    NOT_CONFINED = 3
+    WALL_LIMIT = 4
+    CONFINED = 5
+    PROCESS_LIMIT = 6
+    BREACH = 7
+    WAITING = 8
+
+    @property
+    def ends_command(self) -> bool:
+        """Return whether the init has killed the command because of this."""
+        return self in (ReportKind.WALL_LIMIT, ReportKind.BREACH)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report. `value` is a status as of wait(2) for EXITED, otherwise an errno."""
+
+    kind: ReportKind
+    value: int
+    user_us: int
+    system_us: int
+    max_rss_kib: int
+
+
+def words(
+    *,
+    limits: Limits | None = None,
+    ruleset: Ruleset | None = None,
+    filter_fd: int | None = None,
+    trace_fd: int | None = None,
+    report_fd: int | None = None,
+    listening: tuple[int, Iterable[int]] | None = None,
+    argv0: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    mounted: Iterable[MountedFile] = (),
+    masks: Iterable[Mask] = (),
+    placeholders: Iterable[str] = (),
+    holds: bool = False,
+    is_isolated: bool = False,
+    cgroup_fd: int | None = None,
+    memory_fd: int | None = None,
+    more_fd: int | None = None,
+    kept_fd: tuple[int, int] | None = None,
+    wait_fd: int | None = None,
+    has_own_mounts: bool = False,
+    has_ready_devices: bool = False,
+    early_fds: tuple[int, int, int] | None = None,
+    read_only: Iterable[str] = (),
+) -> list[str]:
+    """Return what to put between the init and `--`. The descriptors must be inherited under these numbers.
+
+    One that `holds` its sandbox for others to enter has no command after `--`. One that `is_isolated` goes
+    on only if nothing that is mounted elsewhere can appear in it; it needs a /proc to tell.
+    `cgroup_fd` is the entrance of a control group that it is to be in with all that it starts; `memory_fd` is
+    that of another.
+    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself; `trace_fd` is a
+    socket of a `Tracer`. `kept_fd` is a descriptor for the command, and the number that it has there.
+    `wait_fd` is a socket by which the command comes later (native/waiting.h), to one that `holds`.
+    `listening` is a socket by which listeners go out, and the ports that they are for.
+    `environment` is that of the command, which gets nothing else. `cwd` is where it starts, if not where
+    bubblewrap was told.
+    With `more_fd` nothing may follow, and further words, `--` and the command are in that
+    file, each ended by NUL. `has_own_mounts`, `early_fds`, `has_ready_devices` and `read_only` stand alone,
+    for a start of bubblewrap; `early_fds` are files of what is to be mounted before, of the options then, and
+    of all of them.
+    """
+    said = ["own-mounts=1"] if has_own_mounts else []
+    said += [] if early_fds is None else [f"early-mounts={':'.join(map(str, early_fds))}"]
+    said += ["devices=1"] if has_ready_devices else []
+    said += [f"read-only={path}" for path in read_only]
+    if limits is not None:
+        said += [f"{name}={value}" for name, value in _limits(limits) if value is not None]
+    if ruleset is not None:
+        said.append(f"landlock={ruleset.handled:x}:{ruleset.ports:x}:{ruleset.scopes:x}")
+        said += [f"allow={ruleset.handled:x}:{path}" for path in ruleset.writable]
+    if filter_fd is not None:
+        said.append(f"seccomp={filter_fd}")
+    if trace_fd is not None:
+        said.append(f"trace={trace_fd}")
+    if kept_fd is not None:
+        said.append(f"keep={kept_fd[0]}:{kept_fd[1]}")
+    if wait_fd is not None:
+        said.append(f"wait={wait_fd}")
+    if report_fd is not None:
+        said.append(f"report={report_fd}")
+    if listening is not None:
+        way_out, ports = listening
+        said += [f"listen={way_out}:{port}" for port in ports]
+    if cgroup_fd is not None:
+        said.append(f"cgroup={cgroup_fd}")
+    if memory_fd is not None:
+        said.append(f"memory={memory_fd}")
+    if argv0 is not None:
+        said.append(f"argv0={argv0}")
+    if environment is not None:
+        said += [f"env={name}={value}" for name, value in environment.items()]
+    if cwd is not None:
+        said.append(f"cwd={cwd}")
+    said += [f"mounted={file.device}:{file.inode}:{file.path}" for file in mounted]
+    said += [f"{mask.kind}={mask.path}" for mask in masks]
+    said += [f"placeholder={path}" for path in placeholders]
+    if is_isolated:
+        said.append("isolated=1")
+    if holds:
+        said.append("hold=1")
+    if more_fd is not None:
+        said.append(f"more={more_fd}")
+    return said
+
+
+def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:
+    yield "as", limits.memory_bytes
+    yield "cpu", limits.cpu_seconds
+    yield "fsize", limits.file_bytes
+    yield "nofile", limits.open_files
+    yield "nproc", limits.processes
+    yield "wall", limits.wall_seconds
+
+
+def read_reports(data: bytes) -> list[Report]:
+    """Return all whole reports in what was read; none if there was no sandbox, or it was killed too early."""
+    whole = len(data) - len(data) % _REPORT.size
+    return [Report(ReportKind(kind), *rest) for kind, *rest in _REPORT.iter_unpack(data[:whole])]

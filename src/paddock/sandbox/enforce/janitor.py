@@ -1,0 +1,350 @@
+"""The launcher's side of paddock-janitor, which keeps the placeholders that sandboxes need to exist.
+
+A launching process has one janitor, started when it is first needed. It removes what
+it made when the last sandbox that needs it has ended, and also when the launcher was
+killed (native/janitor.c). Should it be killed itself, another is started when it is next
+needed, and meanwhile the locks that sandboxes have keep their placeholders. What the placeholders are
+for is not known here.
+
+Other commands may exchange any directory on the way to a place for a link while it is made, held and
+removed. So a place is located once: its directory is opened without following links, and
+the helper and `lock` act in that very directory or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from paddock import own_program
+from paddock.c_string import c_strings
+from paddock.errors import SandboxUnavailable
+from paddock.own_program import own_environment
+from paddock.sandbox.host.linkless import open_without_links
+from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
+from paddock.sandbox.profile.path import parent
+from paddock.shortage import raise_if_short
+
+PROGRAM: Final = Path(__file__).parents[2] / "native" / "paddock-janitor"
+PACKET_BYTES: Final = 64 << 10
+"""As in native/janitor.c."""
+
+JOURNALS: Final = "places"
+"""In the launcher's directory: what janitors have made. One that is not locked was left by a killed one."""
+
+_KINDS: Final = {PlaceholderKind.DIRECTORY: "d", PlaceholderKind.FILE: "f", PlaceholderKind.SOCKET: "s"}
+_HOLD, _DROP, _LINGER, _MASK = b"h", b"d", b"l", b"m"
+_KEEP_GROUP, _FORGET_GROUP, _END_GROUP = b"g", b"f", b"e"
+
+
+class PlaceholderTaken(Exception):
+    """Something has appeared where a placeholder was to be: what the plan was made of has changed."""
+
+
+class NotMasked(Exception):
+    """Placeholders can't be mounted in a sandbox that is there already."""
+
+
+class _Gone(Exception):
+    """The helper has ended."""
+
+
+class Janitor:
+    """The running helper. Its methods may be called from any thread and return within a few system calls.
+
+    `directory` is private to the user. What was left behind by those that were killed, and is named there,
+    is cleared away when the helper starts.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._journals = directory / JOURNALS
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._pid: int | None = None
+        self._held: Counter[LocatedPlaceholder] = Counter()
+        self._groups: dict[str, None] = {}
+
+    def hold(self, placeholders: Sequence[LocatedPlaceholder]) -> None:
+        """Make the placeholders exist until each is given to `release`. All, or none.
+
+        Raises PlaceholderTaken when something real is there now, SandboxUnavailable when one can't be made.
+        """
+        with self.holding(placeholders):
+            pass
+
+    @contextlib.contextmanager
+    def holding(self, placeholders: Sequence[LocatedPlaceholder]) -> Iterator[None]:
+        """Hold the placeholders, as `hold` does, at the end of the block, which makes them.
+
+        Nothing is held if the block raises. Other threads wait meanwhile, and the block must not ask for
+        anything here.
+        """
+        if not placeholders:
+            yield
+            return
+        with self._lock:
+            packets = list(_packets(_HOLD, _items(placeholders)))
+            # One that has ended is noticed when it does not answer.
+            with contextlib.suppress(_Gone):
+                self._send(packets[0])
+            try:
+                yield
+            except BaseException:
+                self._ask(_DROP, _items(_without_problem(placeholders, self._answers(packets))))
+                raise
+            answers = self._answers(packets)
+            held = _without_problem(placeholders, answers)
+            if len(held) == len(placeholders):
+                self._held.update(held)
+                return
+            self._ask(_DROP, _items(held))
+        for place, problem in zip(placeholders, answers, strict=True):
+            if problem == errno.EEXIST:
+                raise PlaceholderTaken(place.path)
+            if problem:
+                raise _unavailable(place.path, problem)
+
+    def release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
+        """Let go of placeholders. They are gone when this returns if nobody else has needed them.
+
+        With `was_killed` they stay a moment longer, for processes that were killed may
+        not be quite dead. Without a janitor they stay until the next one is started.
+        """
+        if not placeholders:
+            return
+        with self._lock:
+            with contextlib.suppress(SandboxUnavailable):
+                self._ask(_LINGER if was_killed else _DROP, _items(placeholders))
+            self._held -= Counter(placeholders)
+
+    def mask(self, placeholders: Sequence[LocatedPlaceholder], namespaces: Sequence[int]) -> None:
+        """Mount placeholders that are held, read-only on themselves, in a sandbox in which nothing runs yet.
+
+        `namespaces` are descriptors: of its mount namespace, and before that of the user namespace that
+        owns it. Raises NotMasked; some may be mounted then.
+        """
+        packets = list(_packets(_MASK, _items(placeholders)))
+        with self._lock:
+            if len(packets) != 1 or self._connection is None:
+                raise NotMasked
+            try:
+                socket.send_fds(self._connection, packets, list(namespaces))
+                answers = self._receive()
+            except (OSError, _Gone) as error:
+                # One that has ended is noticed when it is next asked.
+                raise NotMasked from error
+        if any(answers):
+            raise NotMasked(os.strerror(max(answers)))
+
+    def keep_group(self, path: Path) -> None:
+        """Have a control group removed should this process be killed. Raises SandboxUnavailable."""
+        with self._lock:
+            self._ask(_KEEP_GROUP, [os.fspath(path)])
+            self._groups[os.fspath(path)] = None
+
+    def release_group(self, path: Path, *, is_removed: bool) -> None:
+        """Forget a group that is removed; one that is not is removed as soon as nothing is in it."""
+        with self._lock:
+            with contextlib.suppress(SandboxUnavailable):
+                self._ask(_FORGET_GROUP if is_removed else _END_GROUP, [os.fspath(path)])
+            self._groups.pop(os.fspath(path), None)
+
+    def close(self) -> None:
+        """Let the helper clear away what is left, and end. It goes on for a moment by itself."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _ask(self, verb: bytes, items: Sequence[str]) -> list[int]:
+        packets = list(_packets(verb, items))
+        try:
+            return self._exchange(packets)
+        except _Gone:
+            return self._ask_another(packets)
+
+    def _answers(self, packets: Sequence[bytes]) -> list[int]:
+        """Return the answers to all packets, of which the first was sent."""
+        try:
+            return [*self._receive(), *self._exchange(packets[1:])]
+        except _Gone:
+            return self._ask_another(packets)
+
+    def _ask_another(self, packets: Sequence[bytes]) -> list[int]:
+        """Start another helper, which learns first what is held."""
+        self._bury()
+        try:
+            self._exchange(list(_packets(_HOLD, _items(self._held.elements()))))
+            self._exchange(list(_packets(_KEEP_GROUP, list(self._groups))))
+            return self._exchange(packets)
+        except _Gone:
+            self._bury()
+            raise SandboxUnavailable(
+                "the janitor of mount points ends as soon as it is started", "run `paddock doctor`"
+            ) from None
+
+    def _exchange(self, packets: Iterable[bytes]) -> list[int]:
+        answers: list[int] = []
+        for packet in packets:
+            self._send(packet)
+            answers += self._receive()
+        return answers
+
+    def _send(self, packet: bytes) -> None:
+        if self._connection is None:
+            self._connection, self._pid = _start(self._journals)
+        try:
+            self._connection.send(packet)
+        except OSError as error:
+            raise _Gone from error
+
+    def _receive(self) -> bytes:
+        assert self._connection is not None
+        try:
+            answer = self._connection.recv(PACKET_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            raise _Gone
+        return answer
+
+    def _bury(self) -> None:
+        assert self._connection is not None
+        assert self._pid is not None
+        self._connection.close()
+        self._connection = None
+        # It has only one way to close its end, so this does not wait.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+
+def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
+    """Find the directories in which placeholders are to be.
+
+    Raises PlaceholderTaken when one is gone or a link leads there now, SandboxUnavailable when it is out of
+    reach.
+    """
+    directories: dict[str, os.stat_result] = {}
+    for place in placeholders:
+        directory = parent(place.path)
+        if directory not in directories:
+            try:
+                file = open_without_links(directory)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise PlaceholderTaken(place.path) from error
+            except PermissionError as error:
+                raise _unavailable(place.path, errno.EACCES) from error
+            try:
+                directories[directory] = os.fstat(file)
+            finally:
+                os.close(file)
+    found = ((place, directories[parent(place.path)]) for place in placeholders)
+    return [LocatedPlaceholder(place.path, place.kind, at.st_dev, at.st_ino) for place, at in found]
+
+
+def lock(placeholders: Sequence[LocatedPlaceholder]) -> list[int]:
+    """Return descriptors that keep placeholders which a janitor holds now, even if somebody kills it.
+
+    No janitor removes a place before the last copy of its descriptor is closed: the first process of a
+    sandbox inherits those of what it can't see, and locks the rest itself. Raises PlaceholderTaken when
+    one is not there any more, in its planned directory.
+    """
+    with contextlib.ExitStack() as opened, contextlib.ExitStack() as directories:
+        entered: dict[str, tuple[int, os.stat_result]] = {}
+        files = []
+        for place in placeholders:
+            path, name = os.path.split(place.path)
+            try:
+                if path not in entered:
+                    directory = open_without_links(path)
+                    directories.callback(os.close, directory)
+                    entered[path] = directory, os.fstat(directory)
+                directory, found = entered[path]
+                if (found.st_dev, found.st_ino) != (place.device, place.inode):
+                    raise PlaceholderTaken(place.path)
+                files.append(_locked(name, directory, opened))
+            except OSError as error:
+                raise_if_short(error)
+                raise PlaceholderTaken(place.path) from error
+        opened.pop_all()
+    return files
+
+
+def _locked(name: str, directory: int, opened: contextlib.ExitStack) -> int:
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    opened.callback(os.close, file)
+    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    # Before the lock was there, it could be removed.
+    if not os.path.samestat(os.fstat(file), os.stat(name, dir_fd=directory, follow_symlinks=False)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return file
+
+
+def _unavailable(path: str, problem: int) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"{path} is protected and missing, and its place can't be taken: {os.strerror(problem)}",
+        "make it, or let the profile grant write access to it",
+    )
+
+
+def _items(placeholders: Iterable[LocatedPlaceholder]) -> list[str]:
+    """Name placeholders as native/item.h says."""
+    return [f"{_KINDS[place.kind]}{place.device:x}:{place.inode:x}:{place.path}" for place in placeholders]
+
+
+def _without_problem(
+    placeholders: Iterable[LocatedPlaceholder], answers: Iterable[int]
+) -> list[LocatedPlaceholder]:
+    return [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
+
+
+def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:
+    packet = verb
+    for item in items:
+        encoded = c_strings([item], sys.getfilesystemencoding())
+        if len(packet) + len(encoded) > PACKET_BYTES:
+            yield packet
+            packet = verb
+        packet += encoded
+    if len(packet) > 1:
+        yield packet
+
+
+def _start(journals: Path) -> tuple[socket.socket, int]:
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"the janitor of mount points can't be started: {error.strerror}", "try again when there is room"
+        ) from error
+    try:
+        pid = os.posix_spawn(
+            f"/proc/self/fd/{own_program.opened(PROGRAM)}",
+            [PROGRAM.name, os.fspath(journals)],
+            own_environment(),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+                # It outlives us: our output must not wait for its end.
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+            # Nor may a signal to our group or from our terminal reach it.
+            setsid=True,
+        )
+    except OSError as error:
+        ours.close()
+        raise SandboxUnavailable(
+            f"{PROGRAM} can't be run: {error.strerror}", "build it with `make native`"
+        ) from error
+    finally:
+        theirs.close()
+    return ours, pid

@@ -1,0 +1,86 @@
+"""Lists the files that a plan mounts, so that the first process of a sandbox can tell whether they were.
+
+bubblewrap is told paths, and another command in the same tree may exchange what is at
+a path for a link, between the moment when the plan was made and that of the mount. A
+file is found here step by step, and no link is followed, so it is one that lies
+where the plan says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+
+from paddock.sandbox.host.linkless import open_without_links
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.placeholder import LocatedPlaceholder
+from paddock.sandbox.plan.mount import Bind
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.path import KERNEL_OBJECTS, PROC, ROOT, is_within, parent
+from paddock.shortage import raise_if_short
+
+
+class FileMoved(Exception):
+    """A file that the plan was made of is not there any more."""
+
+
+def mounted_files(plan: Plan) -> list[MountedFile]:
+    """Return what the plan shows of the host's files, each at its path. Raises FileMoved.
+
+    What is made for the plan is not among them, because it need not be there yet.
+    """
+    made = {place.path for place in plan.placeholders}
+    return [
+        _look(mount.path)
+        for mount in plan.mounts
+        if isinstance(mount, Bind) and mount.path not in made and not _is_kernels(mount)
+    ]
+
+
+def shown_placeholders(plan: Plan) -> list[MountedFile]:
+    """Return what was made for the plan and is in sight, each at its path. Raises FileMoved."""
+    made = {place.path for place in plan.placeholders}
+    with contextlib.ExitStack() as opened:
+        # Most of them are in one directory.
+        directories: dict[str, int] = {}
+        found = []
+        for path in (mount.path for mount in plan.mounts if isinstance(mount, Bind) and mount.path in made):
+            try:
+                if (above := parent(path)) not in directories:
+                    directories[above] = open_without_links(above)
+                    opened.callback(os.close, directories[above])
+                name = path.rpartition("/")[2]
+                status = os.stat(name, dir_fd=directories[above], follow_symlinks=False)
+            except OSError as error:
+                raise_if_short(error)
+                raise FileMoved(path) from error
+            found.append(MountedFile(path, status.st_dev, status.st_ino))
+        return found
+
+
+def verify_directories(placeholders: Iterable[LocatedPlaceholder], mounted: Iterable[MountedFile]) -> None:
+    """Raise FileMoved if a place was located in another directory than the one that is to be mounted."""
+    known = {file.path: (file.device, file.inode) for file in mounted}
+    for place in placeholders:
+        located = (place.device, place.inode)
+        if known.get(parent(place.path), located) != located:
+            raise FileMoved(parent(place.path))
+
+
+def _is_kernels(mount: Bind) -> bool:
+    """Return whether a file was mounted without being granted. No command can exchange these."""
+    return mount.path in (ROOT, KERNEL_OBJECTS) or is_within(mount.path, PROC)
+
+
+def _look(path: str) -> MountedFile:
+    try:
+        file = open_without_links(path)
+    except OSError as error:
+        raise_if_short(error)
+        raise FileMoved(path) from error
+    try:
+        status = os.fstat(file)
+    finally:
+        os.close(file)
+    return MountedFile(path, status.st_dev, status.st_ino)

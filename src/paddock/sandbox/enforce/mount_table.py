@@ -1,0 +1,81 @@
+"""Mounts, as the kernel tells them: whether a sandbox has lost one, and whether those of the host change.
+
+A mount goes with what it is on. When a file that a sandbox hides is removed on the host and made
+anew, the new one has no mount on it, and may well have the old one's inode number (ext4 gives
+the lowest that is free). So the number does not tell; that a mount is gone does.
+
+What is mounted on the host does not appear in a sandbox that is there already, nor does what is unmounted
+vanish from it: whoever keeps one makes another when the mounts of the host have changed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+_PIECE_BYTES = 1 << 16
+
+
+class MountChanges:
+    """Counts how often the mounts of this process were seen to change. `close` it in the end."""
+
+    def __init__(self) -> None:
+        """Begin to watch. Raises OSError where there is no /proc."""
+        self._file, self._news = _watch("self")
+        self._count = 0
+
+    def count(self) -> int:
+        """Return a number that rises when something is mounted or unmounted. Takes a microsecond."""
+        self._count += bool(self._news.poll(0))
+        return self._count
+
+    def close(self) -> None:
+        """Ask nothing more of it."""
+        os.close(self._file)
+
+
+class MountTable:
+    """The mounts of another process's namespace. `close` it in the end."""
+
+    def __init__(self, pid: int) -> None:
+        """Remember what is mounted now. Raises OSError when the process is gone."""
+        self._file, self._news = _watch(pid)
+        self._is_whole = True
+        try:
+            self._mounts = self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def has_lost(self) -> bool:
+        """Return whether something that was mounted in the beginning is not any more.
+
+        Takes a microsecond, unless something has changed.
+        """
+        if self._is_whole and self._news.poll(0):
+            try:
+                self._is_whole = self._mounts <= self._read()
+            except OSError:
+                self._is_whole = False
+        return not self._is_whole
+
+    def close(self) -> None:
+        """Ask nothing more of it."""
+        os.close(self._file)
+
+    def _read(self) -> set[tuple[bytes, bytes]]:
+        """Return the id and the mount point of every mount."""
+        text = b""
+        while piece := os.pread(self._file, _PIECE_BYTES, len(text)):
+            text += piece
+        fields = (line.split(b" ", 5) for line in text.splitlines())
+        return {(mount_id, mount_point) for mount_id, _, _, _, mount_point, *_ in fields}
+
+
+def _watch(pid: int | str) -> tuple[int, select.poll]:
+    """Open the table of a process, and what tells once after each change of it."""
+    file = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+    news = select.poll()
+    # The kernel tells a change so, proc_pid_mountinfo(5).
+    news.register(file, select.POLLPRI)
+    return file, news

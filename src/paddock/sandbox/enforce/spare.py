@@ -1,0 +1,123 @@
+"""A sandbox that is there before its command: what it was made of, and how a command is put into it.
+
+It is made by bubblewrap as any other. Its init has confined itself and waits (native/waiting.h). No
+placeholder is held for it: what a plan mounts on those is left out, and is mounted when a command has come.
+Whether that command would get the very same sandbox now is decided by comparing what both stand on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import structs
+
+from paddock.model.profile import Access, Limits, NetworkMode
+from paddock.sandbox.enforce.confined import Confined
+from paddock.sandbox.enforce.mount_source import mounted_files
+from paddock.sandbox.host.linkless import Identity, identity_at
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.placeholder import PlaceholderKind
+from paddock.sandbox.plan.mount import Bind
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.path import ancestors
+
+_NS_GET_USERNS: Final = 0xB701
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What a sandbox stands on: two are equal if the same sandbox would be made of both."""
+
+    plan: Plan
+    mounted: tuple[MountedFile, ...]
+    """What of the host's files it mounts, but for placeholders."""
+    others: tuple[Identity, ...]
+    """What is at each other path that it depends on: mount points, what is granted, the working directory."""
+
+
+class Unsuitable(Exception):
+    """Nothing that waits can be made of a plan."""
+
+
+class Spare:
+    """A sandbox that waits for its command. `close` it in the end, in any case."""
+
+    def __init__(self, footing: Footing, confined: Confined, control: socket.socket) -> None:
+        self.footing = footing
+        self.confined = confined
+        """Starts and ends it while it has no command."""
+        self._control = control
+        self._namespaces: list[int] = []
+
+    @property
+    def namespaces(self) -> Sequence[int]:
+        """Descriptors of its mount namespace, and before that of the user namespace that owns it."""
+        return self._namespaces
+
+    def settle(self) -> None:
+        """Open its namespaces, once it waits. Raises OSError, and Unsuitable if it has none."""
+        pid = self.confined.first_pid()
+        if pid is None:
+            raise Unsuitable
+        mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self._namespaces = [mounts]
+        self._namespaces.insert(0, fcntl.ioctl(mounts, _NS_GET_USERNS))
+
+    def send(self, words: int, streams: Sequence[int]) -> None:
+        """Let a command run: a file with the words of its init, and its standard streams. Raises OSError."""
+        socket.send_fds(self._control, [b"\0"], [words, *streams])
+
+    def close(self) -> None:
+        """Let go of it. While it waits, it ends by itself then."""
+        self._control.close()
+        files, self._namespaces = self._namespaces, []
+        for file in files:
+            with contextlib.suppress(OSError):
+                os.close(file)
+
+
+def needs_group(limits: Limits, *, has_pids: bool) -> bool:
+    """Return whether some limit is more than what the init sets on the command itself.
+
+    Where the host `has_pids`, a group counts processes.
+    """
+    of_each = dict.fromkeys(("memory_bytes", "cpu_seconds", "file_bytes", "open_files", "wall_seconds"))
+    if not has_pids:
+        of_each["processes"] = None
+    return structs.replace(limits, **of_each) != Limits()
+
+
+def footing_of(plan: Plan) -> Footing:
+    """Look at all that a plan stands on. Raises FileMoved when that is not as planned."""
+    made = {place.path for place in plan.placeholders}
+    paths = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in made)
+    paths |= dict.fromkeys(rule.path for rule in plan.rules if rule.access is Access.WRITE)
+    paths[plan.cwd] = None
+    return Footing(plan, tuple(mounted_files(plan)), tuple(map(identity_at, paths)))
+
+
+def without_placeholders(plan: Plan) -> Plan:
+    """Return what of a plan can be made before its placeholders are. Raises Unsuitable.
+
+    What is left out must be masks that can be mounted by themselves, on top of all else.
+    """
+    made = {place.path for place in plan.placeholders}
+    late = [mount for mount in plan.mounts if mount.path in made]
+    is_masked = all(isinstance(mount, Bind) and not mount.is_writable for mount in late)
+    is_crossed = any(above in made for mount in plan.mounts for above in ancestors(mount.path))
+    has_socket = any(place.kind is PlaceholderKind.SOCKET for place in plan.placeholders)
+    # One in which a proxy listens has sockets of one command.
+    if not is_masked or is_crossed or has_socket or not plan.has_proc or plan.network is NetworkMode.PROXIED:
+        raise Unsuitable
+    return replace(
+        plan,
+        mounts=tuple(mount for mount in plan.mounts if mount.path not in made),
+        placeholders=(),
+        masks=tuple(mask for mask in plan.masks if mask.path not in made),
+    )

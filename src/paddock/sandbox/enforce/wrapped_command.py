@@ -1,0 +1,79 @@
+"""A command of a patched Bash, whose programs a wrapper asks about.
+
+The patch (`patches/`) lets Bash execute paddock-execve-wrapper in place of each program; that finds whoever
+decides by a descriptor. Only Bash asks, and only about what it executes itself: so only
+commands of Bash can be wrapped. Pure.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import SandboxUnavailable
+from paddock.model.profile import Access
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.access import AccessTable
+from paddock.sandbox.profile.path import ROOT
+
+WRAPPER: Final = Path(__file__).parents[2] / "native" / "paddock-execve-wrapper"
+SHELL: Final = WRAPPER.with_name("paddock-bash")
+"""Where `make bash` puts it."""
+
+NAMES: Final = frozenset({"bash", "rbash", SHELL.name})
+"""What a program must be called so that it is Bash."""
+
+SOCKET_NUMBER: Final = 250
+"""The number that the descriptor has for the command. Bash itself uses small ones, those from 63 downwards,
+and 255."""
+
+SOCKET_VARIABLES: Final = ("CODEX_ESCALATE_SOCKET", "PADDOCK_ESCALATE_SOCKET")
+
+
+def wrapped(command: Command, shell: str) -> Command:
+    """Let the patched shell run a command of Bash. Raises SandboxUnavailable for any other."""
+    program = command.argv[0] if command.argv else ""
+    if os.path.basename(program) not in NAMES:
+        raise SandboxUnavailable(
+            f"only what Bash executes can be intercepted here (wrapper), and {program!r} is not Bash",
+            "start bash, or do not intercept; paddock doctor tells why",
+        )
+    return replace(
+        command,
+        argv=[shell, *command.argv[1:]],
+        arg0=program if command.arg0 is None else command.arg0,
+        environment={**command.environment, **control_variables(shell)},
+    )
+
+
+def control_variables(shell: str) -> dict[str, str]:
+    """Return the variables that the shell and the wrapper have to know."""
+    return {
+        "BASH_EXEC_WRAPPER": str(WRAPPER),
+        "PADDOCK_EXEC_SHELL": shell,
+        **dict.fromkeys(SOCKET_VARIABLES, str(SOCKET_NUMBER)),
+    }
+
+
+def require_programs(plan: Plan, shell: str) -> None:
+    """Refuse a plan that hides the shell or the wrapper, or lets the command write one of them.
+
+    Raises SandboxUnavailable.
+    """
+    table = AccessTable(plan.rules)
+    for path in (shell, str(WRAPPER)):
+        access = table.access_of(os.path.realpath(path))
+        if access is Access.DENY:
+            raise SandboxUnavailable(
+                f"the profile hides {path}, which a command that is intercepted here (wrapper) executes",
+                "grant to read it",
+            )
+        # Who may write everything is told nothing by a path.
+        if access is Access.WRITE and table.access_of(ROOT) is not Access.WRITE:
+            raise SandboxUnavailable(
+                f"the profile lets the command write {path}, which intercepts what it executes",
+                "grant another directory, or put it elsewhere",
+            )

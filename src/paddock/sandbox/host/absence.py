@@ -1,0 +1,32 @@
+"""Names the failures that say there is nothing to protect at a path; every other one is a refusal.
+
+Others choose what fails: a lease on a file makes everybody fail to open it for up to 45 seconds
+(`F_SETLEASE` in fcntl(2)), and a directory can be made too deep to be named. To take that for "nothing
+there" would leave out what must be protected.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.shortage import raise_if_short
+
+ABSENT: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
+"""There is nothing."""
+
+NO_FILE: Final = ABSENT | {errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG}
+"""There is nothing, a link or a socket, or there can't be anything."""
+
+OUT_OF_REACH: Final = ABSENT | {errno.EACCES}
+"""There is nothing, or nothing that this user gets at."""
+
+
+def refuse_unless(expected: frozenset[int], error: OSError, path: str) -> None:
+    """Raise ProfileRefused unless a failure is expected; if the host is only short, the error itself."""
+    raise_if_short(error)
+    if error.errno not in expected:
+        raise ProfileRefused(
+            path, f"can't be looked at: {error.strerror}", "find out who uses it, or try again"
+        ) from error

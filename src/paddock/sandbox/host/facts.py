@@ -1,0 +1,383 @@
+"""Facts about the files of this host, for the planner.
+
+Each path is looked at once and the answer remembered: one `FileFacts` describes one
+moment, and is made anew for each command. All that it asks of the system goes through its `lookups`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Final, NamedTuple
+
+from paddock.errors import ProfileRefused
+from paddock.own_program import is_private_or_sticky
+from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+from paddock.sandbox.host.git_index import Index, UnreadableIndex, can_name_submodules, read_index
+from paddock.sandbox.host.linkless import is_at
+from paddock.sandbox.host.look import LINK_LIMIT, Kind, Link, PathFact
+from paddock.sandbox.host.lookup_record import LookupRecord
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.placeholder import (
+    PLACEHOLDER_MODES,
+    PLACEHOLDER_NOTE,
+    PLACEHOLDER_SHARED_BITS,
+    PlaceholderKind,
+)
+from paddock.sandbox.profile.access import MINIMAL, SLASH_TMP, Surroundings
+from paddock.sandbox.profile.path import ROOT, clean, depth, is_within, join, parent
+from paddock.shortage import raise_if_short
+
+GITDIR_LIMIT_BYTES: Final = 8192
+"""Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""
+
+INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
+"""Of an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
+
+INDEX_PART_BYTES: Final = 1024 * 1024
+"""Of an index is searched at a time."""
+
+INDEX_COUNT: Final = 64
+"""Indexes that are remembered: those of some workspaces and their submodules, at most 256 KiB of each."""
+
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_indexes: dict[tuple[int, ...], Index] = {}
+"""What was found in indexes. Git makes each anew, so one with the same change time is the same."""
+
+
+NAMES_LIMIT: Final = 256
+"""Names on the way to a file. The kernel takes 2,048, and nobody works with a hundred."""
+
+
+class FileFacts:
+    """The files of this host, each looked at once."""
+
+    def __init__(self) -> None:
+        self.lookups: Final = LookupRecord()
+        self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
+
+    def at(self, path: str) -> PathFact:
+        """Return what is there. What this user can't reach counts as missing, and is hidden.
+
+        Raises ProfileRefused for a path of more than NAMES_LIMIT names: each is looked up from the root.
+        """
+        if depth(path) > NAMES_LIMIT:
+            raise ProfileRefused(path, f"is more than {NAMES_LIMIT} names long", "name a directory above it")
+        known = self._known.get(path)
+        unknown = []
+        while known is None:
+            unknown.append(path)
+            path = parent(path)
+            known = self._known.get(path)
+        for below in reversed(unknown):
+            known = self._known[below] = self._follow(known, below.rsplit("/", 1)[1])
+        return known
+
+    def gitdir(self, path: str) -> str | None:
+        """Return the directory that a `.git` file points to, absolute but with its links."""
+        first = self.lookups.ask(_first_line, path)
+        if not first.startswith(b"gitdir:"):
+            return None
+        return _joined(parent(path), first.removeprefix(b"gitdir:").strip())
+
+    def commondir(self, directory: str) -> str | None:
+        """Return the repository that a linked worktree belongs to, absolute but with its links."""
+        line = self.lookups.ask(_first_line, join(directory, "commondir")).rstrip()
+        return _joined(directory, line)
+
+    def gitlinks(self, directory: str) -> tuple[str, ...]:
+        """Return where a repository's index has submodules. Raises ProfileRefused if it can't be read."""
+        index = self.lookups.ask(_index, join(directory, "index"))
+        names = index.gitlinks
+        if index.shared is not None:
+            names += self.lookups.ask(_index, join(directory, os.fsdecode(index.shared))).gitlinks
+        paths = dict.fromkeys(map(os.fsdecode, names))
+        return tuple(path for path in paths if path and not {"", ".", ".."} & set(path.split("/")))
+
+    def is_empty(self, directory: str) -> bool:
+        """Return whether a directory certainly holds nothing."""
+        return self.lookups.ask(_is_empty, directory)
+
+    def is_open(self, directory: str) -> bool:
+        """Return whether any user may make something there, also if it is sticky; or it can't be known."""
+        return self.lookups.ask(_is_open, directory)
+
+    def can_grow(self, directory: str) -> bool:
+        """Return whether this user could ever make something there. Only what certainly can't be is False."""
+        return self.lookups.ask(_can_grow, directory)
+
+    def _follow(self, directory: PathFact, name: str) -> PathFact:
+        """Return what is at a name in a directory that is known, and where its links lead."""
+        links = list(directory.links)
+        # Most paths have no links, and copies take longer than looking.
+        reached = replace(directory, links=()) if links else directory
+        names = [name]
+        while names and not reached.is_circle:
+            name = names.pop()
+            if name == "..":
+                reached = self.at(parent(reached.real))
+            elif name not in ("", "."):
+                found = self._entry(reached, name)
+                if isinstance(found, PathFact):
+                    reached = found
+                    continue
+                links.append(found)
+                # All on the way count, as in the kernel: 40 that name the next twice take for ever.
+                if len(links) > LINK_LIMIT:
+                    reached = PathFact(Kind.MISSING, found.path, first_missing=found.path, is_circle=True)
+                elif found.target.startswith("/"):
+                    reached = self.at(ROOT)
+                names += reversed(found.target.split("/"))
+        return replace(reached, links=(*links, *reached.links)) if links else reached
+
+    def _entry(self, directory: PathFact, name: str) -> PathFact | Link:
+        path = join(directory.real, name)
+        if directory.first_missing is not None:
+            return replace(directory, real=path)
+        status = self.lookups.ask(_status, path)
+        if isinstance(status, int):
+            return PathFact(Kind.MISSING, path, (), path, is_hidden=status == errno.EACCES)
+        if status.target is not None:
+            temporary = self.lookups.ask(os.path.realpath, SLASH_TMP)
+            is_exposed = is_within(path, temporary) or self.is_open(directory.real)
+            return Link(path, status.target, is_exposed)
+        is_directory = stat.S_ISDIR(status.mode)
+        if _may_hold_place(status.mode, status.is_empty, status.has_one_name) and (
+            not is_directory or self.lookups.ask(_holds_nothing, path)
+        ):
+            # Of another command, and it goes with that: this one has to hold the place, too. Nobody can use a
+            # socket.
+            is_own = os.geteuid() in (0, status.owner) and not stat.S_ISSOCK(status.mode)
+            held = PlaceholderKind.DIRECTORY if is_directory else PlaceholderKind.FILE
+            return PathFact(Kind.MISSING, path, (), path, placeholder=held if is_own else None)
+        return PathFact(Kind.DIRECTORY if is_directory else Kind.FILE, path)
+
+
+class _Status(NamedTuple):
+    """What of the status of a file makes a difference to a plan."""
+
+    mode: int
+    owner: int
+    is_empty: bool
+    has_one_name: bool
+    """Directories have no other."""
+    target: str | None
+    """Of a link."""
+
+
+def _status(path: str) -> _Status | int:
+    """Return what is at a path, links not followed, or the error number if there is nothing in reach."""
+    try:
+        status = os.lstat(path)
+        target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            return errno.EACCES
+        refuse_unless(NO_FILE, error, path)
+        return errno.ENOENT
+    return _Status(status.st_mode, status.st_uid, status.st_size == 0, _has_one_name(status), target)
+
+
+def _is_empty(directory: str) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return next(entries, None) is None
+    except OSError as error:
+        raise_if_short(error)
+        return False
+
+
+def _is_open(directory: str) -> bool:
+    try:
+        return bool(os.stat(directory).st_mode & (stat.S_ISVTX | stat.S_IWOTH))
+    except OSError:
+        return True
+
+
+def _joined(directory: str, written: bytes) -> str | None:
+    """Return the path that is written in a file; None if it can be no path."""
+    if not written or b"\0" in written:
+        return None
+    return clean(os.path.join(directory, os.fsdecode(written)))
+
+
+def _first_line(path: str) -> bytes:
+    """Return the first line of a file, without its end; nothing of what is none."""
+    file = _open_file(path)
+    if file is None:
+        return b""
+    try:
+        return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
+    finally:
+        os.close(file)
+
+
+def _open_file(path: str) -> int | None:
+    """Open a regular file; None if there is none. Never waits for a pipe or a lease."""
+    try:
+        file = os.open(path, _OPEN_FLAGS)
+    except OSError as error:
+        refuse_unless(NO_FILE, error, path)
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None
+
+
+def _index(path: str) -> Index:
+    file = _open_file(path)
+    if file is None:
+        return Index()
+    with os.fdopen(file, "rb") as content:
+        status = os.fstat(file)
+        key = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+        known = _indexes.get(key)
+        if known is None:
+            try:
+                known = _found_in(content)
+            except UnreadableIndex as error:
+                remedy = "mend it with git, or run the command elsewhere"
+                raise ProfileRefused(path, str(error), remedy) from error
+            while len(_indexes) >= INDEX_COUNT:
+                _indexes.pop(next(iter(_indexes), key), None)
+            _indexes[key] = known
+        return known
+
+
+def _found_in(content: BinaryIO) -> Index:
+    """Return what an index tells of submodules. Raises UnreadableIndex."""
+    before = b""
+    while part := content.read(INDEX_PART_BYTES):
+        if can_name_submodules(before + part):
+            break
+        before = part[-3:]
+    else:
+        return Index()
+    content.seek(0)
+    data = content.read(INDEX_LIMIT_BYTES + 1)
+    if len(data) > INDEX_LIMIT_BYTES:
+        raise UnreadableIndex("is too large to look for submodules in")
+    return read_index(data)
+
+
+def _can_grow(directory: str) -> bool:
+    try:
+        is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+        is_own = os.geteuid() in (0, os.stat(directory).st_uid)
+        return not is_sealed and (is_own or os.access(directory, os.W_OK))
+    except OSError:
+        return True
+
+
+def is_placeholder(path: str, status: os.stat_result) -> bool:
+    """Return whether what is there was made to hold a place that is missing, as far as can be seen."""
+    return _may_hold_place(status.st_mode, status.st_size == 0, _has_one_name(status)) and (
+        not stat.S_ISDIR(status.st_mode) or _holds_nothing(path)
+    )
+
+
+def _has_one_name(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode) or status.st_nlink == 1
+
+
+def _may_hold_place(mode: int, is_empty: bool, has_one_name: bool) -> bool:
+    """Return whether a file of this mode was made to hold a place, or a directory, should it hold nothing.
+
+    A file with another name could be written under that, though this one is read-only.
+    """
+    # A directory takes over the set-group-ID bit of its parent.
+    own = stat.S_IMODE(mode) & ~(stat.S_ISGID | PLACEHOLDER_SHARED_BITS)
+    if stat.S_ISDIR(mode):
+        return own == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
+    is_file = stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+    return is_file and own == PLACEHOLDER_MODES[PlaceholderKind.FILE] and is_empty and has_one_name
+
+
+def _holds_nothing(directory: str) -> bool:
+    try:
+        return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
+    except OSError as error:
+        refuse_unless(OUT_OF_REACH, error, directory)
+        # Of another user: whoever wants to hold it, too, is told so.
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Tmpdir:
+    """The temporary directory of whoever launches commands, never one that a command or a client names."""
+
+    name: str
+    directory: MountedFile
+    """Where it led at the start."""
+    links: tuple[Link, ...]
+    """Those that led there, none in a place where every command could have made it."""
+
+
+def find_tmpdir(name: str | None) -> Tmpdir | None:
+    """Return the directory that TMPDIR names, to be called once at the start; None if it can't be trusted."""
+    if name is None or not name.startswith("/") or "\0" in name:
+        return None
+    name = clean(name)
+    fact = FileFacts().at(name)
+    if fact.kind is not Kind.DIRECTORY or any(link.is_exposed for link in fact.links):
+        return None
+    status = os.lstat(fact.real)
+    return Tmpdir(name, MountedFile(fact.real, status.st_dev, status.st_ino), fact.links)
+
+
+def tmpdir_problem(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> str | None:
+    """Return why it is not granted; None if it is the same directory, and private to the user or sticky."""
+    if any(is_within(link.path, root) for link in tmpdir.links for root in project_roots):
+        return "a link in the project leads there"
+    directory = tmpdir.directory
+    if os.path.realpath(tmpdir.name) != directory.path or not is_at(directory):
+        return "it is another directory by now"
+    if is_private_or_sticky(directory.path):
+        return None
+    status = os.stat(directory.path)
+    if status.st_uid != os.geteuid():
+        return f"it belongs to uid {status.st_uid}"
+    return f"others can write there (mode {stat.S_IMODE(status.st_mode):04o})"
+
+
+def surroundings_of(
+    project_roots: tuple[str, ...],
+    tmpdir: Tmpdir | None = None,
+    private: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
+    own_links: tuple[str, ...] = (),
+    own_searched: tuple[tuple[str, str, str], ...] = (),
+    *,
+    needs_minimal: bool = True,
+) -> Surroundings:
+    """Return what special paths refer to here. Project roots are resolved; one that is missing is refused.
+
+    `tmpdir` counts only while it is what it was when it was found, and if no command in these project roots
+    can have pointed it there. `own` are without links. Without `needs_minimal` nobody will ask for that.
+    """
+    named = {os.path.abspath(root): _resolved(root) for root in project_roots}
+    roots = tuple(dict.fromkeys(named.values()))
+    is_usable = tmpdir is not None and tmpdir_problem(tmpdir, roots) is None
+    return Surroundings(
+        project_roots=roots,
+        linked_roots=tuple((name, real) for name, real in named.items() if name != real),
+        tmpdir=tmpdir.name if tmpdir is not None and is_usable else None,
+        has_slash_tmp=os.path.isdir(SLASH_TMP),
+        minimal=tuple(filter(os.path.exists, MINIMAL)) if needs_minimal else (),
+        private=tuple(os.path.realpath(path) for path in private),
+        own=own,
+        own_links=own_links,
+        own_searched=own_searched,
+    )
+
+
+def _resolved(root: str) -> str:
+    try:
+        return os.path.realpath(root, strict=True)
+    except OSError as error:
+        problem = "does not exist" if error.errno == errno.ENOENT else f"can't be used: {error.strerror}"
+        raise ProfileRefused(f"the project root {root}", problem, "name a directory") from error

@@ -1,0 +1,131 @@
+"""Submodules that an index of git names, whether they are there or not.
+
+`git status` looks for a repository in each of these directories, and obeys what it finds. The index is
+protected with the rest of `.git`, unlike `.gitmodules`. The format is in gitformat-index(5). Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+SIGNATURE: Final = b"DIRC"
+GITLINK: Final = 0o160000
+GITLINK_BYTES: Final = GITLINK.to_bytes(4, "big")
+MODES: Final = frozenset({0o040000, 0o100644, 0o100755, 0o100664, 0o120000, GITLINK})
+SPLIT: Final = b"link"
+"""The extension that names another file with the rest of the entries."""
+
+GITLINKS_LIMIT: Final = 1000
+"""Submodules of one repository. Each takes some mounts; the largest that we know has about 300."""
+
+NAME_LIMIT_BYTES: Final = 4096
+"""Of a path (PATH_MAX): git could not check out a longer one."""
+
+NAMES_LIMIT_BYTES: Final = 256 * 1024
+"""Of all submodules together, which are remembered."""
+
+_HEADER: Final = struct.Struct(">4sII")
+_EXTENSION: Final = struct.Struct(">4sI")
+_MODE_OFFSET: Final = 24
+_HASH_OFFSET: Final = 40
+_HASHES_BYTES: Final = (20, 32)
+_EXTENDED: Final = 0x4000
+"""In the flags: there are more."""
+_LENGTH: Final = 0x0FFF
+"""In the flags: how long the name is; all of these bits for one that is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What an index tells of submodules."""
+
+    gitlinks: tuple[bytes, ...] = ()
+    """Also those with skip-worktree: git counts them as soon as something is there."""
+    shared: bytes | None = None
+    """The name of the file that has the other entries, in the same directory."""
+
+
+class UnreadableIndex(Exception):
+    """It is damaged, of a version that is not known, or beyond the limits. The text says so."""
+
+
+class _Malformed(Exception):
+    """It is no index, or one with hashes of another length."""
+
+
+def can_name_submodules(data: bytes) -> bool:
+    """Return whether a part of an index may have to do with submodules. Parts must overlap by three bytes."""
+    # Most have none, and to search all of it takes less time than to read one entry in a thousand.
+    return GITLINK_BYTES in data or SPLIT in data
+
+
+def read_index(data: bytes) -> Index:
+    """Return the submodules in an index. Raises UnreadableIndex; what does not begin as one has none."""
+    if not data.startswith(SIGNATURE) or not can_name_submodules(data):
+        return Index()
+    for hash_bytes in _HASHES_BYTES:
+        try:
+            return _read(data, hash_bytes)
+        except (_Malformed, struct.error, IndexError, ValueError):
+            continue
+    raise UnreadableIndex("is no index that Paddock can read")
+
+
+def _read(data: bytes, hash_bytes: int) -> Index:
+    _, version, count = _HEADER.unpack_from(data)
+    if version not in (2, 3, 4) or count * (_HASH_OFFSET + hash_bytes) > len(data):
+        raise _Malformed
+    gitlinks: list[bytes] = []
+    names_bytes = 0
+    name = b""
+    start = _HEADER.size
+    for _ in range(count):
+        mode = int.from_bytes(data[start + _MODE_OFFSET : start + _MODE_OFFSET + 4], "big")
+        if mode not in MODES:
+            raise _Malformed
+        position = start + _HASH_OFFSET + hash_bytes
+        flags = int.from_bytes(data[position : position + 2], "big")
+        position += 4 if flags & _EXTENDED else 2
+        dropped, position = _offset(data, position) if version == 4 else (len(name), position)
+        end = data.index(b"\0", position)
+        if dropped > len(name) or len(name) - dropped + end - position > NAME_LIMIT_BYTES:
+            raise _Malformed
+        name = name[: len(name) - dropped] + data[position:end]
+        # This tells longer hashes from shorter. An entry without a name replaces one of the shared file.
+        if flags & _LENGTH != min(len(name), _LENGTH):
+            raise _Malformed
+        if mode == GITLINK:
+            gitlinks.append(name)
+            names_bytes += len(name)
+            if len(gitlinks) > GITLINKS_LIMIT or names_bytes > NAMES_LIMIT_BYTES:
+                raise UnreadableIndex(f"names more than {GITLINKS_LIMIT} submodules, or very long ones")
+        start = end + 1 if version == 4 else start + ((end - start + 8) & ~7)
+    return Index(tuple(gitlinks), _shared(data, start, hash_bytes))
+
+
+def _offset(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at a position, and the position behind it."""
+    value = data[position] & 0x7F
+    while data[position] & 0x80:
+        position += 1
+        value = ((value + 1) << 7) | (data[position] & 0x7F)
+        if value > NAME_LIMIT_BYTES:
+            raise _Malformed
+    return value, position + 1
+
+
+def _shared(data: bytes, start: int, hash_bytes: int) -> bytes | None:
+    """Return what the extensions behind the entries name. They end where the checksum begins."""
+    end = len(data) - hash_bytes
+    found = None
+    while start < end:
+        name, size = _EXTENSION.unpack_from(data, start)
+        start += _EXTENSION.size
+        if name == SPLIT:
+            found = b"sharedindex." + data[start : start + hash_bytes].hex().encode()
+        start += size
+    if start != end:
+        raise _Malformed
+    return found

@@ -1,0 +1,204 @@
+"""Finds what else must be denied on this host because of what a profile denies.
+
+A pattern denies the files that it matches, and directories as a whole; of a symbolic link
+it is what the link points to. Links to directories are not followed. A file that is denied, by
+a pattern, by its path or with its directory, is denied under its other names, too: those
+in the project roots and where the patterns search. A directory there that can't be searched
+is denied as a whole where the command could get into it all the same, if only by changing its mode.
+
+The result is a snapshot: files that are made later are not in it. Trees are remembered, also for
+the next process, and directories read again only when their change time differs. A change
+time can't be set back by a command, as a modification time can. So a large tree costs a stat
+for each directory.
+
+Files of a large tree that is not remembered are listed by ripgrep, where there is one, and
+everything else is found by our own walk at the same time. With 100 000 files in 10 000
+directories our own process then took two thirds of the processor time of the walk alone; on a
+machine with nothing idle, where ripgrep has to share, it took as long.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from paddock import own_program
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.host import ripgrep
+from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+from paddock.sandbox.host.hard_link import FileId, file_id, files_with_several_names
+from paddock.sandbox.host.tree_memory import TreeMemory
+from paddock.sandbox.host.tree_search import Bounds, TreeSearch
+from paddock.sandbox.profile.access import Grants
+from paddock.sandbox.profile.glob import Matcher, deepest_match
+from paddock.sandbox.profile.path import ROOT, ancestors, is_within, join
+
+MATCH_LIMIT: Final = 1000
+"""Matches of one profile. Each is a mount, and bubblewrap reads the whole table of mounts for each: a
+thousand take some seconds, and the time grows with the square."""
+
+
+class Scanner:
+    """Searches, and remembers. May be used from any thread.
+
+    With `memory_file`, in a directory that no command can write, the next process remembers, too.
+    `search_path` is where ripgrep is looked for, by default PATH.
+    """
+
+    def __init__(self, memory_file: Path | None = None, search_path: str | None = None) -> None:
+        self._memory = TreeMemory(memory_file)
+        self._search_path = own_program.search_path() if search_path is None else search_path
+
+    def matches(
+        self, grants: Grants, project_roots: Sequence[str] = (), max_depth: int | None = None
+    ) -> tuple[str, ...]:
+        """Return everything that must be denied besides what is denied by its path, without links, sorted.
+
+        Patterns are searched to `max_depth`, other names everywhere below the project roots, which are
+        resolved, and where the patterns search. Raises ProfileRefused when there is more than can be
+        denied, or when that would deny the search's own root.
+        """
+        denied = _paths(grants, Access.DENY)
+        if not denied and not grants.denied_patterns:
+            return ()
+        writable = _paths(grants, Access.WRITE)
+        granted = (writable | _paths(grants, Access.READ)) - denied
+        passages = frozenset(passed for path in granted for passed in (path, *ancestors(path)))
+        rests: dict[str, list[str]] = {}
+        for pattern in grants.denied_patterns:
+            rests.setdefault(os.path.realpath(pattern.base), []).append(pattern.rest)
+        roots = _outermost((*rests, *project_roots))
+        found: set[str] = set()
+        for top, those in rests.items():
+            bounds = Bounds(top, _depth(those, max_depth), denied - passages, passages)
+            found |= self._named_by(those, bounds, workspaces=writable.union(roots))
+        files = files_with_several_names((*sorted(found), *sorted(denied)), granted)
+        if files:
+            closed = (denied | found) - passages
+            for root in roots:
+                found |= self._names_of(files, Bounds(root, None, closed, passages))
+        self._memory.save()
+        _refuse_too_many(found)
+        return tuple(sorted(found))
+
+    def names_in_grants(
+        self, files: frozenset[FileId], grants: Grants, own: Iterable[str], temporary: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Return the names that files have where the command may write, besides those in `own`.
+
+        Directories there that can't be searched are among them. `temporary` directories are not searched, and
+        nothing is where everything is granted.
+        """
+        writable = _outermost(_paths(grants, Access.WRITE).difference(temporary))
+        if not files or ROOT in writable:
+            return ()
+        closed = frozenset((*own, *_paths(grants, Access.DENY))).difference(writable)
+        found: set[str] = set()
+        for top in writable:
+            if os.path.isdir(top):
+                found |= self._names_of(files, Bounds(top, None, closed, frozenset()))
+            elif file_id(top) in files:
+                found.add(top)
+        self._memory.save()
+        return tuple(sorted(found))
+
+    def _named_by(self, rests: Sequence[str], bounds: Bounds, workspaces: Iterable[str]) -> set[str]:
+        matcher = Matcher(rests)
+        key = f"{bounds.top} {rests} {bounds.max_depth}"
+        search = TreeSearch(
+            bounds,
+            lambda path, _: matcher.matches(path),
+            self._memory.recall(key),
+            partial(self._list_files, rests, bounds, workspaces),
+        )
+        targets = {_target(path, bounds.top) for path in self._hits(key, search, bounds.top)}
+        return {target for target in targets if _may_exist(target, bounds.top)}.union(
+            _unseen(search, bounds.top)
+        )
+
+    def _names_of(self, files: frozenset[FileId], bounds: Bounds) -> set[str]:
+        inodes = {inode for _, inode in files}
+        key = f"{bounds.top} {hashlib.sha256(repr(sorted(files)).encode()).hexdigest()}"
+        search = TreeSearch(bounds, lambda _, entry: entry.inode() in inodes, self._memory.recall(key))
+        names = {path for path in self._hits(key, search, bounds.top) if file_id(path) in files}
+        return names.union(_unseen(search, bounds.top))
+
+    def _hits(self, key: str, search: TreeSearch, top: str) -> Iterator[str]:
+        tree = search.run()
+        self._memory.remember(key, tree)
+        for relative, directory in tree.items():
+            yield from (os.path.join(top, relative, name) for name in directory.hits)
+
+    def _list_files(
+        self, rests: Sequence[str], bounds: Bounds, workspaces: Iterable[str]
+    ) -> ripgrep.FileListing | None:
+        here = []
+        with suppress(OSError):
+            here.append(os.getcwd())
+        program = ripgrep.find(self._search_path, (*workspaces, *here))
+        return None if program is None else ripgrep.list_files(program, bounds.top, rests, bounds.max_depth)
+
+
+def _paths(grants: Grants, access: Access) -> frozenset[str]:
+    return frozenset(os.path.realpath(rule.path) for rule in grants.rules if rule.access is access)
+
+
+def _outermost(directories: Iterable[str]) -> list[str]:
+    """Return those of the directories that do not lie in another of them."""
+    kept: list[str] = []
+    for directory in sorted(directories):
+        if not any(is_within(directory, other) for other in kept):
+            kept.append(directory)
+    return kept
+
+
+def _depth(rests: Iterable[str], max_depth: int | None) -> int | None:
+    """Return how deep to search for any of these."""
+    depths = [deepest_match(rest) for rest in rests]
+    bounded = [depth for depth in depths if depth is not None]
+    deepest = max(bounded) if len(bounded) == len(depths) else None
+    return min((depth for depth in (deepest, max_depth) if depth is not None), default=None)
+
+
+def _unseen(search: TreeSearch, top: str) -> Iterator[str]:
+    return (join(top, relative) if relative else top for relative in search.unseen)
+
+
+def _may_exist(path: str, top: str) -> bool:
+    try:
+        os.lstat(path)
+    except OSError as error:
+        refuse_unless(NO_FILE | OUT_OF_REACH, error, path)
+        # What can't be reached below the top is denied with its directory; elsewhere the plan judges whether
+        # the command could change that.
+        return error.errno == errno.EACCES and not is_within(path, top)
+    return True
+
+
+def _target(path: str, top: str) -> str:
+    """Return what is at a path, or where the link leads that is there."""
+    if not os.path.islink(path):
+        return path
+    target = os.path.realpath(path)
+    if is_within(top, target):
+        # An earlier command may have made it, to no other end.
+        raise ProfileRefused(
+            path, f"matches a deny pattern and leads to {target}, with all that is in it", "remove the link"
+        )
+    return target
+
+
+def _refuse_too_many(found: set[str]) -> None:
+    if len(found) > MATCH_LIMIT:
+        raise ProfileRefused(
+            "the deny patterns",
+            f"match {len(found)} paths, more than the {MATCH_LIMIT} that can be denied one by one",
+            "deny the directories they are in",
+        )

@@ -1,0 +1,83 @@
+"""Files with several names: what is denied under one could be read under another.
+
+Whether a file has another name is not told by its directory, nor by its change time, so
+what is denied is looked at for each command anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+
+LOOKED_AT_LIMIT: Final = 1000
+"""Entries of denied directories that are looked at, those near the top first: some milliseconds for each
+command. Directories of secrets hold less; a home directory that is denied holds millions."""
+
+_UNSEEN: Final = NO_FILE | OUT_OF_REACH
+
+FileId = tuple[int, int]
+"""Device and inode."""
+
+
+def files_with_several_names(denied: Iterable[str], granted: frozenset[str]) -> frozenset[FileId]:
+    """Return those of the denied files, and of the files in denied directories, that have other names.
+
+    What is `granted` below a denied directory is not entered. All paths are resolved.
+    Raises ProfileRefused if one can't be looked at, though it is there and in reach.
+    """
+    files: set[FileId] = set()
+    directories = []
+    for path in denied:
+        if os.path.isdir(path):
+            directories.append(path)
+        else:
+            try:
+                _add(files, os.stat(path, follow_symlinks=False))
+            except OSError as error:
+                refuse_unless(_UNSEEN, error, path)
+    for entry in islice(_entries_below(directories, granted), LOOKED_AT_LIMIT):
+        try:
+            if entry.is_file(follow_symlinks=False):
+                _add(files, entry.stat(follow_symlinks=False))
+        except OSError as error:
+            refuse_unless(_UNSEEN, error, entry.path)
+    return frozenset(files)
+
+
+def file_id(path: str) -> FileId | None:
+    """Return which file it is, links not followed; None if there is none.
+
+    Raises ProfileRefused if that can't be told.
+    """
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        refuse_unless(OUT_OF_REACH, error, path)
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _add(files: set[FileId], status: os.stat_result) -> None:
+    if status.st_nlink > 1:
+        files.add((status.st_dev, status.st_ino))
+
+
+def _entries_below(directories: Iterable[str], skipped: frozenset[str]) -> Iterator[os.DirEntry[str]]:
+    waiting = deque(directories)
+    while waiting:
+        directory = waiting.popleft()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.path not in skipped:
+                        yield entry
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError as error:
+            # Gone again, or not to be read.
+            refuse_unless(_UNSEEN, error, directory)

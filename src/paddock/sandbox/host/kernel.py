@@ -1,0 +1,99 @@
+"""Asks the running system what it can enforce.
+
+All of it is here, behind methods, so that tests can be hosts that do not exist.
+No method raises: what can't be found out is an answer too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.own_program import ROOT, own_environment
+
+TRIAL_TIMEOUT_S: Final = 5.0
+"""Some hundred times what bubblewrap takes on an idle machine."""
+
+_CREATE_RULESET: Final = 444
+"""landlock_create_ruleset(2), the same number on every machine."""
+_CREATE_RULESET_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The end of a program that was run to see whether it works."""
+
+    status: int | None
+    """None if it could not be started or did not end in time."""
+    stdout: str
+    stderr: str
+
+    @property
+    def is_success(self) -> bool:
+        """Return whether the program ended with status 0."""
+        return self.status == 0
+
+
+class Kernel:
+    """The host that this process runs on."""
+
+    def machine(self) -> str:
+        """Return the machine, as `uname -m` says it."""
+        return os.uname().machine
+
+    def release(self) -> str:
+        """Return the version of the kernel."""
+        return os.uname().release
+
+    def user(self) -> int:
+        """Return the user whose rights count."""
+        return os.geteuid()
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a small file, such as a setting in /proc/sys; None if it can't be read."""
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is something under a path."""
+        return os.path.lexists(path)
+
+    def can_write(self, path: str) -> bool:
+        """Return whether this user may write to a file, or make something in a directory."""
+        return os.access(path, os.W_OK)
+
+    def landlock_abi(self) -> int:
+        """Return the version of Landlock, 0 without it."""
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)
+        return max(int(version), 0)
+
+    def run(self, argv: Sequence[str], descriptors: Sequence[int] = ()) -> Trial:
+        """Run a program with nothing on its stdin and wait for its end, though not forever."""
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                pass_fds=descriptors,
+                cwd=ROOT,
+                env=own_environment(),
+                timeout=TRIAL_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Trial(None, "", f"no answer within {TRIAL_TIMEOUT_S:g} s")
+        except OSError as error:
+            return Trial(None, "", error.strerror or str(error))
+        return Trial(
+            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )

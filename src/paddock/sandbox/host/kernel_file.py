@@ -1,0 +1,162 @@
+"""Finds those of the kernel's own files that a confined command has no use for.
+
+/proc and /sys hold more than processes and devices: names of keys, the state of every page of memory, logs of
+crashes, traces. What a command may see is listed here; everything else that this user could read is
+closed, also what a newer kernel or a module brings. It is looked for again and again, because modules
+come and file systems are mounted while a server runs.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from typing import Final
+
+from paddock.sandbox.host.absence import ABSENT, refuse_unless
+from paddock.sandbox.host.look import KernelFile
+from paddock.sandbox.profile.path import KERNEL_OBJECTS, PROC
+
+VISIBLE: Final = frozenset(
+    (
+        # About the sandbox itself: its processes, mounts, network, IPC and the settings in force in it.
+        *("self", "thread-self", "mounts", "net", "sys", "sysvipc"),
+        # What programs ask to find out how much machine there is.
+        *("cgroups", "cpuinfo", "loadavg", "meminfo", "pressure", "schedstat", "stat", "swaps", "uptime"),
+        *("vmstat", "zoneinfo"),
+        # Which kernel it is and what it can do.
+        *("bootconfig", "cmdline", "config.gz", "crypto", "devices", "execdomains", "filesystems", "misc"),
+        *("modules", "tty", "version", "version_signature"),
+        # Hardware and statistics. The kernel shows addresses in them to nobody without a capability.
+        *("asound", "buddyinfo", "consoles", "diskstats", "dma", "fb", "interrupts", "iomem", "ioports"),
+        *("kallsyms", "locks", "mdstat", "pagetypeinfo", "partitions", "slabinfo", "softirqs"),
+        *("timer_list",),
+        # What drivers and file systems tell of themselves.
+        *("acpi", "driver", "fs", "scsi"),
+        # How many keys each user has, without their names.
+        *("key-users",),
+    )
+)
+"""What a command may see of /proc besides processes."""
+
+CLOSED_BY_KERNEL: Final = frozenset(("kcore", "kmsg", "bus", "irq", "sysrq-trigger"))
+"""The first two open for nobody without a capability; the others bubblewrap makes read-only."""
+
+SHOWN_FILE_SYSTEMS: Final = frozenset((b"sysfs", b"cgroup", b"cgroup2", b"tmpfs"))
+"""What may be mounted in /sys and seen. Others are for tracing, debugging, crashes, firmware and the like."""
+
+LOOK_INTERVAL_S: Final = 10.0
+"""How often /proc is listed, at most. The kernel takes half a millisecond where there are many processes, and
+what is in it changes when a module is loaded, which no command can do."""
+
+MOUNT_TABLE: Final = f"{PROC}/self/mountinfo"
+
+_PIECE_BYTES: Final = 1 << 16
+
+
+def closed_files() -> tuple[KernelFile, ...]:
+    """Return what must be closed in a sandbox of this user, now.
+
+    Raises OSError or ProfileRefused if that can't be told.
+    """
+    return (*_ENTRIES.closed(), *_MOUNTS.in_kernel_objects())
+
+
+class _Entries:
+    """Everything in /proc besides processes."""
+
+    def __init__(self) -> None:
+        self._user: int | None = None
+        self._looked_s = 0.0
+        self._closed: tuple[KernelFile, ...] = ()
+
+    def closed(self) -> tuple[KernelFile, ...]:
+        """Return the files that must be closed for this user, as of some seconds ago."""
+        now_s = time.monotonic()
+        if self._user != os.geteuid() or now_s - self._looked_s > LOOK_INTERVAL_S:
+            # Two threads may do so at once, and find the same.
+            self._closed = tuple(_closed_entries())
+            self._user, self._looked_s = os.geteuid(), now_s
+        return self._closed
+
+
+def _closed_entries() -> list[KernelFile]:
+    found = []
+    try:
+        with os.scandir(PROC) as entries:
+            for entry in entries:
+                # Processes come last (proc_root_readdir), and may be thousands.
+                if entry.name.isdigit():
+                    break
+                if entry.name in VISIBLE or entry.name in CLOSED_BY_KERNEL or not _can_read(entry.path):
+                    continue
+                found.append(KernelFile(entry.path, is_directory=entry.is_dir(follow_symlinks=False)))
+    except OSError as error:
+        # Where none is mounted, none can be in a sandbox.
+        refuse_unless(ABSENT, error, PROC)
+        return []
+    return sorted(found, key=lambda file: file.path)
+
+
+def _can_read(path: str) -> bool:
+    return os.access(path, os.R_OK, effective_ids=True)
+
+
+class _Mounts:
+    """The mounts in /sys, read anew when the kernel tells of a change (proc_pid_mountinfo(5))."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._file = -1
+        self._news = select.poll()
+        self._mount_points: tuple[str, ...] = ()
+
+    def in_kernel_objects(self) -> list[KernelFile]:
+        """Return the mounts that must be closed for this user."""
+        with self._lock:
+            try:
+                self._refresh()
+            except OSError as error:
+                self._owner = None
+                refuse_unless(ABSENT, error, MOUNT_TABLE)
+                return []
+            mount_points = self._mount_points
+        return [
+            KernelFile(mount_point, is_directory=True)
+            for mount_point in mount_points
+            if _can_read(mount_point)
+        ]
+
+    def _refresh(self) -> None:
+        # A fork has a table of its own, and would take the news from its parent.
+        if self._owner != os.getpid():
+            self._file = os.open(MOUNT_TABLE, os.O_RDONLY | os.O_CLOEXEC)
+            self._news = select.poll()
+            self._news.register(self._file, select.POLLPRI)
+            self._owner = os.getpid()
+        elif not self._news.poll(0):
+            return
+        text = b""
+        while piece := os.pread(self._file, _PIECE_BYTES, len(text)):
+            text += piece
+        self._mount_points = tuple(sorted(_closed_mounts(text)))
+
+
+def _closed_mounts(mountinfo: bytes) -> set[str]:
+    found = set()
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(b" - ")
+        mount_point = before.split(b" ", 5)[4]
+        if (
+            mount_point.startswith(os.fsencode(f"{KERNEL_OBJECTS}/"))
+            and after.split(b" ", 1)[0] not in SHOWN_FILE_SYSTEMS
+        ):
+            found.add(os.fsdecode(mount_point))
+    # What is in one that is closed is out of sight with it.
+    return {path for path in found if not any(path.startswith(f"{other}/") for other in found)}
+
+
+_ENTRIES: Final = _Entries()
+_MOUNTS: Final = _Mounts()

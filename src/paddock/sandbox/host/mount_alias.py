@@ -1,0 +1,102 @@
+"""Other paths under which a file is in sight, because its file system is mounted more than once.
+
+A bind mount shows a directory, with all that is in it, at a second path. Whoever may write there writes the
+same files, though no name of theirs tells. What is compared here is where a path lies in its file system,
+proc_pid_mountinfo(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from paddock.sandbox.host.propagation import read_table
+from paddock.sandbox.profile.path import is_within
+
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    """One line of the table."""
+
+    device: bytes
+    root: str
+    """What of its file system it shows."""
+    point: str
+    """Where."""
+
+
+def aliases_of(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return where else these paths, or a part of what is in them, are in sight now.
+
+    The paths are absolute and without links. Raises OSError where the table can't be read.
+    """
+    return tuple(alias for alias in _found(read_table(), paths) if os.path.lexists(alias))
+
+
+def devices_below(directory: str) -> frozenset[int]:
+    """Return the devices of the file systems that are mounted in a directory, and of its own."""
+    points = [
+        directory,
+        *(mount.point for mount in _parsed(read_table()) if is_within(mount.point, directory)),
+    ]
+    found = set()
+    for point in points:
+        try:
+            found.add(os.stat(point).st_dev)
+        except OSError:
+            continue
+    return frozenset(found)
+
+
+@lru_cache(maxsize=16)
+def _found(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
+    mounts = _parsed(table)
+    return tuple(dict.fromkeys(alias for path in paths for alias in _aliases(path, mounts)))
+
+
+def _aliases(path: str, mounts: tuple[Mount, ...]) -> Iterable[str]:
+    around = _mount_of(path, mounts)
+    locations = {(mount.device, mount.root) for mount in mounts if is_within(mount.point, path)}
+    if around is not None:
+        locations.add((around.device, _moved(path, around.point, around.root)))
+    for mount in mounts:
+        for device, location in locations:
+            if mount.device != device:
+                continue
+            if is_within(location, mount.root):
+                alias = _moved(location, mount.root, mount.point)
+            elif is_within(mount.root, location):
+                # A part of it.
+                alias = mount.point
+            else:
+                continue
+            if not is_within(alias, path):
+                yield alias
+
+
+def _mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+    """Return the mount that a path is on: the innermost, and of several at one point the last."""
+    around = [mount for mount in mounts if is_within(path, mount.point)]
+    return max(reversed(around), key=lambda mount: len(mount.point)) if around else None
+
+
+def _moved(path: str, from_: str, to: str) -> str:
+    """Turn a path below one directory into the same path below another."""
+    return os.path.normpath(f"{to}/{path[len(from_.rstrip('/')) :]}")
+
+
+@lru_cache(maxsize=1)
+def _parsed(table: bytes) -> tuple[Mount, ...]:
+    mounts = []
+    for line in table.splitlines():
+        _, _, device, root, point, *_ = line.split(b" ", 5)
+        mounts.append(Mount(device, _path(root), _path(point)))
+    return tuple(mounts)
+
+
+def _path(field: bytes) -> str:
+    return os.fsdecode(_ESCAPE.sub(lambda match: bytes((int(match[1], 8),)), field))

@@ -1,0 +1,14 @@
+"""A file of the host by its path and its identity. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFile:
+    """A path, and the file or directory of the host that has to be mounted there."""
+
+    path: str
+    device: int
+    inode: int

@@ -1,0 +1,48 @@
+"""Paths that do not exist on the host but must, so that something can be mounted there. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PlaceholderKind(StrEnum):
+    """What has to exist so that something can be mounted on it."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    SOCKET = "socket"
+    """Beside a `.git` that is a placeholder, too, and whose lock counts for both."""
+
+
+PLACEHOLDER_MODES = {
+    PlaceholderKind.DIRECTORY: 0o1700,
+    PlaceholderKind.FILE: 0o1400,
+    PlaceholderKind.SOCKET: 0o1400,
+}
+"""By its mode a placeholder is known for what it is, also after a crash (native/placeholder.h)."""
+
+PLACEHOLDER_SHARED_BITS = 0o011
+"""Added to the mode when several launchers need it."""
+
+PLACEHOLDER_NOTE = "PADDOCK"
+"""The only thing that may be in a placeholder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A path that does not exist on the host but must, for as long as the command runs."""
+
+    path: str
+    kind: PlaceholderKind
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedPlaceholder:
+    """A placeholder, and the directory of the host that it has to be in, wherever the path leads later."""
+
+    path: str
+    kind: PlaceholderKind
+    device: int
+    """Of the directory, as is `inode`."""
+    inode: int

@@ -1,0 +1,92 @@
+"""Keeps what was found out about a bubblewrap for the next process.
+
+Asking costs two starts of the program, as much as a whole confined command. The
+answer holds for one file, as told by its path, inode and time of change, one user
+and one boot. Only good answers are kept, so what was mended is noticed at once.
+A file that can't be read or written is as if there were none. Whoever can write it decides which
+options are left out, and so how tight a sandbox is: it must be out of reach of every command.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from paddock.model.host import BwrapCapabilities
+
+FILE_NAME: Final = "bubblewrap.json"
+ENTRIES_LIMIT: Final = 8
+"""Several bubblewraps or users of one file are rare; the oldest goes first."""
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer holds for."""
+
+    path: str
+    inode: int
+    modified_ns: int
+    user: int
+    boot: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bubblewrap that works can do."""
+
+    version: str
+    capabilities: BwrapCapabilities
+    can_mount_proc: bool
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    key: Key
+    answer: Answer
+
+
+class Memory:
+    """Answers by key: in this process, and in a file if a `directory` is given that no command can write."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._file = directory / FILE_NAME if directory is not None else None
+        self._known: dict[Key, Answer] | None = None
+
+    def recall(self, key: Key) -> Answer | None:
+        """Return the answer, if there was one for exactly this key."""
+        return self._load().get(key)
+
+    def keep(self, key: Key, answer: Answer) -> None:
+        """Remember an answer, as far as that is possible."""
+        known = self._load()
+        known.pop(key, None)
+        known[key] = answer
+        while len(known) > ENTRIES_LIMIT:
+            del known[next(iter(known))]
+        if self._file is not None:
+            _replace(self._file, msgspec.json.encode([_Entry(key=k, answer=a) for k, a in known.items()]))
+
+    def _load(self) -> dict[Key, Answer]:
+        if self._known is None:
+            self._known = _read(self._file) if self._file is not None else {}
+        return self._known
+
+
+def _read(file: Path) -> dict[Key, Answer]:
+    try:
+        entries = msgspec.json.decode(file.read_bytes(), type=list[_Entry])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return {entry.key: entry.answer for entry in entries}
+
+
+def _replace(file: Path, data: bytes) -> None:
+    # Another process reads the old answers or the new ones, never half of them.
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    with suppress(OSError):
+        try:
+            unfinished.write_bytes(data)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)

@@ -1,0 +1,37 @@
+"""Tells whether mounts of others appear among those of this process, mount_namespaces(7).
+
+It does on most hosts: systemd makes all mounts shared. Bubblewrap copies them so that later mounts still
+arrive, in a running sandbox as well, with the flags that they have on the host. Then it has to start among
+mounts to which nothing comes (native/own_mounts.h).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+TABLE: Final = "/proc/self/mountinfo"
+
+_PIECE_BYTES = 1 << 16
+
+
+def read_table() -> bytes:
+    """Return the mounts of this process, a line for each. Raises OSError."""
+    table = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
+    text = b""
+    try:
+        while piece := os.read(table, _PIECE_BYTES):
+            text += piece
+    finally:
+        os.close(table)
+    return text
+
+
+def receives_mounts() -> bool:
+    """Return whether a mount that is made elsewhere may appear here; also if that can't be told."""
+    try:
+        text = read_table()
+    except OSError:
+        return True
+    # A file system that calls itself so is no harm.
+    return b" shared:" in text or b" master:" in text

@@ -1,0 +1,128 @@
+"""Keeps what searches have found in directories for the next search and the next process.
+
+A file that can't be read or written is as if there were none. Whoever can write it
+decides what deny patterns match, so it must be out of reach of every command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+TREE_LIMIT: Final = 32
+"""Searches that are remembered: a few profiles in a few workspaces. The oldest goes first."""
+
+DIRECTORY_LIMIT: Final = 200_000
+"""Directories of all of them that are written to the file: about 20 MB, read in a tenth of a second."""
+
+PART_DIRECTORIES: Final = 1000
+"""Directories that are encoded in one go, within a millisecond."""
+
+_LENGTH: Final = struct.Struct("=I")
+
+
+class Directory(msgspec.Struct, frozen=True, array_like=True):
+    """The content of a directory when it was read last."""
+
+    inode: int
+    changed_ns: int
+    is_settled: bool
+    """Whether its change time was old enough then to tell a later change."""
+    directories: tuple[str, ...]
+    hits: tuple[str, ...]
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Return whether a status is of the same directory, as it was then."""
+        return self.changed_ns == status.st_ctime_ns and self.inode == status.st_ino
+
+
+Tree = dict[str, Directory]
+"""Directories by their path relative to where the search began."""
+
+
+class TreeMemory:
+    """Trees by key: in this process, and in a file if one is given. May be used from any thread.
+
+    The file is a row of parts, each with its length before it: no other thread of this process would run
+    while a large tree is encoded or decoded in one go.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._trees: dict[str, Tree] | None = None
+        self._has_changed = False
+
+    def recall(self, key: str) -> Tree:
+        """Return what the last search with this key found; empty if there was none. Do not change it."""
+        with self._lock:
+            return self._loaded().get(key, {})
+
+    def remember(self, key: str, tree: Tree) -> None:
+        """Keep what a search has found, which nobody changes any more."""
+        with self._lock:
+            trees = self._loaded()
+            if trees.get(key) != tree:
+                self._has_changed = True
+            trees.pop(key, None)
+            trees[key] = tree
+            while len(trees) > TREE_LIMIT:
+                del trees[next(iter(trees))]
+
+    def save(self) -> None:
+        """Write the file, if there is anything new. A reader sees the old or the new one."""
+        with self._lock:
+            trees = dict(self._loaded())
+            has_changed, self._has_changed = self._has_changed, False
+        if self._file is None or not has_changed or sum(map(len, trees.values())) > DIRECTORY_LIMIT:
+            return
+        # Names that are not UTF-8 can't be encoded.
+        with contextlib.suppress(OSError, UnicodeEncodeError):
+            number, name = tempfile.mkstemp(dir=self._file.parent)
+            try:
+                with os.fdopen(number, "wb") as file:
+                    for part in _parts(trees):
+                        file.write(_LENGTH.pack(len(part)))
+                        file.write(part)
+                os.rename(name, self._file)
+            except BaseException:
+                os.unlink(name)
+                raise
+
+    def _loaded(self) -> dict[str, Tree]:
+        if self._trees is None:
+            self._trees = {}
+            if self._file is not None:
+                with contextlib.suppress(OSError, msgspec.DecodeError, struct.error):
+                    self._trees = _read(self._file.read_bytes())
+        return self._trees
+
+
+def _parts(trees: Mapping[str, Tree]) -> Iterator[bytes]:
+    for key, tree in trees.items():
+        entries = iter(tree.items())
+        while part := dict(islice(entries, PART_DIRECTORIES)):
+            yield msgspec.msgpack.encode((key, part))
+
+
+def _read(content: bytes) -> dict[str, Tree]:
+    """Read what `_parts` gave. Raises DecodeError or struct.error if it is something else."""
+    trees: dict[str, Tree] = {}
+    position = 0
+    decoder = msgspec.msgpack.Decoder(tuple[str, dict[str, Directory]])
+    while position < len(content):
+        (length,) = _LENGTH.unpack_from(content, position)
+        position += _LENGTH.size
+        key, part = decoder.decode(content[position : position + length])
+        trees.setdefault(key, {}).update(part)
+        position += length
+    return trees

@@ -1,0 +1,150 @@
+"""Protects what git would obey in a directory besides its `.git`.
+
+Git takes a directory itself for a repository without a working tree ("bare") if it holds the right
+names and no `.git`; it reads the configuration and the hooks of a linked worktree from the repository
+that this belongs to; and it looks into every submodule that the index names. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.host.look import Kind, Look
+from paddock.sandbox.profile.access import AccessTable, Rule
+from paddock.sandbox.profile.path import ancestors, is_within, join
+
+GIT: Final = ".git"
+ORIGIN: Final = "protected metadata"
+
+HEAD: Final = "HEAD"
+
+_IMPOSSIBLE_WITHOUT: Final = ((HEAD,), ("refs", "commondir"), ("objects", "commondir"))
+"""Each of these makes a bare repository impossible where they are empty files or sockets: git wants a HEAD
+that says something, and `refs` and `objects` that can be searched, there or where `commondir` says."""
+
+NESTING_LIMIT: Final = 8
+"""Of submodules in submodules."""
+
+
+def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
+    """Yield rules that keep a directory without `.git` from becoming a repository, or protect what it is."""
+    # Where git finds a repository further up, a file of the name HEAD would make that word ambiguous.
+    is_in_repository = any(
+        look.at(join(above, GIT)).kind is not Kind.MISSING for above in ancestors(directory)
+    )
+    first, *others = _IMPOSSIBLE_WITHOUT
+    for names in (*others, first) if is_in_repository else _IMPOSSIBLE_WITHOUT:
+        facts = [look.at(join(directory, name)) for name in names]
+        if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
+            for name in names:
+                # Tools take a directory for a package, and git adds a file to the repository around it. A
+                # socket, which neither of them sees, needs a place of `.git` beside it.
+                yield replace(
+                    _read_only(join(directory, name)),
+                    stands_as_socket=is_in_repository and look.at(join(directory, GIT)).kind is Kind.MISSING,
+                    stands_as_file=True,
+                )
+            return
+    # It is one, or nearly. A place for each name that git would obey there would break it for everybody.
+    yield _read_only(directory)
+
+
+def repositories_around(directory: str, look: Look) -> Iterator[str]:
+    """Return the directories above one, from which git would find a repository by their `.git`."""
+    return (above for above in ancestors(directory) if has_repository(above, look))
+
+
+def has_repository(directory: str, look: Look) -> bool:
+    """Return whether git looks no further than the `.git` of a directory."""
+    pointer = join(directory, GIT)
+    head = look.at(join(pointer, HEAD))
+    return look.at(pointer).kind is Kind.FILE or head.kind is not Kind.MISSING or bool(head.links)
+
+
+def linked_repository(
+    pointer: str, table: AccessTable, look: Look, *, is_trusted: bool = True
+) -> Iterator[Rule]:
+    """Yield rules for what a `.git` file points to, as in a linked worktree or a submodule.
+
+    If it is not `is_trusted`, an earlier command may have written the file. So this may only take away, and
+    nothing but a repository: where the profile denies, or grants no more than reading, there is nothing to
+    protect, and what lies behind links is left alone.
+    """
+    directory = look.gitdir(pointer)
+    if directory is None:
+        return
+    for git_directory in (directory, look.commondir(directory)):
+        if git_directory is None:
+            continue
+        fact = look.at(git_directory)
+        if is_trusted:
+            is_protected = fact.kind is not Kind.FILE
+        else:
+            has_head = look.at(join(git_directory, HEAD)).kind is Kind.FILE
+            is_protected = fact.kind is Kind.DIRECTORY and not fact.links and has_head
+        if is_protected and table.access_of(fact.real) is Access.WRITE:
+            yield Rule(git_directory, Access.READ, f"{ORIGIN}, through {pointer}", is_metadata=True)
+
+
+def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0) -> Iterator[Rule]:
+    """Yield rules for the `.git` of every submodule that a directory's repository names, if it is writable.
+
+    An empty directory, where a submodule is not checked out, is protected as a whole. Raises ProfileRefused
+    for one behind a link that the command could replace.
+    """
+    repository = join(directory, GIT)
+    if look.at(repository).kind is Kind.FILE:
+        repository = look.gitdir(repository) or repository
+    for name in look.gitlinks(repository) if nesting < NESTING_LIMIT else ():
+        submodule = join(directory, name)
+        pointer = join(submodule, GIT)
+        fact = look.at(pointer)
+        for link in fact.links:
+            if table.access_of(link.path) is Access.WRITE:
+                raise ProfileRefused(
+                    pointer,
+                    f"is a submodule's but behind the symlink {link.path}, which the command could replace",
+                    "replace the link by a directory",
+                )
+        if fact.links:
+            continue
+        if table.access_of(pointer) is Access.WRITE and pointer not in table:
+            yield from _submodule(submodule, pointer, fact.kind, table, look)
+        if fact.kind is not Kind.MISSING and _is_anything_writable(submodule, table):
+            yield from submodules(submodule, table, look, nesting + 1)
+
+
+def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, look: Look) -> Iterator[Rule]:
+    is_missing = kind is Kind.MISSING
+    file = next(
+        (each for each in (submodule, *ancestors(submodule)) if look.at(each).kind is Kind.FILE), None
+    )
+    if file is not None:
+        # In place of the submodule, or of a directory above it.
+        yield _read_only(file)
+        return
+    if (
+        is_missing
+        and look.at(submodule).kind is Kind.DIRECTORY
+        and submodule not in table
+        and look.is_empty(submodule)
+    ):
+        yield _read_only(submodule)
+        return
+    yield _read_only(pointer)
+    if kind is Kind.FILE:
+        yield from linked_repository(pointer, table, look)
+
+
+def _is_anything_writable(directory: str, table: AccessTable) -> bool:
+    return table.access_of(directory) is Access.WRITE or any(
+        rule.access is Access.WRITE and is_within(rule.path, directory) for rule in table.rules
+    )
+
+
+def _read_only(path: str) -> Rule:
+    return Rule(path, Access.READ, ORIGIN, is_metadata=True)

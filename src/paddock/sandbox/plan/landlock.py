@@ -1,0 +1,104 @@
+"""Landlock: which rights a command keeps on files, as rules for paddock-init.
+
+It serves twice. Under bubblewrap it is the second layer: the mounts decide what can be
+read and written, and Landlock takes away the right to write anywhere else, should
+a mount be wrong. Without bubblewrap, behind the setting `use_legacy_landlock`, it is all
+there is, and then only what it can express is accepted.
+
+A rule grants and can't take back below itself, so an exception inside a writable
+directory is beyond Landlock alone. The kernel's ABI is a number given by the
+caller; nothing here asks the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.model.profile import NetworkMode
+from paddock.sandbox.host.landlock_abi import NEEDED_ABI, PORTS_ABI, SCOPES_ABI, Port, Right, Scope, rights_of
+
+ALONE_ABI: Final = 3
+"""Before it (Linux 6.2) files could be truncated anywhere, which is too little without mounts."""
+
+ALWAYS_WRITABLE: Final = ("/dev", "/proc")
+"""Made for the sandbox: what is written there reaches nobody else. Host devices are refused by
+the mount, and the host's /proc/sys is covered."""
+
+ALWAYS_WRITABLE_ALONE: Final = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+)
+"""Without bubblewrap /dev and /proc are the host's; these are what programs expect to open for writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """What is taken away, and the paths below which writing stays allowed."""
+
+    handled: Right
+    ports: Port
+    scopes: Scope
+    writable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a profile comes to on this host, as far as it decides whether Landlock alone can enforce it."""
+
+    is_fully_readable: bool
+    is_fully_writable: bool
+    writable: tuple[str, ...]
+    exceptions: tuple[str, ...]
+    """Paths below a writable one that are not, or that must not even be read."""
+    network: NetworkMode
+    has_process_limit: bool = False
+
+
+def second_layer(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset | None:
+    """Return the rules inside bubblewrap's mounts, or None if this ABI is too old to do no harm."""
+    if abi < NEEDED_ABI:
+        return None
+    return _ruleset((*ALWAYS_WRITABLE, *writable), network, abi)
+
+
+def alone(reach: Reach, abi: int) -> Ruleset | tuple[str, ...]:
+    """Return the rules that enforce a profile without bubblewrap, or every reason why there are none."""
+    if reasons := tuple(_inexpressible(reach, abi)):
+        return reasons
+    writable = ("/",) if reach.is_fully_writable else (*ALWAYS_WRITABLE_ALONE, *reach.writable)
+    return _ruleset(writable, reach.network, abi)
+
+
+def _ruleset(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset:
+    has_no_network = network is NetworkMode.RESTRICTED
+    return Ruleset(
+        handled=rights_of(abi),
+        ports=Port.BIND_TCP | Port.CONNECT_TCP if has_no_network and abi >= PORTS_ABI else Port(0),
+        scopes=Scope.ABSTRACT_UNIX_SOCKET | Scope.SIGNAL if abi >= SCOPES_ABI else Scope(0),
+        writable=tuple(dict.fromkeys(writable)),
+    )
+
+
+def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
+    if abi < ALONE_ABI:
+        yield f"this kernel's Landlock (ABI {abi}) can't forbid to truncate files; Linux 6.2 can"
+    if not reach.is_fully_readable:
+        yield "it restricts what can be read"
+    if reach.exceptions:
+        told = ", ".join(reach.exceptions[:3]) + (", …" if len(reach.exceptions) > 3 else "")
+        yield f"it protects paths below writable ones ({told})"
+    if reach.network in (NetworkMode.LOOPBACK, NetworkMode.PROXIED):
+        yield "a private loopback needs a network namespace"
+    if reach.network is NetworkMode.ENABLED:
+        # Those of paddock itself among them, by which a command would start others without confinement.
+        yield "with the network it could connect to local sockets that only mounts can hide"
+    if reach.has_process_limit:
+        yield "a limit of processes needs a user namespace"

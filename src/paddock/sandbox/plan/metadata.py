@@ -1,0 +1,164 @@
+"""Protects what steers the programs of a workspace's owner, and so is not the command's to change.
+
+Git runs hooks, agents and cloud tools read instructions and credentials: a command that could write there
+would act later, outside the sandbox. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.host.look import Kind, Look, PathFact
+from paddock.sandbox.plan.git_metadata import (
+    GIT,
+    ORIGIN,
+    bare_repository,
+    has_repository,
+    linked_repository,
+    repositories_around,
+    submodules,
+)
+from paddock.sandbox.profile.access import METADATA_NAMES, AccessTable, Rule
+from paddock.sandbox.profile.path import DEV, KERNEL_OBJECTS, PROC, ROOT, ancestors, is_within, join, parent
+
+OTHER_REPOSITORIES: Final = (".hg", ".jj")
+"""Of Mercurial and Jujutsu, whose configuration runs programs, too: protected where they exist."""
+
+
+class Protection:
+    """Read-only rules for the metadata under each writable directory, except for what the profile opens.
+
+    A project root in such a directory counts as one of these, and so does what is between the two, as far as
+    git would look for the project's repository there.
+
+    What is missing is protected under project roots, for there its owner would take it for the
+    workspace's own; of git's also under other directories that the profile names, but not under
+    `temporary` ones: every program makes what it likes there. A link can't be protected, because
+    the command could replace it: where what is missing would be protected it raises ProfileRefused, elsewhere
+    it is left alone, for there an earlier command can make one as it likes.
+    """
+
+    def __init__(
+        self, table: AccessTable, look: Look, project_roots: Iterable[str], temporary: Iterable[str] = ()
+    ) -> None:
+        self._table = table
+        self._look = look
+        self._roots = frozenset(project_roots)
+        self._temporary = frozenset(temporary)
+
+    def rules(self) -> Iterator[Rule]:
+        """Yield the rules of all writable directories."""
+        workspaces: set[str] = set()
+        around: set[str] = set()
+        for directory in self._writable():
+            is_workspace = self._is_workspace(directory)
+            yield from self._below(directory, is_workspace)
+            around.update(repositories_around(directory, self._look))
+            if is_workspace:
+                workspaces.add(directory)
+        above = {directory for root in self._roots for directory in self._above(root)}
+        for directory in sorted(above - workspaces):
+            yield from self._below(directory, is_workspace=True)
+        for directory in sorted(around - above - workspaces):
+            if self._is_owners(directory):
+                yield from self._around(directory)
+
+    def _writable(self) -> list[str]:
+        """Return the directories that rules open, and the project roots in these."""
+        named = [rule.path for rule in self._table.rules if rule.access is Access.WRITE]
+        inner = [root for root in sorted(self._roots) if self._table.access_of(root) is Access.WRITE]
+        return [
+            path for path in dict.fromkeys([*named, *inner]) if self._look.at(path).kind is Kind.DIRECTORY
+        ]
+
+    def _above(self, root: str) -> Iterator[str]:
+        """Yield the writable directories above a project root in which git would look for its repository.
+
+        Whoever may write everything may write the owner's own configuration of git, so there only what exists
+        counts. In another root around it an earlier command may have made a repository, which is then
+        protected but not trusted.
+        """
+        others = [other for other in self._roots if other != root]
+        for directory in (root, *ancestors(root)):
+            is_repository = has_repository(directory, self._look)
+            rule = self._table.rule_of(directory)
+            if directory != root and rule is not None and rule.access is Access.WRITE:
+                is_looked_after = is_repository or rule.path != ROOT
+                is_in_project = any(is_within(directory, other) for other in others)
+                is_owners = is_in_project or self._is_owners(directory)
+                if is_looked_after and rule.path not in self._temporary and is_owners:
+                    yield directory
+            if is_repository:
+                return
+
+    def _around(self, directory: str) -> Iterator[Rule]:
+        """Yield rules for what can be written of a repository in which a writable directory lies."""
+        pointer = join(directory, GIT)
+        if self._look.at(pointer).kind is Kind.FILE:
+            yield from linked_repository(pointer, self._table, self._look)
+        yield from submodules(directory, self._table, self._look)
+
+    def _below(self, directory: str, is_workspace: bool) -> Iterator[Rule]:
+        for name in (*METADATA_NAMES, *OTHER_REPOSITORIES):
+            path = join(directory, name)
+            if not self._is_open(path):
+                is_kept = name in METADATA_NAMES and (
+                    directory in self._roots or (is_workspace and name == GIT)
+                )
+                yield from self._metadata(path, is_kept)
+        git = join(directory, GIT)
+        if not self._is_open(git):
+            yield from self._git(git, self._look.at(git), is_workspace)
+
+    def _metadata(self, path: str, is_kept: bool) -> Iterator[Rule]:
+        """Yield rules for metadata at a path. `is_kept` says whether nobody may make it either."""
+        fact = self._look.at(path)
+        if fact.links and is_kept:
+            raise ProfileRefused(
+                path,
+                "is protected but a symlink, which the command could replace",
+                f"replace it by a directory, or grant write access to {path}",
+            )
+        if not fact.links and (fact.kind is not Kind.MISSING or is_kept):
+            yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
+
+    def _git(self, path: str, fact: PathFact, is_workspace: bool) -> Iterator[Rule]:
+        if not fact.links and fact.kind is Kind.FILE:
+            is_trusted = is_workspace and self._is_owners(parent(path))
+            if is_trusted or parent(path) not in self._temporary:
+                yield from linked_repository(path, self._table, self._look, is_trusted=is_trusted)
+        if not is_workspace:
+            return
+        # Git looks past a `.git` that is an empty directory, not past a file.
+        if has_repository(parent(path), self._look):
+            yield from submodules(parent(path), self._table, self._look)
+        else:
+            yield from bare_repository(parent(path), self._look)
+
+    def _is_open(self, path: str) -> bool:
+        """Return whether the profile itself lets it be written."""
+        return path in self._table and self._table.access_of(path) is Access.WRITE
+
+    def _is_owners(self, directory: str) -> bool:
+        """Return whether no earlier command and no other user can have made a repository there."""
+        if directory in self._roots:
+            return True
+        writable = (*self._roots, *self._temporary)
+        return not any(is_within(directory, other) for other in writable) and not self._look.is_open(
+            directory
+        )
+
+    def _is_workspace(self, directory: str) -> bool:
+        """Return whether the owner may run git there: in a project root, or the top of another grant."""
+        if directory in self._roots:
+            return True
+        around = self._table.rule_of(parent(directory))
+        is_within_another = any(is_within(directory, root) for root in self._roots) or (
+            around is not None and around.access is Access.WRITE and around.path not in self._temporary
+        )
+        is_metadata = any(name in METADATA_NAMES for name in directory.split("/"))
+        is_kernels = any(is_within(directory, tree) for tree in (DEV, PROC, KERNEL_OBJECTS))
+        return not (is_within_another or is_metadata or is_kernels or directory in self._temporary)

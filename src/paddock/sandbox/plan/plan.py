@@ -1,0 +1,332 @@
+"""From a profile and the facts of a host to a plan: what confines a command.
+
+Pure: the same profile and the same facts give the same plan. A plan says what has to
+be done, in which order; how bubblewrap is told is `bwrap`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from paddock.errors import ProfileRefused
+from paddock.model.denial import OWN
+from paddock.model.profile import Access, Limits, NetworkMode
+from paddock.sandbox.host.look import KernelFile, Kind, Link, Look
+from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
+from paddock.sandbox.plan.extent import Extent
+from paddock.sandbox.plan.metadata import Protection
+from paddock.sandbox.plan.mount import Bind, Devices, Mask, MaskKind, Mount
+from paddock.sandbox.plan.view import View
+from paddock.sandbox.plan.visibility import Visibility
+from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, Grants, Rule, Surroundings, resolve
+from paddock.sandbox.profile.enforced import EnforcedProfile, limits_of, network_mode, restricted_files
+from paddock.sandbox.profile.glob import Pattern
+from paddock.sandbox.profile.path import ROOT, ancestors, is_within, parent
+
+PATTERN: Final = "deny pattern"
+"""The origin of the rules that patterns of the profile come down to."""
+
+PRIVATE: Final = "private to paddock"
+"""The origin of the rules that hide what Paddock itself keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a command is to run: all that a plan depends on besides the profile."""
+
+    surroundings: Surroundings
+    look: Look = field(compare=False)
+    """How the files are looked at. Two scenes are equal if what is to be found there alone can differ."""
+    cwd: str
+    """Absolute and resolved."""
+    cwd_name: str | None = None
+    """The same as it was asked for, if by another name."""
+    denied_matches: tuple[str, ...] = ()
+    """What the deny patterns of the profile match, resolved."""
+    has_proc: bool = True
+    """Whether a new /proc can be mounted."""
+    is_root: bool = False
+    """Whether it is root that runs the command, who may write what others may not."""
+    is_strict: bool = False
+    """Whether nothing runs but what was decided on, so that no process may change the memory of another."""
+    closed: tuple[KernelFile, ...] = ()
+    """What of the kernel's own files a command has no use for."""
+    owned_nodes: tuple[str, ...] = ()
+    """The device nodes in every sandbox that the command would own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What confines a command."""
+
+    mounts: tuple[Mount, ...]
+    """The view of the file system, in the order in which it is built."""
+    placeholders: tuple[Placeholder, ...]
+    """What must exist on the host meanwhile, so that something can be mounted on it."""
+    rules: tuple[Rule, ...]
+    """What is granted, resolved; shallow paths first."""
+    network: NetworkMode
+    limits: Limits
+    cwd: str
+    has_proc: bool
+    denied_patterns: tuple[Pattern, ...] = ()
+    """What the rules of origin PATTERN come from."""
+    masks: tuple[Mask, ...] = ()
+    """Those of one directory next to each other."""
+    read_only: tuple[str, ...] = ()
+    """What of the host has to be read-only already when the view is built."""
+
+    @property
+    def shown_placeholders(self) -> tuple[str, ...]:
+        """The placeholders that are in sight, so that the first process of the sandbox can lock them."""
+        shown = self._bound
+        return tuple(
+            place.path
+            for place in self.placeholders
+            if place.path in shown and place.kind is not PlaceholderKind.SOCKET
+        )
+
+    @property
+    def covered_places(self) -> tuple[str, ...]:
+        """Those that it can't see."""
+        shown = self._bound
+        return tuple(place.path for place in self.placeholders if place.path not in shown)
+
+    @property
+    def _bound(self) -> frozenset[str]:
+        return frozenset(mount.path for mount in self.mounts if isinstance(mount, Bind))
+
+    @property
+    def extent(self) -> Extent:
+        """Return how far it lets the command reach."""
+        return Extent(self.rules, self.network, self.limits)
+
+    @property
+    def has_ready_devices(self) -> bool:
+        """Return whether the devices have to be there before the view is built."""
+        return any(isinstance(mount, Devices) and mount.is_ready for mount in self.mounts)
+
+    @property
+    def has_own_network(self) -> bool:
+        """Return whether the command gets a network namespace of its own."""
+        return self.network is not NetworkMode.ENABLED
+
+
+def confine(profile: EnforcedProfile, scene: Scene) -> Plan:
+    """Plan the order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
+    grants = grants_of(profile, scene.surroundings)
+    table, links = _access_table(grants, scene)
+    _refuse_hidden_directory(scene, table, links)
+    view = View(table, scene.look)
+    view.show_root(links)
+    view.add_devices()
+    view.add_processes(scene.has_proc, is_root=scene.is_root, is_strict=scene.is_strict)
+    view.close_kernel(scene.closed, scene.has_proc)
+    for rule in table.rules:
+        view.apply(rule)
+    view.seal()
+    read_only = view.keep_nodes(scene.owned_nodes)
+    return Plan(
+        mounts=tuple(view.mounts),
+        placeholders=tuple(view.placeholders),
+        rules=tuple(table.rules),
+        network=network_mode(profile),
+        limits=limits_of(profile),
+        cwd=scene.cwd,
+        has_proc=scene.has_proc,
+        denied_patterns=grants.denied_patterns,
+        masks=_masks(view.masks, table),
+        read_only=read_only,
+    )
+
+
+def reach_of(profile: EnforcedProfile, scene: Scene) -> tuple[Extent, Visibility]:
+    """Return what the profile grants there, no matter how, and what can be seen. Raises as `confine`."""
+    table, links = _access_table(grants_of(profile, scene.surroundings), scene)
+    extent = Extent(tuple(table.rules), network_mode(profile), limits_of(profile))
+    return extent, _visibility(scene, table, links)
+
+
+def grants_of(profile: EnforcedProfile, surroundings: Surroundings) -> Grants:
+    """Return what the profile says about files, with its special paths resolved."""
+    files = restricted_files(profile)
+    if files is None:
+        return Grants((Rule(ROOT, Access.WRITE, "unrestricted"),), (), is_unrestricted=True)
+    return resolve(files.entries, surroundings)
+
+
+def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
+    kinds: dict[str, MaskKind] = {}
+    for rule in table.rules:
+        # What is there instead of a program of ours is the user's, who has exchanged it.
+        if rule.access is Access.READ and rule.origin != OWN:
+            # What is above it could be made anew with all that is in it.
+            kinds |= dict.fromkeys((rule.path, *ancestors(rule.path)), MaskKind.GUARD)
+    kinds |= {rule.path: MaskKind.PRIVATE for rule in table.rules if rule.origin == PRIVATE}
+    beside_each_other = sorted(paths, key=lambda path: path.rpartition("/"))
+    return tuple(Mask(path, kinds.get(path, MaskKind.MASK)) for path in beside_each_other)
+
+
+def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]]:
+    """Return the access of every path, and the links by which the profile's own paths are reached."""
+    rules, links = _resolved_rules(grants, scene)
+    table = AccessTable(rules)
+    _refuse_replaceable_links(links, table)
+    _refuse_unsteady_roots(scene, table)
+    _refuse_links_of_others(links, scene)
+    return table, [link for _, link in links]
+
+
+def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+    """Return all rules, about paths without links, and the links that led there."""
+    written = list(grants.rules)
+    written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
+    written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
+    rules, links = _without_links(written, scene.look)
+    table = AccessTable(rules)
+    roots = () if grants.is_unrestricted else scene.surroundings.project_roots
+    implied = list(Protection(table, scene.look, roots, _temporary(scene)).rules())
+    implied += _own_programs(table, scene.surroundings)
+    implied += _names_of_own_files(table, scene)
+    implied_rules, implied_links = _without_links(implied, scene.look)
+    # What is protected as a whole is not granted, though of two rules about one path the wider one counts.
+    protected = {rule.path for rule in implied_rules}
+    rules = [rule for rule in rules if rule.access is not Access.WRITE or rule.path not in protected]
+    # First, because of two equal rules about one path the first is kept, and these know more.
+    return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+
+
+def _temporary(scene: Scene) -> list[str]:
+    """Return the temporary directories, without links."""
+    return [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
+
+
+def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
+    """Return read-only rules for what Paddock runs outside of the sandbox. Raises ProfileRefused.
+
+    Where the profile grants all that is around them, they are left out of the grant. A profile that grants
+    just this, or something in it, can't be meant otherwise. A link can't be left out, because nothing can be
+    mounted on it. Where everything is granted, the links of the system are as well.
+    """
+    if table.access_of(ROOT) is not Access.WRITE:
+        for directory, reason, remedy in surroundings.own_searched:
+            is_kept = any(is_within(directory, path) for path in surroundings.own)
+            if table.access_of(directory) is Access.WRITE and not is_kept:
+                raise ProfileRefused(
+                    f"write access to {directory}",
+                    f"would let the command provide modules for Paddock itself, because {reason}",
+                    remedy,
+                )
+        for link in surroundings.own_links:
+            is_kept = any(is_within(link, path) for path in surroundings.own)
+            if table.access_of(link) is Access.WRITE and not is_kept:
+                raise ProfileRefused(
+                    f"write access to {parent(link)}",
+                    f"would let the command replace the link {link}, by which Paddock itself is reached",
+                    f"start Paddock by the path that {link} leads to, or grant another directory",
+                )
+    for path in surroundings.own:
+        for rule in table.rules:
+            if rule.access is Access.WRITE and is_within(rule.path, path):
+                raise ProfileRefused(
+                    f"write access to {rule.path}",
+                    f"would let the command change {path}, which Paddock runs outside of the sandbox",
+                    "install Paddock elsewhere, or grant another directory",
+                )
+        if table.access_of(path) is Access.WRITE:
+            yield Rule(path, Access.READ, OWN, is_metadata=True)
+
+
+def _names_of_own_files(table: AccessTable, scene: Scene) -> Iterator[Rule]:
+    """Refuse to let a command change a file of Paddock's under another name. Raises ProfileRefused.
+
+    A directory that can't be searched for such names, which an earlier command may have closed, is read-only.
+    """
+    for name in scene.surroundings.own_names:
+        if table.access_of(name) is not Access.WRITE:
+            continue
+        if scene.look.at(name).kind is not Kind.DIRECTORY:
+            raise ProfileRefused(
+                f"write access to {name}",
+                "would let the command change a file that Paddock runs or obeys outside of the sandbox:"
+                " it is a hard link to it",
+                "give Paddock files of its own (`uv tool install --reinstall --link-mode=copy paddock-exec`)",
+            )
+        yield Rule(name, Access.READ, OWN, is_metadata=True)
+
+
+def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:
+    """Return the links that lead to where patterns are searched for."""
+    rules = [Rule(pattern.base, Access.DENY, str(pattern)) for pattern in grants.denied_patterns]
+    return _without_links(rules, look)[1]
+
+
+def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+    resolved, links = [], []
+    for rule in rules:
+        fact = look.at(rule.path)
+        if fact.is_circle:
+            raise ProfileRefused(rule.path, f"is behind {fact.real}, a link in a circle", "remove the link")
+        resolved.append(rule if fact.real == rule.path else replace(rule, path=fact.real))
+        links += [(rule, link) for link in fact.links]
+    return resolved, links
+
+
+def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable) -> None:
+    """Refuse replaceable links: a rule must mean the same for the next command, whatever this one does."""
+    for rule, link in links:
+        if table.access_of(link.path) is Access.WRITE:
+            raise ProfileRefused(
+                rule.path,
+                f"crosses the symlink {link.path}, which the command could replace",
+                "name the path that it points to",
+            )
+
+
+def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene) -> None:
+    """Refuse a rule that means what an earlier command, perhaps under another profile, has made of it.
+
+    The usual profiles grant the project roots and the temporary directories.
+    """
+    shared = [*scene.surroundings.project_roots, *_temporary(scene)]
+    for rule, link in links:
+        is_common = link.is_exposed or any(is_within(link.path, directory) for directory in shared)
+        if is_common and scene.look.can_grow(parent(link.path)):
+            raise ProfileRefused(
+                rule.path,
+                f"crosses the symlink {link.path}, which an earlier command may have made",
+                "name the path that it points to",
+            )
+
+
+def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
+    """Refuse a project root that leads wherever an earlier command, or one that runs now, has pointed it."""
+    surroundings = scene.surroundings
+    # Roots were resolved before. What is granted is where they lead at this look.
+    for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
+        if scene.look.at(name).real != real:
+            raise ProfileRefused(
+                f"the project root {name}", "leads elsewhere every time", "run the command when it is at rest"
+            )
+    if table.access_of(ROOT) is Access.WRITE:
+        # No root grants anything then.
+        return
+    for name, _ in surroundings.linked_roots:
+        rule = Rule(f"the project root {name}", Access.WRITE, name)
+        _refuse_replaceable_links([(rule, link) for link in scene.look.at(name).links], table)
+
+
+def _refuse_hidden_directory(scene: Scene, table: AccessTable, links: list[Link]) -> None:
+    """Refuse a working directory by its name, without a word about what is there or where it leads."""
+    name = scene.cwd_name or scene.cwd
+    visibility = _visibility(scene, table, links)
+    if not (visibility.has_way_to(name) and visibility.has_way_to(scene.cwd)):
+        raise ProfileRefused(
+            f"the working directory {name}", "can't be read under the profile", "run the command elsewhere"
+        )
+
+
+def _visibility(scene: Scene, table: AccessTable, links: list[Link]) -> Visibility:
+    return Visibility(table, scene.look, links, [name for name, _ in scene.surroundings.linked_roots])

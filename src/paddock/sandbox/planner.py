@@ -1,0 +1,187 @@
+"""Plans commands on this host: brings a profile together with what is found here.
+
+It looks at links, matches of deny patterns and the kernel's own files for each plan; what they come down
+to is decided by `plan`. The cap of a server is resolved at the same moment as what is held against it.
+Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock import installation, own_program
+from paddock.errors import ProfileRefused
+from paddock.model.host import HostFacts
+from paddock.model.profile import Access
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.host.device_node import owned_nodes
+from paddock.sandbox.host.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
+from paddock.sandbox.host.glob_scan import Scanner
+from paddock.sandbox.host.kernel_file import closed_files
+from paddock.sandbox.host.linkless import is_at
+from paddock.sandbox.host.mount_alias import aliases_of
+from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.plan.cap import Cap, Ceiling
+from paddock.sandbox.plan.plan import Plan, Scene, grants_of, reach_of
+from paddock.sandbox.plan_memory import PlanMemory
+from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir, names_minimal
+from paddock.sandbox.profile.enforced import EnforcedProfile, restricted_files
+from paddock.sandbox.profile.path import ROOT
+from paddock.shortage import raise_if_short
+
+TREES_FILE: Final = "trees"
+"""In the private directory: what searches for deny patterns have found."""
+
+
+class Planner:
+    """Plans commands on one host. May be used from any thread.
+
+    `directory` is private to the user, for files of the sandbox's own; it and `private` are hidden from every
+    command. A profile that grants more than `cap` raises ProfileExceeded.
+    """
+
+    def __init__(
+        self, host: HostFacts, directory: Path, private: Sequence[Path] = (), cap: Cap | None = None
+    ) -> None:
+        self._host = host
+        self._cap = cap
+        self._private = tuple(str(path) for path in (directory, *private))
+        bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
+        self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
+        ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
+        self._own = (*installation.own_paths(), *ripgrep, *bubblewrap)
+        self._own_links = installation.links()
+        self._own_searched = installation.searched()
+        self._own_files = frozenset(installation.shared_files())
+        self._scanner = Scanner(directory / TREES_FILE)
+        self._plans = PlanMemory()
+
+    def plan(
+        self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True, is_strict: bool = False
+    ) -> Plan:
+        """Return what would confine the command now, if it `is_strict` without a way into others' memory.
+
+        Raises ProfileRefused when nothing would, as written, and ProfileExceeded when that is more than may
+        be granted.
+        """
+        ceiling = self._ceiling()
+        profile = _visible_part(profile, command, ceiling)
+        scene = self._scene(profile, command.project_roots)
+        _refuse_another_root(scene, command)
+        plan = self._plans.confine(
+            profile,
+            replace(
+                scene,
+                cwd=os.path.realpath(command.cwd),
+                cwd_name=command.cwd,
+                has_proc=has_proc and self._host.can_mount_proc,
+                is_strict=is_strict,
+            ),
+        )
+        if ceiling is not None:
+            ceiling.admit(plan.extent)
+        return plan
+
+    def admit(self, profile: EnforcedProfile, command: Command) -> None:
+        """Refuse what exceeds the cap, for a command that needs no plan. Raises as `plan`."""
+        ceiling = self._ceiling()
+        if ceiling is not None:
+            profile = _visible_part(profile, command, ceiling)
+            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots))[0])
+
+    def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
+        """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
+        _visible_part(profile, command, self._ceiling())
+        # Of the roots it may be the one that is missing.
+        roots = tuple(filter(os.path.isdir, command.project_roots))
+        self.plan(profile, replace(command, project_roots=roots, root_id=None))
+
+    def tmpdir_problem(self, profile: EnforcedProfile, plan: Plan) -> str | None:
+        """Return why the launcher's temporary directory can't be written, though the profile grants it."""
+        name = os.environ.get("TMPDIR")
+        if not name or not grants_tmpdir(profile):
+            return None
+        if AccessTable(plan.rules).access_of(os.path.realpath(name)) is Access.WRITE:
+            return None
+        if self._tmpdir is None:
+            problem: str | None = "it is no directory, or behind a link that a command may have made"
+        else:
+            roots = tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE)
+            problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
+        return f"TMPDIR {name} is not granted: {problem}"
+
+    def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
+        own = (*self._own, *_aliases(self._own))
+        surroundings = surroundings_of(
+            project_roots,
+            self._tmpdir,
+            self._private,
+            own,
+            self._own_links,
+            self._own_searched,
+            needs_minimal=names_minimal(profile),
+        )
+        grants = grants_of(profile, surroundings)
+        temporary = [os.path.realpath(path) for path in (SLASH_TMP, surroundings.tmpdir) if path]
+        own_names = self._scanner.names_in_grants(self._own_files, grants, own, temporary)
+        return Scene(
+            surroundings=replace(surroundings, own_names=own_names) if own_names else surroundings,
+            look=FileFacts(),
+            cwd=ROOT,
+            denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
+            is_root=os.geteuid() == 0,
+            closed=closed_files(),
+            owned_nodes=owned_nodes(),
+        )
+
+    def _ceiling(self) -> Ceiling | None:
+        """Return the cap on the files as they are now: links may change before the next look."""
+        cap = self._cap
+        if cap is None:
+            return None
+        try:
+            return Ceiling(cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots)))
+        except ProfileRefused as error:
+            raise ProfileRefused(
+                f"{error.subject} of the profile {cap.name}", error.problem, error.remedy
+            ) from error
+
+
+def _aliases(own: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return aliases_of(own)
+    except OSError as error:
+        raise_if_short(error)
+        raise ProfileRefused(
+            "the table of mounts", f"can't be read: {error.strerror}", "mount /proc"
+        ) from error
+
+
+def _visible_part(profile: EnforcedProfile, command: Command, ceiling: Ceiling | None) -> EnforcedProfile:
+    """Return what of a profile may be looked at, before anything is. Raises ProfileExceeded."""
+    if ceiling is None:
+        return profile
+    ceiling.admit_names(command.project_roots)
+    return ceiling.visible_part(profile)
+
+
+def _refuse_another_root(scene: Scene, command: Command) -> None:
+    """Refuse a root that leads elsewhere since another command has exchanged a directory above it."""
+    if command.root_id is None or not scene.surroundings.project_roots:
+        return
+    root = scene.surroundings.project_roots[0]
+    if not is_at(MountedFile(root, *command.root_id)):
+        raise ProfileRefused(
+            f"the project root {command.project_roots[0]}",
+            "leads to another directory by now",
+            "run the command when it is at rest",
+        )
+
+
+def _scan_depth(profile: EnforcedProfile) -> int | None:
+    files = restricted_files(profile)
+    return None if files is None else files.glob_scan_max_depth

@@ -1,0 +1,67 @@
+"""A profile as people name it: JSON, a built-in name or a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from paddock import installation
+from paddock.errors import InvalidProfile
+from paddock.sandbox.profile.codec import parse_profile
+from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
+
+SIZE_LIMIT_BYTES = 1 << 20
+"""Of a profile's file: some ten thousand entries, more than could ever be enforced."""
+
+
+PROFILE_ENDINGS = (".toml", ".json")
+"""What a file with a profile ends in, if there is no slash in its name; other words are names."""
+
+
+def names_file(text: str) -> bool:
+    """Return whether a text is a file with a profile, or JSON, and not the name of one."""
+    path, _, _ = text.partition("#")
+    return text.lstrip().startswith("{") or "/" in path or path.endswith(PROFILE_ENDINGS)
+
+
+def read_profile(text: str) -> WrittenProfile:
+    """Return the profile that `text` names. Raises InvalidProfile.
+
+    `{…}` is JSON, `:name` is built in; everything else is a file, in TOML or JSON by its
+    ending, and `file#name` chooses one of several profiles in it. No command that this process confines may
+    change such a file.
+    """
+    if text.lstrip().startswith("{"):
+        return WrittenProfile(parse_profile(text, "in JSON"))
+    if text.startswith(":"):
+        return WrittenProfile(built_in(text))
+    path, _, name = text.partition("#")
+    content = _content(path)
+    # Otherwise a command could write what the next one is granted.
+    installation.obey(path)
+    if path.endswith(".json"):
+        return WrittenProfile(parse_profile(content, path))
+    # It takes a while to load, and most commands run under a profile that is built in.
+    import tomllib
+
+    try:
+        table = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidProfile(path, f"is not valid TOML: {error}") from error
+    return parse_table(table, path, os.path.expanduser("~"), name or None)
+
+
+def _content(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(SIZE_LIMIT_BYTES + 1)
+        if len(content) > SIZE_LIMIT_BYTES:
+            raise InvalidProfile(path, f"is larger than {SIZE_LIMIT_BYTES} bytes")
+        return content.decode()
+    except FileNotFoundError as error:
+        names = ", ".join(BUILT_IN_NAMES)
+        raise InvalidProfile(path, f"there is no such file; give JSON, a file or one of {names}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidProfile(path, "is not UTF-8") from error
+    except OSError as error:
+        raise InvalidProfile(path, f"can't be read: {error.strerror}") from error

@@ -1,0 +1,83 @@
+"""Memory for large answers: so much at once, and who comes later waits.
+
+What is granted is given back when the answer has left, not when it was made: a client that
+does not read keeps its answers in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Grant:
+    """Bytes that somebody may use, until `release`."""
+
+    __slots__ = ("_budgets", "_size_bytes")
+
+    def __init__(self, size_bytes: int, budgets: tuple[MemoryBudget, ...]) -> None:
+        self._size_bytes = size_bytes
+        self._budgets = budgets
+
+    def release(self) -> None:
+        """Give them back; idempotent."""
+        budgets, self._budgets = self._budgets, ()
+        for budget in budgets:
+            budget.give_back(self._size_bytes)
+
+
+class MemoryBudget:
+    """So many bytes, given out in the order in which they are asked for.
+
+    More than there are in total is granted when everything else was given back.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._used_bytes = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait until there is enough, and take it. `give_back` must follow."""
+        if not self._waiting and self._fits(size_bytes):
+            self._used_bytes += size_bytes
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size_bytes, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            is_granted = turn.done() and not turn.cancelled()
+            # A waiter that gives up no longer holds up those behind it.
+            self.give_back(size_bytes if is_granted else 0)
+            raise
+
+    def give_back(self, size_bytes: int) -> None:
+        """Take memory back and give it to those who wait."""
+        self._used_bytes -= size_bytes
+        while self._waiting:
+            wanted_bytes, turn = self._waiting[0]
+            if turn.done():
+                self._waiting.popleft()
+                continue
+            if not self._fits(wanted_bytes):
+                return
+            self._waiting.popleft()
+            self._used_bytes += wanted_bytes
+            turn.set_result(None)
+
+    def _fits(self, size_bytes: int) -> bool:
+        return not self._used_bytes or self._used_bytes + size_bytes <= self._limit_bytes
+
+
+async def take_all(size_bytes: int, *budgets: MemoryBudget) -> Grant:
+    """Take the same from several budgets, the nearest first."""
+    taken: list[MemoryBudget] = []
+    try:
+        for budget in budgets:
+            await budget.take(size_bytes)
+            taken.append(budget)
+    except asyncio.CancelledError:
+        Grant(size_bytes, tuple(taken)).release()
+        raise
+    return Grant(size_bytes, budgets)

@@ -1,0 +1,44 @@
+"""What a sandbox would be at one moment: its plan, and the files that its mounts would be on.
+
+Two snapshots are equal if a sandbox that was made at the first moment can be used at the second. Blocks
+while files are looked at. Loaded when the first sandbox is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from paddock.fs.read_filter import ReadFilter
+from paddock.host_text import utf8_environment
+from paddock.model.profile import Access
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.host.linkless import Identity, identity_at
+from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.planner import Planner
+from paddock.sandbox.profile.access import AccessTable
+from paddock.sandbox.profile.enforced import is_enforced
+from paddock.server.confinement import Confinement
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSnapshot:
+    """The plan of a sandbox, and what is on the host where it would mount something."""
+
+    plan: Plan
+    files: tuple[Identity, ...]
+    """Device and inode at each mount point that is not a placeholder."""
+
+    def read_filter(self) -> ReadFilter:
+        """Return what may be seen in such a sandbox, for what is done outside of it on somebody's behalf."""
+        table = AccessTable(self.plan.rules)
+        return lambda path: table.access_of(os.fsdecode(path)) is not Access.DENY
+
+
+def take_snapshot(planner: Planner, wanted: Confinement) -> PlanSnapshot:
+    """Plan a sandbox for nothing in particular. Raises as `Planner.plan`."""
+    assert is_enforced(wanted.profile)
+    plan = planner.plan(wanted.profile, Command([], "/", wanted.project_roots, utf8_environment()))
+    held = {placeholder.path for placeholder in plan.placeholders}
+    mount_points = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in held)
+    return PlanSnapshot(plan, tuple(identity_at(path) for path in mount_points))

@@ -1,0 +1,89 @@
+"""Threads in which the sandboxes of a server are planned and made ready.
+
+That takes milliseconds, unless trees have to be searched. Searches have threads of their own, and each client
+has one search at a time, so that nobody waits for another client's. Why no sandbox can be had becomes one
+kind of error here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from paddock import installation
+from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
+from paddock.fs.lane import Lane
+from paddock.model.profile import Access
+from paddock.sandbox.profile.enforced import entries_of
+from paddock.server.client_turns import ClientTurns
+from paddock.server.confinement import Confinement
+
+T = TypeVar("T")
+
+THREADS = 4
+"""Commands that are made ready at once, which is a matter of milliseconds."""
+
+SEARCHING_THREADS = 4
+"""Clients whose trees are searched for deny patterns at once, one search for each: it may take seconds."""
+
+
+class PlanningThreads:
+    """Runs work that needs a plan. All methods raise SandboxUnenforceable. `aclose` must follow."""
+
+    def __init__(self) -> None:
+        self.lane = Lane("paddock-sandbox", THREADS)
+        """For whatever takes no longer than making a command ready, such as clearing away."""
+        self._searching = Lane("paddock-search", SEARCHING_THREADS)
+        self._turns = ClientTurns()
+        self._searches_always = False
+        """Whether every plan looks for other names of Paddock's own files."""
+
+    async def begin(self, make: Callable[[], T]) -> T:
+        """Find out what every plan needs; before the first one."""
+        return await _result(self.lane.submit(partial(self._begin, make)))
+
+    async def plan(
+        self, wanted: Confinement, work: Callable[[], T], give_up: Callable[[T], None] | None = None
+    ) -> T:
+        """Run in a thread what needs a plan, so that nobody who needs no search waits behind one.
+
+        `give_up` gets the result if the caller is cancelled before it is there.
+        """
+        is_searched = any(entry.access is Access.DENY for entry in entries_of(wanted.profile))
+        if not is_searched and not self._searches_always:
+            return await _result(self.lane.submit(work), give_up)
+        await self._turns.take(wanted.client)
+        job = self._searching.submit(work)
+        # A search goes on though its caller has given up, and takes its client's turn for as long.
+        job.add_done_callback(lambda _: self._turns.give_back(wanted.client))
+        return await _result(job, give_up)
+
+    async def aclose(self) -> None:
+        """Wait for what is under way. Bounded."""
+        await self.lane.aclose()
+        await self._searching.aclose()
+
+    def _begin(self, make: Callable[[], T]) -> T:
+        self._searches_always = bool(installation.shared_files())
+        return make()
+
+
+async def _result(job: asyncio.Future[T], give_up: Callable[[T], None] | None = None) -> T:
+    try:
+        return await asyncio.shield(job)
+    except asyncio.CancelledError:
+        job.add_done_callback(partial(_too_late, give_up))
+        raise
+    except ProfileRefused as error:
+        raise SandboxUnenforceable(f"{error.subject} {error.problem}; {error.remedy}") from error
+    except SandboxUnavailable as error:
+        raise SandboxUnenforceable(f"{error.problem}; {error.remedy}") from error
+    except (ListenError, OSError) as error:
+        raise SandboxUnenforceable(str(error)) from error
+
+
+def _too_late(give_up: Callable[[T], None] | None, job: asyncio.Future[T]) -> None:
+    if not job.cancelled() and job.exception() is None and give_up is not None:
+        give_up(job.result())

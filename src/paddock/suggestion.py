@@ -1,0 +1,26 @@
+"""Suggests what somebody may have meant who wrote a name that there is not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+NEAR: Final = 0.6
+"""Of the characters of both names, how many must agree."""
+
+BEGINNING: Final = 0.95
+"""What it counts to be like the beginning of a longer name."""
+
+
+def suggestion(written: str, known: Iterable[str]) -> str | None:
+    """Return `did you mean 'listen'?` for a near miss; None if nothing is near."""
+    from difflib import SequenceMatcher
+
+    def likeness(name: str) -> float:
+        whole = SequenceMatcher(None, written.lower(), name).ratio()
+        beginning = SequenceMatcher(None, written.lower(), name[: len(written)]).ratio()
+        return max(whole, BEGINNING * beginning)
+
+    nearest = max(known, key=likeness, default=None)
+    is_near = nearest is not None and likeness(nearest) >= NEAR
+    return f"did you mean {nearest!r}?" if is_near else None

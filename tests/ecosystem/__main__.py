@@ -1,0 +1,174 @@
+"""Run the frameworks' own suites against the adapters, and write what they said into the page about them.
+
+`make ecosystem` runs this with the Python of .ecosystem. It fails if a test fails for no known reason, and if
+one passes that is known to fail.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent.parent / "docs" / "explanation" / "ecosystems.md"
+BEGIN, END = "<!-- made by make ecosystem -->\n", "<!-- the end of what is made -->\n"
+TIMEOUT_S = 1200.0
+
+GLOB = "wants relative names; the contract of deepagents wants absolute ones, for its deny rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A file of tests with a suite of a framework, and tests of our own beside it."""
+
+    package: str
+    name: str
+    file: str
+    asyncio_mode: str = "auto"
+    known: dict[str, str] = field(default_factory=dict)
+    """Tests that do not pass, and why."""
+
+
+SUITES = (
+    Suite("mini-swe-agent", "none; an agent with its own test model", "test_mini_swe_agent.py"),
+    Suite("openai-agents", "none; a `SandboxAgent` with `ScriptedModel`", "test_openai_agents.py"),
+    Suite(
+        "deepagents",
+        "`langchain_tests` `SandboxIntegrationTests`",
+        "test_deepagents.py",
+        known={
+            "test_glob": GLOB,
+            "test_glob_basic_pattern": GLOB,
+            "test_glob_hidden_files_explicitly": GLOB,
+            "test_glob_with_character_class": GLOB,
+            "test_glob_with_question_mark": GLOB,
+            "test_glob_with_directories": "wants directories; the contract of deepagents returns files only",
+            "test_write_existing_file_fails": "wants a refusal; the contract of deepagents overwrites",
+        },
+    ),
+    Suite(
+        "pydantic-ai-slim",
+        "`WorkspaceBackendSuite`",
+        "test_pydantic_ai.py",
+        "strict",
+        {
+            "test_cancellation_stops_foreground_work": "asks another command for a process by number, but "
+            "every sandbox numbers its own; tests/sandbox/test_workspace.py shows that they end",
+        },
+    ),
+    Suite(
+        "inspect-ai",
+        "`self_check`",
+        "test_inspect_ai.py",
+        known={
+            "test_exec_as_user": "makes another user on the host; commands run as the user of the server",
+        },
+    ),
+)
+
+
+@dataclass(slots=True)
+class Count:
+    """What a suite said."""
+
+    passed: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    own: int = 0
+
+
+def main() -> int:
+    """Run all suites, or those that are named, and write the page; return 1 if a surprise is among it."""
+    wanted = sys.argv[1:]
+    chosen = [suite for suite in SUITES if not wanted or suite.package in wanted]
+    rows, reasons, surprises = [], [], []
+    for suite in chosen:
+        count = _run(suite)
+        rows.append(
+            f"| {suite.package} {version(suite.package)} | {suite.name} | {count.passed} | "
+            f"{len(count.failed)} | {len(count.skipped)} | {count.own} |"
+        )
+        for test in count.failed:
+            reasons.append(f"- {suite.package}, `{test}`: {suite.known.get(test, 'NOT KNOWN')}")
+        reasons += [f"- {suite.package}, `{test}`, skipped: {why}" for test, why in count.skipped]
+        surprises += [f"{suite.package}: {test} failed" for test in count.failed if test not in suite.known]
+        surprises += [
+            f"{suite.package}: {test} passes now" for test in suite.known if test not in count.failed
+        ]
+    if not wanted:
+        _write("\n".join([*HEADER, *rows, "", "What does not pass, and why:", "", *reasons, ""]))
+    print("\n".join([*HEADER, *rows, *reasons, *surprises]))
+    return 1 if surprises else 0
+
+
+HEADER = (
+    "| framework | its suite | passed | failed | skipped | our tests beside it |",
+    "|---|---|---|---|---|---|",
+)
+
+
+def _run(suite: Suite) -> Count:
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory, "report.xml")
+        subprocess.run(
+            [
+                *(
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-c",
+                    str(HERE / "pytest.ini"),
+                    "--rootdir",
+                    str(HERE),
+                ),
+                *("--confcutdir", str(HERE), "-o", f"asyncio_mode={suite.asyncio_mode}"),
+                *("--junitxml", str(report), str(HERE / suite.file)),
+            ],
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        return _count(ElementTree.parse(report), suite)
+
+
+def _count(report: ElementTree.ElementTree[ElementTree.Element], suite: Suite) -> Count:
+    count = Count()
+    own = _own_tests(suite)
+    for case in report.iter("testcase"):
+        name = (case.get("name") or "").partition("[")[0]
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            count.failed.append(name)
+        elif skip is not None:
+            count.skipped.append((name, (skip.get("message") or "").strip()))
+        elif name in own:
+            count.own += 1
+        else:
+            count.passed += 1
+    return count
+
+
+def _own_tests(suite: Suite) -> set[str]:
+    """Return the names of the tests that are written in the file itself."""
+    lines = (HERE / suite.file).read_text(encoding="utf-8").splitlines()
+    return {
+        line.split("def ")[1].split("(")[0]
+        for line in lines
+        if line.startswith(("def test_", "async def test_"))
+    }
+
+
+def _write(table: str) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""`SandboxIntegrationTests` of LangChain, and an agent of deepagents that works in a Paddock sandbox."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deepagents import create_deep_agent
+from langchain.agents.middleware import ShellToolMiddleware
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_tests.integration_tests import SandboxIntegrationTests
+
+from paddock.adapters.deepagents import PaddockSandbox
+from paddock.adapters.langchain import PaddockExecutionPolicy
+from tests.ecosystem.pages import run_page
+
+
+class ScriptedModel(GenericFakeChatModel):
+    """Says what it was told to say, whatever tools there are."""
+
+    def bind_tools(self, *arguments: Any, **options: Any) -> ScriptedModel:
+        return self
+
+
+class TestSuite(SandboxIntegrationTests):
+    @pytest.fixture(scope="class")
+    def sandbox(self) -> Iterator[PaddockSandbox]:
+        with PaddockSandbox() as sandbox:
+            sandbox.execute("rm -rf /tmp/test_sandbox_ops")
+            yield sandbox
+            sandbox.execute("rm -rf /tmp/test_sandbox_ops")
+
+
+@pytest.fixture(scope="module")
+def sandbox(server_url: str) -> Iterator[PaddockSandbox]:
+    with PaddockSandbox(server_url) as sandbox:
+        yield sandbox
+
+
+def test_an_agent_is_told_that_the_sandbox_refuses_a_write_to_etc(sandbox: PaddockSandbox) -> None:
+    calls = [
+        {"name": "execute", "args": {"command": "touch /etc/paddock-no"}, "id": "1"},
+        {"name": "write_file", "args": {"file_path": "/etc/paddock-no", "content": "x"}, "id": "2"},
+    ]
+    model = ScriptedModel(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+    agent = create_deep_agent(model=model, backend=sandbox)
+
+    told = agent.invoke({"messages": [("user", "begin")]})["messages"]
+
+    replies = [str(message.content) for message in told if isinstance(message, ToolMessage)]
+    assert len(replies) == 2
+    assert all("The sandbox denied: write /etc/paddock-no." in reply for reply in replies)
+    assert not Path("/etc/paddock-no").exists()
+
+
+def test_files_are_requests_and_not_commands(sandbox: PaddockSandbox, requests: Counter[str]) -> None:
+    path = f"{sandbox.workspace.open().directory}/file.txt"
+    requests.clear()
+    sandbox.write(path, "one\ntwo\n")
+    sandbox.read(path)
+    sandbox.edit(path, "two", "three")
+    sandbox.ls(path.removesuffix("/file.txt"))
+    sandbox.glob("*.txt")
+    sandbox.grep("three")
+    sandbox.delete(path)
+    assert requests["process/start"] == 0
+    assert requests["fs/writeFile"] == 2
+    assert requests["fs/readFile"] == 2
+    assert (requests["fs/walk"], requests["fs/search"], requests["fs/remove"]) == (1, 1, 1)
+
+
+def test_another_process_attaches_by_the_id(sandbox: PaddockSandbox) -> None:
+    path = f"{sandbox.workspace.open().directory}/note"
+    sandbox.write(path, "from here")
+    other = PaddockSandbox.attach(sandbox.id)
+    read = other.read(path)
+    assert read.file_data is not None
+    assert read.file_data["content"] == "from here"
+    other.workspace.close()
+
+
+def test_a_command_that_takes_too_long_is_ended_and_its_output_told(sandbox: PaddockSandbox) -> None:
+    done = sandbox.execute("echo before; sleep 600", timeout=1)
+    assert done.exit_code == 124
+    assert done.output.startswith("before\nNote: The command did not end within 1 s and was killed")
+
+
+def test_the_shell_tool_of_langchain_runs_in_a_sandbox(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    policy = PaddockExecutionPolicy()
+    shell = policy.spawn(workspace=work, env={"PATH": "/usr/bin:/bin"}, command=["/bin/bash"])
+    out, err = shell.communicate("touch here; touch /etc/paddock-no; echo $?\n", timeout=60)
+    assert out.strip() != "0"
+    assert "Read-only file system" in err
+    assert (work / "here").exists()
+    assert ShellToolMiddleware(work, execution_policy=policy) is not None
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    run_page("deepagents", tmp_path)

@@ -1,0 +1,157 @@
+"""A `SandboxAgent` of the OpenAI Agents SDK with a scripted model, in a Paddock sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from agents import RunConfig, Runner
+from agents.sandbox import SandboxAgent, SandboxRunConfig
+from agents.sandbox.capabilities import Filesystem, Shell
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from paddock.adapters.openai_agents import PaddockSandboxClient, needs_approval
+from paddock.agent.command_rules import CommandRules
+from paddock.errors import CallRejected
+from paddock.model.decision import Action, Origin
+from paddock.rules.policy import Policy
+from paddock.rules.rule import PrefixRule
+from tests.ecosystem.pages import run_page
+
+
+@pytest_asyncio.fixture
+async def session(server_url: str) -> AsyncIterator[Any]:
+    client = PaddockSandboxClient(server_url)
+    session = await client.create()
+    await session.start()
+    yield session
+    await client.delete(session)
+
+
+async def told(session: Any, *calls: tuple[str, dict[str, Any]], shell: Shell | None = None) -> list[str]:
+    """What the model reads after each of its calls."""
+    script: list[Any] = [
+        [function_call(name, arguments, call_id=str(number))]
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    agent = SandboxAgent(
+        name="a",
+        model=ScriptedModel([*script, [assistant_message("done")]]),
+        capabilities=[Filesystem(), shell or Shell()],
+    )
+    result = await Runner.run(
+        agent, "begin", run_config=RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
+    )
+    return [str(item.output) for item in result.new_items if item.type == "tool_call_output_item"]
+
+
+async def test_a_command_works_and_a_write_to_etc_is_refused_and_explained(session: Any) -> None:
+    written, refused = await told(
+        session,
+        ("exec_command", {"cmd": "echo hello > note; cat note"}),
+        ("exec_command", {"cmd": "touch /etc/paddock-no"}),
+    )
+    assert "hello" in written
+    assert "The sandbox denied: write /etc/paddock-no." in refused
+    assert not await (await session._inner.workspace.path("/etc/paddock-no")).exists()
+
+
+async def test_a_terminal_is_written_to_across_calls(session: Any) -> None:
+    command = {"cmd": "read line; echo got $line", "tty": True, "yield_time_ms": 250}
+    (started,) = await told(session, ("exec_command", command))
+    number = int(started.split("session ID ")[1].split()[0])
+    (ended,) = await told(
+        session, ("write_stdin", {"session_id": number, "chars": "word\n", "yield_time_ms": 5000})
+    )
+    assert "got word" in ended
+
+
+async def test_files_are_requests_and_not_commands(session: Any, requests: Counter[str]) -> None:
+    inner = session._inner
+    root = inner.state.manifest.root
+    requests.clear()
+    await inner.write(Path(root, "a", "file"), io.BytesIO(b"text"))
+    assert (await inner.read(Path(root, "a", "file"))).read() == b"text"
+    await inner.rm(Path(root, "a"), recursive=True)
+    assert requests["process/start"] == 0
+    assert requests["fs/readFile"] == 1
+
+
+async def test_a_patch_changes_files_without_a_command(session: Any, requests: Counter[str]) -> None:
+    inner = session._inner
+    await inner.workspace.write_bytes("file.txt", b"one\ntwo\n")
+    requests.clear()
+    await inner.apply_patch({"type": "update_file", "path": "file.txt", "diff": "@@\n one\n-two\n+three\n"})
+    assert await inner.workspace.read_bytes("file.txt") == b"one\nthree\n"
+    assert requests["process/start"] == 0
+
+
+async def test_rules_decide_what_is_asked(session: Any) -> None:
+    rule = PrefixRule((("git",), ("push",)), Action.PROMPT, Origin("test", 1))
+    ask = needs_approval(CommandRules(Policy((rule,))))
+
+    def configure(tools: Any) -> None:
+        tools.exec_command.needs_approval = ask
+
+    agent = SandboxAgent(
+        name="a",
+        model=ScriptedModel(
+            [
+                [function_call("exec_command", {"cmd": "git push"}, call_id="1")],
+                [assistant_message("done")],
+            ]
+        ),
+        capabilities=[Shell(configure_tools=configure)],
+    )
+    config = RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
+    stopped = await Runner.run(agent, "begin", run_config=config)
+    assert len(stopped.interruptions) == 1
+    state = stopped.to_state()
+    state.reject(stopped.interruptions[0])
+    ended = await Runner.run(agent, state, run_config=config)
+    assert ended.final_output == "done"
+    assert await ask(None, {"cmd": "git status"}, "2") is False
+    forbidden = PrefixRule((("reboot",),), Action.FORBIDDEN, Origin("test", 1))
+    with pytest.raises(CallRejected, match="reboot"):
+        await needs_approval(CommandRules(Policy((forbidden,))))(None, {"cmd": "reboot"}, "3")
+
+
+async def test_another_process_resumes_by_the_state(session: Any, server_url: str) -> None:
+    inner = session._inner
+    await inner.workspace.write_bytes("note", b"from here")
+    script = """
+import asyncio, json, sys
+from paddock.adapters.openai_agents import PaddockSandboxClient
+async def main():
+    client = PaddockSandboxClient()
+    session = await client.resume(client.deserialize_session_state(json.loads(sys.argv[1])))
+    print((await session._inner.workspace.read_bytes("note")).decode())
+    await session._inner.workspace.aclose()
+asyncio.run(main())
+"""
+    state = json.dumps(inner.state.model_dump(mode="json"))
+    command = [sys.executable, "-c", script, state]
+    other = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert (await other.communicate())[0] == b"from here\n"
+
+
+async def test_a_snapshot_comes_back_in_another_session(session: Any, server_url: str) -> None:
+    await session._inner.workspace.write_bytes("a/b", b"kept")
+    archive = await session._inner.persist_workspace()
+    client = PaddockSandboxClient(server_url)
+    other = await client.create()
+    await other._inner.hydrate_workspace(archive)
+    assert await other._inner.workspace.read_bytes("a/b") == b"kept"
+    await client.delete(other)
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    run_page("openai-agents", tmp_path)

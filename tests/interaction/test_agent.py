@@ -1,0 +1,500 @@
+"""The tools of an agent on real servers, over memory and over a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import paddock
+from paddock.agent.event import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    EventReader,
+    ExecCommandBegin,
+    ExecCommandEnd,
+    ExecCommandOutputDelta,
+)
+from paddock.agent.process_table import PROCESS_LIMIT
+from paddock.agent.reply import ExecReply
+from paddock.client.connect import open_box
+from paddock.client.connection import Connection
+from paddock.model.decision import Action, Origin
+from paddock.model.denial import DenialKind
+from paddock.model.profile import Access, AccessEntry, ExactPath, ManagedProfile, RestrictedFileSystem
+from paddock.rules.policy import Policy
+from paddock.rules.rule import PrefixRule
+from paddock.sandbox.profile.codec import digest_of
+from paddock.sandbox.profile.table import built_in
+from paddock.transport.link import Accept, Link
+from paddock.transport.memory import connect_memory
+from tests.interaction.cutting_proxy import CuttingProxy
+from tests.serving import serving
+from tests.unit.audit.logs import segments
+from tests.wire import served
+
+
+@asynccontextmanager
+async def memory_box() -> AsyncIterator[paddock.Box]:
+    async with served() as server:
+
+        async def dial(accept: Accept) -> Link:
+            return connect_memory(server.accept, accept)[1]
+
+        async with await open_box(Connection(), dial, client_name="test") as box:
+            yield box
+
+
+@pytest.fixture(params=["memory", "websocket"])
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[str | paddock.Box | None]:
+    """Where commands run; a server of its own takes a second to start, so that few tests ask for one."""
+    async with AsyncExitStack() as stack:
+        match request.param:
+            case "memory":
+                yield await stack.enter_async_context(memory_box())
+            case "websocket":
+                yield (await stack.enter_async_context(served())).url
+            case _:
+                yield None
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    # Not in /tmp, which the profile of a workspace lets every command write.
+    with tempfile.TemporaryDirectory(prefix="paddock-agent-", dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
+class Recorder:
+    """Answers every question alike, and keeps them."""
+
+    def __init__(self, answer: str) -> None:
+        self.requests: list[paddock.ApprovalRequest] = []
+        self._answer = answer
+
+    async def __call__(self, request: paddock.ApprovalRequest) -> str:
+        self.requests.append(request)
+        return self._answer
+
+
+async def exec_command(tools: paddock.Tools, **arguments: object) -> ExecReply:
+    reply = await tools.call("exec_command", arguments)
+    assert isinstance(reply, ExecReply), reply.text
+    return reply
+
+
+async def output_seen(events: EventReader) -> None:
+    """Return when a command has written something."""
+    async for event in events:
+        if isinstance(event, ExecCommandOutputDelta):
+            return
+
+
+def told(log: Path, kind: str) -> list[dict[str, Any]]:
+    lines = b"".join(segment.read_bytes() for segment in segments(log)).splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.mark.parametrize("place", ["memory", "websocket", "private"], indirect=True)
+async def test_denied_write_is_asked_for_by_its_exact_path_and_succeeds_when_approved(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    target = project / "notes.txt"
+    target.write_text("old\n")
+    approver = Recorder("approved")
+    async with paddock.Agent(
+        place, profile=":read-only", approver=approver, approval_policy="on-failure", cwd=str(project)
+    ) as tools:
+        events = tools.events()
+        # What the sandbox of the retry lets the command do is seen from inside it.
+        other = project / "other.txt"
+        reply = await exec_command(tools, cmd=f"echo new > notes.txt && ! echo no > {other}")
+    assert reply.exit_code == 0
+    assert target.read_text() == "new\n"
+    assert not other.exists()
+    [request] = approver.requests
+    [denial] = request.denials
+    assert (denial.kind, denial.target, denial.is_certain) == (DenialKind.WRITE, str(target), True)
+    assert request.is_retry
+    assert f"It may write {target}." in request.changes
+    assert "Everything else stays as the profile says." in request.changes
+    told = [event async for event in events]
+    begins = [event for event in told if isinstance(event, ExecCommandBegin)]
+    assert [(event.attempt, event.is_sandboxed) for event in begins] == [(1, True), (2, True)]
+    ends = [event.exit_code for event in told if isinstance(event, ExecCommandEnd)]
+    assert ends == [1, 0]
+    assert [type(event) for event in told if isinstance(event, ApprovalAsked | ApprovalAnswered)] == [
+        ApprovalAsked,
+        ApprovalAnswered,
+    ]
+
+
+async def test_server_is_asked_for_the_profile_that_was_approved(project: Path) -> None:
+    target = project / "notes.txt"
+    target.touch()
+    log = project / "audit"
+    async with (
+        served(audit_log=str(log)) as server,
+        paddock.Agent(
+            server.url,
+            profile=":read-only",
+            approver=Recorder("approved"),
+            approval_policy="on-failure",
+            cwd=str(project),
+        ) as tools,
+    ):
+        await exec_command(tools, cmd="echo new > notes.txt")
+    first, second = told(log, "start")
+    base = built_in(":read-only")
+    assert isinstance(base, ManagedProfile)
+    assert isinstance(base.file_system, RestrictedFileSystem)
+    added = AccessEntry(path=ExactPath(path=str(target)), access=Access.WRITE)
+    wider = replace(base, file_system=replace(base.file_system, entries=(*base.file_system.entries, added)))
+    assert first["sandbox"]["profile"] == ":read-only"
+    assert second["sandbox"]["profile"] == digest_of(wider)
+    assert first["argv"] == second["argv"]
+
+
+async def test_killed_server_is_told_as_an_end_that_is_not_known() -> None:
+    with serving() as server:
+        async with paddock.connect(server.url, reconnect=False) as box, paddock.Agent(box) as tools:
+            events = tools.events()
+            call = asyncio.create_task(tools.call("exec_command", {"cmd": "echo here; exec sleep 1000"}))
+            await output_seen(events)
+            os.kill(server.pid, signal.SIGKILL)
+            reply = await call
+            later = await tools.call("exec_command", {"cmd": "true"})
+    assert isinstance(reply, ExecReply), reply.text
+    assert (reply.exit_code, reply.session_id) == (None, None)
+    assert reply.output.startswith("here\n")
+    assert any("not known" in note for note in reply.notes)
+    assert later.is_error
+
+
+async def test_connection_that_is_lost_for_good_in_the_middle_of_a_call_is_told_as_that() -> None:
+    async with served() as server, CuttingProxy(server.url) as proxy:
+        patience = paddock.ReconnectPolicy(max_time_s=0.2, min_delay_s=0.01)
+        async with paddock.Agent(paddock.connect(proxy.url, reconnect=patience)) as tools:
+            events = tools.events()
+            arguments = {"cmd": "echo here; exec sleep 1000", "yield_time_ms": 30_000}
+            call = asyncio.create_task(tools.call("exec_command", arguments))
+            await output_seen(events)
+            proxy.refuse()
+            proxy.break_all()
+            reply = await call
+            later = await tools.call("exec_command", {"cmd": "true"})
+            file = await tools.call("read_file", {"path": "/etc/hostname"})
+    assert isinstance(reply, ExecReply), reply.text
+    assert (reply.exit_code, reply.session_id) == (None, None)
+    assert reply.output.startswith("here\n")
+    assert any("not known" in note for note in reply.notes)
+    assert (later.is_error, file.is_error) == (True, True)
+
+
+async def test_interrupted_connection_that_comes_back_loses_nothing() -> None:
+    async with served() as server, CuttingProxy(server.url) as proxy, paddock.Agent(proxy.url) as tools:
+        events = tools.events()
+        arguments = {"cmd": "echo here; read x; echo got $x", "tty": True, "yield_time_ms": 30_000}
+        call = asyncio.create_task(tools.call("exec_command", arguments | {"wait_for": {"pattern": "here"}}))
+        await output_seen(events)
+        first = await call
+        assert isinstance(first, ExecReply)
+        proxy.break_all()
+        second = await tools.call(
+            "write_stdin", {"session_id": first.session_id, "chars": "abc\n", "yield_time_ms": 30_000}
+        )
+    assert isinstance(second, ExecReply)
+    assert second.exit_code == 0
+    assert "got abc" in second.output
+
+
+async def test_connection_that_is_cut_in_the_middle_of_a_call_is_made_again_within_it(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with served() as server, CuttingProxy(server.url) as proxy, paddock.Agent(proxy.url) as tools:
+        events = tools.events()
+        arguments = {"cmd": f"echo here; read x < {gate}; echo after", "yield_time_ms": 30_000}
+        call = asyncio.create_task(tools.call("exec_command", arguments))
+        await output_seen(events)
+        proxy.break_all()
+        await asyncio.to_thread(gate.write_text, "\n")
+        reply = await call
+    assert isinstance(reply, ExecReply)
+    assert (reply.exit_code, reply.output) == (0, "here\nafter\n")
+
+
+async def test_denied_write_that_nobody_approves_stays_denied(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    approver = Recorder("denied")
+    async with paddock.Agent(
+        place, profile=":read-only", approver=approver, approval_policy="on-failure", cwd=str(project)
+    ) as tools:
+        reply = await exec_command(tools, cmd="echo new > notes.txt")
+    assert reply.exit_code == 1
+    assert any(str(project / "notes.txt") in note for note in reply.notes)
+    assert any("refused" in note for note in reply.notes)
+    assert len(approver.requests) == 1
+    assert os.listdir(project) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_rule_lets_no_program_of_the_workspace_out(
+    project: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    work, outside = project / "work", project / "outside"
+    (work / "bin").mkdir(parents=True)
+    outside.mkdir()
+    (work / "link").symlink_to("bin")
+    path = [str(work / "link"), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(path if is_first else reversed(path)))
+    rule = PrefixRule((("touch",),), Action.ALLOW, Origin("test.rules", 1))
+    evil = (
+        f"printf '#!/bin/sh\\n/bin/touch {outside}/evil\\n' > bin/touch; chmod +x bin/touch; cp bin/touch ."
+    )
+    free: dict[str, object] = {"sandbox_permissions": "require_escalated"}
+    async with paddock.Agent(rules=Policy([rule]), approver=Recorder("denied"), cwd=str(work)) as tools:
+        await exec_command(tools, cmd=evil)
+        for cmd, shell in (("./touch x", "/bin/sh"), ("touch x", str(work / "touch"))):
+            assert (await tools.call("exec_command", {"cmd": cmd, "shell": shell, **free})).is_error
+        for cmd in ("./touch x", "bin/touch x", f"{work}/link/touch x"):
+            assert (await tools.call("exec_command", {"cmd": cmd, **free})).is_error
+        assert os.listdir(outside) == []
+        # Inside it is denied; outside it works, if only the host's own program can be meant.
+        assert (await exec_command(tools, cmd=f"echo > {outside}/good")).exit_code != 0
+        reply = await tools.call("exec_command", {"cmd": f"touch {outside}/good", **free})
+    assert reply.is_error == is_first
+    assert os.listdir(outside) == ([] if is_first else ["good"])
+
+
+async def test_new_file_is_granted_by_its_directory(place: str | paddock.Box | None, project: Path) -> None:
+    approver = Recorder("approved_for_session")
+    async with paddock.Agent(
+        place, profile=":read-only", approver=approver, approval_policy="on-failure", cwd=str(project)
+    ) as tools:
+        first = await exec_command(tools, cmd="echo new > notes.txt")
+        assert (project / "notes.txt").read_text() == "new\n"
+        (project / "notes.txt").unlink()
+        second = await exec_command(tools, cmd="echo new > notes.txt")
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    [request] = approver.requests
+    assert any(f"{project} and everything in it" in change for change in request.changes)
+
+
+async def test_on_request_tells_the_model_of_a_denial_and_grants_what_it_asks_for(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    target = project / "notes.txt"
+    target.touch()
+    approver = Recorder("approved")
+    async with paddock.Agent(place, profile=":read-only", approver=approver, cwd=str(project)) as tools:
+        denied = await exec_command(tools, cmd="echo new > notes.txt")
+        assert denied.exit_code == 1
+        assert approver.requests == []
+        assert any("with_additional_permissions" in note for note in denied.notes)
+        granted = await exec_command(
+            tools,
+            cmd="echo new > notes.txt",
+            sandbox_permissions="with_additional_permissions",
+            additional_permissions={"file_system": {"write": [str(target)]}},
+            justification="May I write the notes?",
+        )
+    assert granted.exit_code == 0
+    assert target.read_text() == "new\n"
+    [request] = approver.requests
+    assert (request.justification, request.is_retry) == ("May I write the notes?", False)
+
+
+async def test_question_names_where_a_link_leads(project: Path) -> None:
+    inside, outside = project / "inside", project / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "link").symlink_to(outside)
+    approver = Recorder("denied")
+    async with paddock.Agent(None, approver=approver, cwd=str(inside)) as tools:
+        refused = await tools.call(
+            "exec_command",
+            {
+                "cmd": "echo x > link/new",
+                "sandbox_permissions": "with_additional_permissions",
+                "additional_permissions": {"file_system": {"write": [str(inside / "link")]}},
+            },
+        )
+        edited = await tools.call(
+            "apply_patch", {"input": "*** Begin Patch\n*** Add File: link/new\n+x\n*** End Patch"}
+        )
+    [request] = approver.requests
+    assert request.changes[0] == f"It may write {outside}, which is where {inside / 'link'} leads."
+    assert refused.is_error
+    # The profile refuses what the path does not tell.
+    assert edited.is_error
+    assert os.listdir(outside) == []
+
+
+async def test_profile_that_hides_something_is_never_left(project: Path) -> None:
+    hidden = project / "secret"
+    hidden.write_text("key\n")
+    profile = {
+        "type": "managed",
+        "file_system": {
+            "type": "restricted",
+            "entries": [
+                {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
+                {"path": {"type": "path", "path": str(hidden)}, "access": "deny"},
+            ],
+        },
+        "network": "restricted",
+    }
+    approver = Recorder("approved")
+    async with paddock.Agent(
+        None, profile=profile, approver=approver, approval_policy="on-failure", cwd=str(project)
+    ) as tools:
+        # The command names nothing for certain, so that nothing less than no sandbox would do.
+        vague = await exec_command(tools, cmd="mkdir -p a/b")
+        read = await exec_command(tools, cmd="cat secret")
+        escalated = await tools.call(
+            "exec_command", {"cmd": "cat secret", "sandbox_permissions": "require_escalated"}
+        )
+    assert approver.requests == []
+    assert (vague.exit_code, read.exit_code) == (1, 1)
+    assert "key" not in read.output
+    assert escalated.is_error
+    assert hidden.read_text() == "key\n"
+
+
+async def test_confined_command_can_not_reach_the_socket_of_its_questions(project: Path) -> None:
+    script = "ls -A $PADDOCK_RUNTIME_DIR; ls $PADDOCK_RUNTIME_DIR | grep -c ask$"
+    seen = []
+    async with paddock.ConsoleApprover() as ask:
+        for profile in (":workspace", ":danger-full-access"):
+            async with paddock.Agent(None, profile=profile, approver=ask, cwd=str(project)) as tools:
+                reply = await exec_command(tools, cmd=script)
+            seen.append(reply.output.splitlines()[-1])
+    # Inside there is none, outside there is.
+    assert seen == ["0", "1"]
+
+
+async def test_command_outlives_its_call_and_is_typed_to(place: str | paddock.Box | None) -> None:
+    async with paddock.Agent(place) as tools:
+        first = await exec_command(
+            tools, cmd="read word; echo got $word; read word", tty=True, yield_time_ms=250
+        )
+        assert first.exit_code is None
+        second = await tools.call(
+            "write_stdin",
+            {
+                "session_id": first.session_id,
+                "chars": "abc\n",
+                "yield_time_ms": 30_000,
+                "wait_for": {"pattern": "got abc"},
+            },
+        )
+        assert "got abc" in second.text
+        third = await tools.call("write_stdin", {"session_id": first.session_id, "chars": "\x03"})
+        assert isinstance(third, ExecReply)
+        assert third.exit_code == 130
+        fourth = await tools.call("write_stdin", {"session_id": first.session_id})
+        assert fourth.is_error
+        assert "exit code 130" in fourth.text
+
+
+async def test_command_without_terminal_is_interrupted_by_a_signal(place: str | paddock.Box | None) -> None:
+    async with paddock.Agent(place) as tools:
+        first = await exec_command(
+            tools, cmd="echo ready; exec sleep 1000", wait_for={"pattern": "ready"}, yield_time_ms=30_000
+        )
+        assert first.session_id is not None
+        typed = await tools.call("write_stdin", {"session_id": first.session_id, "chars": "x"})
+        assert typed.is_error
+        ended = await tools.call(
+            "write_stdin", {"session_id": first.session_id, "chars": "\x03", "yield_time_ms": 30_000}
+        )
+        assert isinstance(ended, ExecReply)
+        assert ended.exit_code == 130
+
+
+async def test_sixty_four_commands_are_kept_and_the_least_used_makes_room() -> None:
+    async with served() as server, paddock.Agent(server.url, profile=":danger-full-access") as tools:
+        arguments = {"cmd": "exec sleep 1000", "yield_time_ms": 250}
+        started = await asyncio.gather(*(tools.call("exec_command", arguments) for _ in range(PROCESS_LIMIT)))
+        assert all(isinstance(reply, ExecReply) and reply.session_id is not None for reply in started)
+        oldest = tools.sessions[0]
+        await exec_command(tools, **arguments)
+        assert len(tools.sessions) == PROCESS_LIMIT
+        # It is really gone: its executor tells how it ended.
+        assert await oldest.live.exited_within(30)
+        assert oldest.live.ending is not None
+        assert oldest.live.ending.exit_code == 137
+        gone = await tools.call("write_stdin", {"session_id": oldest.session_id})
+    assert "made room" in gone.text
+
+
+async def test_stdin_is_all_that_a_command_reads(place: str | paddock.Box | None) -> None:
+    async with paddock.Agent(place) as tools:
+        given = await exec_command(tools, cmd="wc -c", stdin="x" * 300_000)
+        nothing = await exec_command(tools, cmd="wc -c")
+    assert (given.output, nothing.output) == ("300000\n", "0\n")
+
+
+async def test_cancelled_call_leaves_its_command_running() -> None:
+    async with paddock.Agent(None) as tools:
+        events = tools.events()
+        call = asyncio.create_task(tools.call("exec_command", {"cmd": "echo here; read x", "tty": True}))
+        await output_seen(events)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        [session] = tools.sessions
+        arguments = {"session_id": session.session_id, "chars": "\n", "yield_time_ms": 30_000}
+        reply = await tools.call("write_stdin", arguments)
+    assert isinstance(reply, ExecReply)
+    assert reply.exit_code == 0
+    assert "here" in reply.output
+
+
+async def test_files_are_read_and_changed_under_the_profile(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    (project / "app.py").write_text("def run():\n    pass\n")
+    approver = Recorder("approved")
+    async with paddock.Agent(place, approver=approver, cwd=str(project)) as tools:
+        read = await tools.call("read_file", {"path": "app.py"})
+        edited = await tools.call("edit_file", {"path": "app.py", "old": "pass", "new": "return 1"})
+        found = await tools.call("search_files", {"pattern": "return"})
+        patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-    return 1\n+    return 2\n"
+        patch += "*** Add File: new/notes.txt\n+one\n*** End Patch"
+        patched = await tools.call("apply_patch", {"input": patch})
+        listed = await tools.call("list_files", {"depth": 2})
+    assert approver.requests == []
+    assert read.text == "1\tdef run():\n2\t    pass"
+    assert "+    return 1" in edited.text
+    assert found.text == "app.py:2:     return 1"
+    assert patched.text == "M app.py\nA new/notes.txt"
+    assert (project / "app.py").read_text() == "def run():\n    return 2\n"
+    assert {"app.py", "new/", "new/notes.txt"} <= set(listed.text.splitlines())
+
+
+async def test_file_outside_of_the_workspace_is_asked_for(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    (project / "inside").mkdir()
+    outside = project / "outside.txt"
+    outside.write_text("old\n")
+    arguments = {"path": str(outside), "old": "old", "new": "new"}
+    refusing, approving = Recorder("denied"), Recorder("approved")
+    for approver in (refusing, approving):
+        async with paddock.Agent(place, approver=approver, cwd=str(project / "inside")) as tools:
+            reply = await tools.call("edit_file", arguments)
+        [request] = approver.requests
+        assert str(outside) in request.changes[0]
+        assert reply.is_error == (approver is refusing)
+        assert outside.read_text() == ("old\n" if approver is refusing else "new\n")

@@ -1,0 +1,205 @@
+"""`paddock mcp --listen`: who may come in, and the same tools for both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitRequestParams, ElicitResult
+
+from tests.life_line import LifeLine
+from tests.mcp_client import ERAS, Answer, Answers, accept, client_of, each_era, fields, rules_file
+
+TOKEN = "t" * 40
+STOP_TIMEOUT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def workspace() -> Iterator[Path]:
+    # Not in /tmp, which the profile of a workspace lets every command write.
+    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="module")
+def url(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("mcp")
+    token = directory / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    with listening(
+        "--workspace", workspace, "--rules", rules_file(directory), "--listen-token-file", token
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.terminate()
+        assert server.wait(STOP_TIMEOUT_S) == 0
+
+
+def listening(*arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "paddock.cli.main",
+            "mcp",
+            "--listen",
+            "http://127.0.0.1:0",
+            *map(str, arguments),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@asynccontextmanager
+async def authorized(url: str, era: str, answer: Answer | None = None) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http,
+        client_of(streamable_http_client(url, http_client=http), era, answer) as client,
+    ):
+        yield client
+
+
+def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:
+    return {"command": command, "workdir": str(workspace), "login": False, **more}
+
+
+@each_era
+async def test_tools_are_listed_and_called(era: str, url: str, workspace: Path) -> None:
+    async with authorized(url, era) as client:
+        assert len((await client.list_tools()).tools) == 8
+        told = fields(await client.call_tool("shell", call("echo hi", workspace)))
+    assert told["output"] == "hi\n"
+
+
+@each_era
+async def test_question_goes_to_the_client_and_the_command_goes_on(
+    era: str, url: str, workspace: Path
+) -> None:
+    answers = Answers(accept())
+    async with authorized(url, era, answers) as client:
+        told = fields(await client.call_tool("shell", call(f"git init -q {era}; echo rc=$?", workspace)))
+    assert told["output"] == "rc=0\n"
+    assert len(answers.questions) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "null"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example:80"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}"}, 400),
+    ],
+)
+async def test_stranger_is_turned_away(url: str, headers: dict[str, str], status: int) -> None:
+    async with httpx2.AsyncClient() as http:
+        answer = await http.post(url, json={}, headers=headers)
+    assert answer.status_code == status
+
+
+async def test_sessions_of_the_handshake_era_do_not_see_each_others_commands(
+    url: str, workspace: Path
+) -> None:
+    async with authorized(url, ERAS[0]) as one, authorized(url, ERAS[0]) as other:
+        started = fields(
+            await one.call_tool("exec_command", {"cmd": "read x", "tty": True, "yield_time_ms": 250})
+        )
+        number = started["session_id"]
+        foreign = await other.call_tool("write_stdin", {"session_id": number, "chars": "x\n"})
+        ended = fields(await one.call_tool("write_stdin", {"session_id": number, "chars": "x\n"}))
+    assert foreign.is_error
+    assert ended["exit_code"] == 0
+
+
+async def test_session_that_its_client_ends_takes_its_commands_along(url: str, workspace: Path) -> None:
+    life_line = LifeLine(workspace)
+    try:
+        async with authorized(url, ERAS[0]) as client:
+            await client.call_tool(
+                "exec_command", {"cmd": f"{life_line.hold} sleep 600", "yield_time_ms": 250}
+            )
+            await life_line.held()
+        await life_line.cut()
+    finally:
+        life_line.close()
+        os.unlink(workspace / "life-line")
+
+
+async def test_closed_stream_of_a_stateless_request_cancels_it(url: str, workspace: Path) -> None:
+    life_line = LifeLine(workspace)
+    try:
+        async with authorized(url, ERAS[1]) as client:
+            command = call(f"{life_line.hold} sleep 600", workspace, timeout_ms=600_000)
+            calling = asyncio.create_task(client.call_tool("shell", command))
+            await life_line.held()
+            calling.cancel()
+            await life_line.cut()
+    finally:
+        life_line.close()
+        os.unlink(workspace / "life-line")
+
+
+@each_era
+async def test_cancelling_ends_a_command_that_was_asked_about(era: str, url: str, workspace: Path) -> None:
+    life_line = LifeLine(workspace)
+    try:
+        async with authorized(url, era, Answers(accept())) as client:
+            # In the stateless era this closes the stream of the request that brought the answer.
+            command = call(f"git init -q c-{era}; {life_line.hold} sleep 600", workspace, timeout_ms=600_000)
+            calling = asyncio.create_task(client.call_tool("shell", command))
+            await life_line.held()
+            calling.cancel()
+            await life_line.cut()
+    finally:
+        life_line.close()
+        os.unlink(workspace / "life-line")
+
+
+async def test_cancelling_during_a_question_leaves_nothing_running(url: str, workspace: Path) -> None:
+    asked = asyncio.Event()
+
+    async def silent(params: ElicitRequestParams) -> ElicitResult:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    life_line = LifeLine(workspace)
+    try:
+        async with authorized(url, ERAS[0], silent) as client:
+            command = call(f"{life_line.hold} git init -q never", workspace)
+            calling = asyncio.create_task(client.call_tool("shell", command))
+            await asked.wait()
+            calling.cancel()
+            await life_line.cut()
+    finally:
+        life_line.close()
+        os.unlink(workspace / "life-line")
+    assert not (workspace / "never").exists()
+
+
+def test_address_that_others_can_reach_needs_a_token() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "paddock", "mcp", "--listen", "http://0.0.0.0:0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "--listen-token-file" in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,135 @@
+"""`paddock mcp` beside other programs: a server that it runs everything on, and `paddock approve`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+
+from tests import operators
+from tests.life_line import LifeLine
+from tests.mcp_client import connected, each_era, fields, parameters, rules_file, text
+from tests.operators import Operator
+from tests.processes import children_of, descendants_of
+from tests.serving import serving
+
+TOKEN = "s" * 40
+
+
+@pytest.fixture
+def workspace() -> Iterator[Path]:
+    # Not in /tmp, which the profile of a workspace lets every command write.
+    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def life_line(workspace: Path) -> Iterator[LifeLine]:
+    line = LifeLine(workspace)
+    yield line
+    line.close()
+
+
+def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:
+    return {"command": command, "workdir": str(workspace), "login": False, **more}
+
+
+@each_era
+async def test_everything_runs_on_the_server_that_is_named(
+    era: str, workspace: Path, tmp_path: Path, life_line: LifeLine
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    door = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
+    with serving("--allow-escalation", *door) as server:
+        named = ("--server", server.url, "--token-file", token, "--workspace", workspace)
+        async with connected(parameters(*named, "--rules", rules_file(tmp_path)), era) as client:
+            told = fields(await client.call_tool("shell", call("id -u; whoami; echo rc=$?", workspace)))
+            assert [each["verdict"] for each in told["verdicts"]] == ["escalate", "deny"]
+            (workspace / "made").write_text("by nobody\n")
+            edit = {"path": "made", "old": "nobody", "new": "a tool"}
+            assert not (await client.call_tool("edit_file", edit)).is_error
+            before = set(descendants_of(server.pid))
+            held = f"{life_line.hold} cat made; sleep 600"
+            running = fields(await client.call_tool("exec_command", {"cmd": held, "yield_time_ms": 1000}))
+            assert "by a tool" in running["output"]
+            [mcp] = [pid for pid in children_of(os.getpid()) if _is_mcp(pid)]
+            assert set(descendants_of(server.pid)) - before
+            assert descendants_of(mcp) == []
+        # The commands of a client that has gone end, and the server stays.
+        await life_line.cut()
+        os.kill(server.pid, 0)
+
+
+async def test_server_that_is_not_there_is_a_clear_error(workspace: Path) -> None:
+    nowhere = parameters("--server", "ws://127.0.0.1:9", "--workspace", workspace)
+    async with connected(nowhere) as client:
+        assert (await client.list_tools()).tools
+        failed = await client.call_tool("shell", call("true", workspace))
+    assert failed.is_error
+    assert "127.0.0.1:9" in text(failed)
+
+
+@pytest.fixture(name="operator")
+def an_operator() -> Iterator[Operator]:
+    with operators.new_operator() as opened:
+        yield opened
+
+
+def asking_the_console(workspace: Path, directory: Path, operator: Operator) -> StdioServerParameters:
+    options = ("--ask", "console", "--workspace", workspace, "--rules", rules_file(directory))
+    return parameters(*options, env=os.environ | operator.env)
+
+
+async def asked(operator: Operator) -> str:
+    """The id of the one question that waits, as `paddock approve` lists it."""
+    while "git init" not in (listed := await asyncio.to_thread(operator.output, "approve")):
+        pass
+    return listed.split()[0]
+
+
+@each_era
+async def test_whoever_runs_approve_answers_while_the_call_waits(
+    era: str, workspace: Path, tmp_path: Path, operator: Operator
+) -> None:
+    started = asking_the_console(workspace, tmp_path, operator)
+    # The client can't be asked, and need not be.
+    async with connected(started, era) as client:
+        answers: list[tuple[str, ...]] = [("--once",), ("--decline", "use a branch")]
+        told = []
+        for number, answer in enumerate(answers):
+            line = call(f"git init -q r{number}; echo rc=$?", workspace)
+            calling = asyncio.create_task(client.call_tool("shell", line))
+            question = await asked(operator)
+            assert "makes a repo" in await asyncio.to_thread(operator.output, "approve", question)
+            await asyncio.to_thread(operator.output, "approve", question, *answer)
+            told.append(fields(await calling)["output"])
+    assert told[0] == "rc=0\n"
+    assert "use a branch" in told[1]
+    assert told[1].endswith("rc=1\n")
+    assert ((workspace / "r0").is_dir(), (workspace / "r1").exists()) == (True, False)
+
+
+async def test_client_that_goes_while_the_console_is_asked_leaves_nothing(
+    workspace: Path, tmp_path: Path, operator: Operator, life_line: LifeLine
+) -> None:
+    started = asking_the_console(workspace, tmp_path, operator)
+    async with connected(started) as client:
+        line = call(f"{life_line.hold} git init -q never", workspace)
+        calling = asyncio.create_task(client.call_tool("shell", line))
+        await asked(operator)
+        calling.cancel()
+        await life_line.cut()
+    assert await asyncio.to_thread(operator.output, "approve") == "nothing waits for an answer\n"
+    assert not (workspace / "never").exists()
+
+
+def _is_mcp(pid: int) -> bool:
+    return b"\0mcp\0" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,0 +1,122 @@
+"""Other names, modes, patterns, links to nowhere, and watches for programs that block."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import paddock
+import paddock.sync
+from tests.wire import served
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[paddock.Box]:
+    async with served() as server, paddock.connect(server.url) as box:
+        yield box
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_rename_replaces_a_file_and_moves_a_link_itself(box: paddock.Box, tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("new content")
+    (tmp_path / "there").write_text("old content")
+    moved = await box.path(tmp_path / "old").rename(tmp_path / "there")
+    assert await moved.read_text() == "new content"
+    (tmp_path / "link").symlink_to("there")
+    await box.path(tmp_path / "link").rename(tmp_path / "other")
+    assert (tmp_path / "other").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["other", "there"]
+
+
+async def test_rename_of_nothing_is_not_found(box: paddock.Box, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        await box.path(tmp_path / "missing").rename(tmp_path / "x")
+    assert caught.value.filename == str(tmp_path / "missing")
+    (tmp_path / "here").touch()
+    with pytest.raises(FileNotFoundError) as caught:
+        await box.path(tmp_path / "here").rename(tmp_path / "no" / "x")
+    assert caught.value.filename == str(tmp_path / "no" / "x")
+
+
+async def test_mode_is_told_and_set(box: paddock.Box, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    await box.path(file).chmod(0o751)
+    assert mode_of(file) == 0o751
+    assert (await box.path(file).stat()).mode == 0o751
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o10644])
+async def test_mode_that_gives_rights_of_others_is_refused(
+    box: paddock.Box, tmp_path: Path, mode: int
+) -> None:
+    file = tmp_path / "file"
+    file.touch(0o644)
+    with pytest.raises(paddock.InvalidRequest, match="is not between 0 and 1777"):
+        await box.path(file).chmod(mode)
+    assert mode_of(file) & ~0o777 == 0
+
+
+async def test_glob_finds_what_fits(box: paddock.Box, tmp_path: Path) -> None:
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    for name in ("a.py", "src/b.py", "src/deep/c.py", "src/d.txt"):
+        (tmp_path / name).touch()
+    found = await box.path(tmp_path).glob("**/*.py")
+    assert [str(path.relative_to(tmp_path)) for path in map(Path, found)] == [
+        "a.py",
+        "src/b.py",
+        "src/deep/c.py",
+    ]
+    assert [path.name for path in await box.path(tmp_path).glob("*")] == ["a.py", "src"]
+
+
+async def test_links_to_nowhere_and_in_circles_are_listed(box: paddock.Box, tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "real").touch()
+    directory = box.path(tmp_path)
+    assert [path.name for path in await directory.iterdir()] == ["dangling", "loop", "real"]
+    assert await (directory / "dangling").is_symlink()
+    assert await (directory / "loop").is_symlink()
+    assert not await (directory / "real").is_symlink()
+    assert not await (directory / "missing").is_symlink()
+
+
+async def test_transfers_keep_what_is_executable(box: paddock.Box, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho ran\n")
+    tool.chmod(0o755)
+    plain = tmp_path / "plain"
+    plain.touch(0o644)
+    await box.fs.upload(tool, tmp_path / "up")
+    await box.fs.upload(plain, tmp_path / "up-plain")
+    await box.fs.download(tmp_path / "up", tmp_path / "down")
+    await box.fs.download(tmp_path / "up-plain", tmp_path / "down-plain")
+    assert (await box.run([str(tmp_path / "up")])).stdout == b"ran\n"
+    assert os.access(tmp_path / "down", os.X_OK)
+    assert not mode_of(tmp_path / "up-plain") & 0o111
+    assert not mode_of(tmp_path / "down-plain") & 0o111
+
+
+def test_blocking_watch_tells_changes(tmp_path: Path) -> None:
+    with paddock.sync.connect() as box, box.path(tmp_path).watch() as watch:
+        (tmp_path / "new").touch()
+        changes = next(iter(watch)).changes
+    assert [Path(change.path).name for change in changes] == ["new"]
+
+
+def test_blocking_paths_have_the_same_methods(tmp_path: Path) -> None:
+    with paddock.sync.connect() as box:
+        file = box.path(tmp_path / "file")
+        file.write_text("x")
+        file.chmod(0o700)
+        moved = file.rename(tmp_path / "moved")
+        assert moved.stat().mode == 0o700
+        assert [path.name for path in box.path(tmp_path).glob("m*")] == ["moved"]

@@ -1,0 +1,123 @@
+"""A client of `paddock mcp` opens nothing that the server's profile denies, by no name, as either user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paddock
+from tests.mcp_client import in_process, text
+from tests.sandbox.user_server import user_server
+
+META_KEY = "codex/sandbox-state-meta"
+
+
+def special(kind: str, access: str) -> dict[str, Any]:
+    return {"path": {"type": "special", "value": {"kind": kind}}, "access": access}
+
+
+def exact(path: Path | str, access: str) -> dict[str, Any]:
+    return {"path": {"type": "path", "path": str(path)}, "access": access}
+
+
+def profile(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "managed",
+        "file_system": {"type": "restricted", "entries": list(entries)},
+        "network": "restricted",
+    }
+
+
+@dataclass
+class Place:
+    """`alias` leads to `real`, which holds a secret; `links/away` leads to what is hidden."""
+
+    workspace: Path
+    real: Path
+    alias: Path
+    hidden: Path
+    links: Path
+
+
+@pytest.fixture(scope="module")
+def url(user: int, ground: Path) -> Iterator[str]:
+    with user_server(user, ground) as url:
+        yield url
+
+
+@pytest.fixture
+def place(ground: Path, user: int) -> Iterator[Place]:
+    top = Path(tempfile.mkdtemp(prefix="m-", dir=ground))
+    found = Place(*(top / name for name in ("ws", "real", "alias", "hidden", "links")))
+    for path in (found.workspace, found.real / "secret", found.real / "open", found.hidden, found.links):
+        path.mkdir(parents=True)
+    (found.real / "secret/key").write_text("SECRET")
+    (found.real / "open/key").write_text("OPEN")
+    (found.hidden / "key").write_text("SECRET")
+    found.alias.symlink_to("real")
+    (found.links / "away").symlink_to("../hidden")
+    for directory, _, files in os.walk(top):
+        for path in (Path(directory), *(Path(directory) / name for name in files)):
+            os.chown(path, user, user)
+    yield found
+    shutil.rmtree(top, ignore_errors=True)
+
+
+async def told(url: str, place: Place, cap: dict[str, Any], asked: dict[str, Any], *paths: Path) -> str:
+    """What a command of a client that narrows the cap reads of the paths."""
+    meta: Any = {META_KEY: {"permissionProfile": asked, "sandboxCwd": str(place.workspace)}}
+    command = f"cat {' '.join(map(str, paths))} 2>/dev/null; echo done"
+    arguments = {"command": command, "workdir": str(place.workspace), "login": False}
+    async with in_process(url, place.workspace, profile=cap) as client:
+        return text(await client.call_tool("shell", arguments, meta=meta))
+
+
+NEEDED = (special("minimal", "read"), special("project_roots", "write"))
+
+
+@pytest.mark.parametrize("granted", ["alias/secret", "alias/secret/key", "real/secret/key", "alias"])
+@pytest.mark.parametrize("denied", ["real/secret", "alias/secret"])
+async def test_denial_holds_under_every_name_of_its_place(
+    url: str, place: Place, granted: str, denied: str
+) -> None:
+    top = place.workspace.parent
+    keys = place.real / "secret/key", place.alias / "secret/key"
+    cap = profile(special("root", "read"), special("project_roots", "write"), exact(top / denied, "deny"))
+    async with paddock.connect(url) as box:
+        assert (await box.run(["cat", *map(str, keys)], cwd=top)).stdout == b"SECRETSECRET"
+    assert "SECRET" not in await told(url, place, cap, profile(*NEEDED, exact(top / granted, "read")), *keys)
+
+
+async def test_denial_holds_within_what_programs_need(url: str, place: Place) -> None:
+    cap = profile(special("root", "read"), special("project_roots", "write"), exact("/etc/passwd", "deny"))
+    passwd = Path("/etc/passwd")
+    assert "root:" not in await told(url, place, cap, profile(*NEEDED), passwd)
+    open_cap = profile(special("root", "read"), special("project_roots", "write"))
+    assert "root:" in await told(url, place, open_cap, profile(*NEEDED), passwd)
+
+
+async def test_link_leads_no_grant_to_what_the_server_does_not_show(url: str, place: Place) -> None:
+    cap = profile(*NEEDED, exact(place.links, "read"))
+    asked = profile(*NEEDED, exact(place.links / "away", "read"))
+    answer = await told(url, place, cap, asked, place.hidden / "key", place.links / "away/key")
+    assert "SECRET" not in answer
+    assert "does not show" in answer
+    whole = profile(special("root", "read"), special("project_roots", "write"))
+    assert "SECRET" in await told(url, place, whole, asked, place.hidden / "key")
+
+
+async def test_link_to_what_both_grant_is_followed(url: str, place: Place) -> None:
+    cap = profile(
+        special("root", "read"), special("project_roots", "write"), exact(place.real / "secret", "deny")
+    )
+    asked = profile(*NEEDED, exact(place.alias / "open", "read"))
+    answer = await told(url, place, cap, asked, place.real / "open/key", place.real / "secret/key")
+    assert "OPEN" in answer
+    assert "SECRET" not in answer

@@ -1,0 +1,65 @@
+"""A task that is followed through an execution becomes the program that was decided on, or is killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox.denial.pursuit import Pursuits
+
+CALLER = """
+import os, sys, threading
+def execute():
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.readline()
+    try:
+        os.execv(sys.argv[2], ['touch', sys.argv[3]])
+    except OSError:
+        open(sys.argv[3], 'w').close()
+        os._exit(0)
+if sys.argv[1] == 'thread':
+    threading.Thread(target=execute).start()
+    threading.Event().wait()
+execute()
+"""
+
+
+@pytest.fixture(params=["process", "thread"])
+def who(request: pytest.FixtureRequest) -> str:
+    """Who executes: the first thread of a process, or another."""
+    return str(request.param)
+
+
+def killed(who: str, program: str, expected: str, made: Path) -> int:
+    """Follow a caller that executes a program, to its end, and give how many were killed."""
+    argv = [sys.executable, "-c", CALLER, who, program, str(made)]
+    pursuits = Pursuits()
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        assert caller.stdin is not None
+        assert caller.stdout is not None
+        task = int(caller.stdout.readline())
+        pursuits.begin(task, caller.pid, os.stat(expected))
+        caller.stdin.write(b"\n")
+        caller.stdin.flush()
+        while pursuits.follow():
+            pass
+        return pursuits.exchanged
+
+
+def test_the_program_that_was_decided_on_runs(who: str, tmp_path: Path) -> None:
+    assert killed(who, "/usr/bin/touch", "/usr/bin/touch", tmp_path / "made") == 0
+    assert (tmp_path / "made").exists()
+
+
+def test_another_program_is_killed_before_it_does_anything(who: str, tmp_path: Path) -> None:
+    assert killed(who, "/usr/bin/touch", "/usr/bin/true", tmp_path / "made") == 1
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_caller_whose_execution_fails_goes_on(who: str, tmp_path: Path) -> None:
+    assert killed(who, str(tmp_path / "nothing"), "/usr/bin/true", tmp_path / "made") == 0
+    assert (tmp_path / "made").exists()

@@ -1,0 +1,164 @@
+"""Both ways to get the sandbox of a command: made for it, or spare and there already.
+
+Cold is the reference. Warm, a spare is made just before each start that may have one, and must be taken, so
+that no test depends on when the server has made one by itself.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from paddock.cli.confined_streams import ConfinedStreams
+from paddock.model.profile import Profile
+from paddock.process.launch import LaunchSpec
+from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.enforce.confined import Confined
+from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.enforce.mount_source import FileMoved
+from paddock.sandbox.enforce.spare import Spare, Unsuitable
+from paddock.sandbox.launch import Sandbox
+from paddock.sandbox.profile.enforced import EnforcedProfile, is_enforced
+from paddock.server import sandboxes
+from paddock.server.confinement import Confinement
+from paddock.server.sandbox_enclosure import SandboxEnclosure
+from paddock.server.sandboxes import Sandboxes
+from paddock.server.warm_sandboxes import WarmSandboxes
+
+Start = Callable[[SandboxEnclosure], Awaitable[Any]]
+
+WAYS = ("cold", "warm")
+
+
+class SpareNotTaken(AssertionError):
+    """There was a spare sandbox for a command, and it was given another."""
+
+
+def go(way: str, patch: pytest.MonkeyPatch) -> None:
+    """Let the servers of this process start commands in one of the ways alone, where they can."""
+    if way == "warm":
+        patch.setattr(Sandboxes, "enclose", _with_a_spare(Sandboxes.enclose))
+    else:
+        patch.setattr(sandboxes, "_may_be_warm", lambda *_: False)
+
+
+def _with_a_spare(enclose: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def enclose_warm(
+        self: Sandboxes, wanted: Confinement, command: LaunchSpec, argv: list[str], start: Start
+    ) -> Any:
+        is_provided = await provide(self, wanted, command, argv)
+
+        async def start_warm(enclosure: SandboxEnclosure) -> Any:
+            if is_provided and enclosure.warm is None:
+                await enclosure.abandon()
+                raise SpareNotTaken(argv)
+            return await start(enclosure)
+
+        return await enclose(self, wanted, command, argv, start_warm)
+
+    return enclose_warm
+
+
+async def provide(of: Sandboxes, wanted: Confinement, command: LaunchSpec, argv: list[str]) -> bool:
+    """Make a spare for a command if it may have one, and return whether there is one."""
+    await of._ready()
+    pool = of._warm
+    if pool is None or not argv or not sandboxes._may_be_warm(wanted, command):
+        return False
+    key = wanted, command.cwd
+    pool.ask(key, partial(of._make_spare, replace(wanted, client=sandboxes.NOBODY), command))
+    if key in pool._wanted and not pool._spares.get(key):
+        await pool._make_one(key)
+    return bool(pool._spares.get(key))
+
+
+async def made(pool: WarmSandboxes) -> None:
+    """Wait until the server has made the spares that it wants."""
+    while pool._making is not None:
+        await pool._making
+
+
+# --- the command line --------------------------------------------------------
+
+
+def go_in_launchers(patch: pytest.MonkeyPatch) -> None:
+    """Let what `Sandbox.prepare` makes ready in this process wait for its command, where it can."""
+    prepare = Sandbox.prepare
+
+    def prepare_warm(self: Sandbox, profile: Profile, command: Command, **more: Any) -> Any:
+        is_plain = more.get("has_proc", True) and not more.get("is_traced") and not more.get("proxy_ports")
+        if not command.argv or not is_plain or not is_enforced(profile):
+            return prepare(self, profile, command, **more)
+        try:
+            spare = self.prepare_spare(profile, command)
+        except (Unsuitable, FileMoved):
+            return prepare(self, profile, command, **more)
+        return LateConfined(self, spare, profile, command)
+
+    make_streams = ConfinedStreams.__init__
+
+    def note_streams(self: ConfinedStreams, confined: Any) -> None:
+        make_streams(self, confined)
+        if isinstance(confined, LateConfined):
+            confined.streams = self.numbers
+
+    patch.setattr(Sandbox, "prepare", prepare_warm)
+    patch.setattr(ConfinedStreams, "__init__", note_streams)
+
+
+class LateConfined:
+    """A `Confined` whose sandbox is started first, and takes its command when it waits."""
+
+    def __init__(self, sandbox: Sandbox, spare: Spare, profile: EnforcedProfile, command: Command) -> None:
+        self._sandbox = sandbox
+        self._spare = spare
+        self._profile = profile
+        self._command = command
+        self._taken: Confined | None = None
+        self._has_started = False
+        self.streams: Sequence[int] = ()
+        """What the command has as 0, 1 and 2; they are the caller's."""
+        self.plan = spare.footing.plan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spare.confined if self._taken is None else self._taken, name)
+
+    def argv(self, numbers: Sequence[int]) -> list[str]:
+        return self._spare.confined.argv(numbers)
+
+    @property
+    def files(self) -> Sequence[int]:
+        return self._spare.confined.files
+
+    def first_pid(self) -> int | None:
+        return self._spare.confined.first_pid()
+
+    def started(self) -> None:
+        """Put the command in, once."""
+        confined = self._spare.confined
+        confined.started()
+        if self._has_started or not self.streams:
+            return
+        self._has_started = True
+        assert confined.report_file is not None
+        select.select([confined.report_file], [], [])
+        if not any(report.kind is ReportKind.WAITING for report in confined.reports()):
+            return
+        self._spare.settle()
+        self._taken = self._sandbox.take_spare(self._spare, self._profile, self._command)
+        if self._taken is None:
+            # It ends, and whoever has started it says that there was no sandbox.
+            self._spare.close()
+            return
+        self._spare.send(self._taken.files[0], self.streams)
+        self._taken.started()
+
+    def ended(self, *, was_killed: bool) -> Any:
+        self._spare.close()
+        reports = self._spare.confined.ended(was_killed=was_killed)
+        return reports if self._taken is None else self._taken.ended(was_killed=was_killed)

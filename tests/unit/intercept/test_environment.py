@@ -1,0 +1,105 @@
+"""What an escalated program gets of its caller's environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.intercept.environment import escalated_environment
+from tests.unit.intercept.cases import GIVEN, in_work
+
+
+def test_what_the_client_gave_and_what_does_no_harm_goes_along() -> None:
+    caller = GIVEN | {"PWD": "/work", "SHLVL": "2", "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "80"}
+    found = escalated_environment(caller, GIVEN, in_work)
+    assert (found.variables, found.dropped, found.distrust) == (caller, (), None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LD_PRELOAD", "LD_x", "BASH_ENV", "BASH_FUNC_ls%%", "PYTHONPATH", "PERL5OPT", "NODE_OPTIONS", "GIT_DIR"],
+)
+def test_a_loader_variable_is_the_clients_or_it_is_harmful(name: str) -> None:
+    found = escalated_environment(GIVEN | {name: "1"}, GIVEN, in_work)
+    assert found.dropped == (name,)
+    assert found.distrust == f"the sandbox has a say in {name}"
+    safe = GIVEN | {name: "/usr/lib/x"}
+    found = escalated_environment(safe, safe, in_work)
+    assert (found.variables, found.distrust) == (safe, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LD_LIBRARY_PATH", "/usr/lib:/work/lib"),
+        ("PYTHONPATH", "src"),
+        ("PYTHONPATH", "/usr/lib:"),
+        ("NODE_OPTIONS", "--require=/work/x.js"),
+        ("NODE_OPTIONS", "--require ./x.js"),
+        ("PERL5OPT", "-I/work -Mx"),
+        ("HOME", "/work/home"),
+        ("XDG_CONFIG_DIRS", "/etc/xdg:/work"),
+    ],
+)
+def test_what_the_client_gave_is_harmful_where_it_leads_into_the_sandbox(name: str, value: str) -> None:
+    caller = GIVEN | {name: value}
+    found = escalated_environment(caller, caller, in_work)
+    assert found.dropped == (name,)
+    assert found.distrust is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PYTHONUNBUFFERED", "1"), ("NODE_ENV", "production"), ("GIT_AUTHOR_NAME", "A B")]
+)
+def test_switches_of_the_client_stay(name: str, value: str) -> None:
+    caller = GIVEN | {name: value}
+    assert escalated_environment(caller, caller, in_work).variables == caller
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TAR_OPTIONS", "-I/work/evil"),
+        ("RSYNC_RSH", "/work/evil"),
+        ("GOFLAGS", "-toolexec=/work/evil"),
+        ("LESS", "|/work/evil"),
+        ("NPM_CONFIG_SCRIPT_SHELL", "/work/evil"),
+        ("MESSAGE", "nobody knows what it does"),
+        ("TZ", ":/work/zone"),
+        ("LC_ALL", "/work/locale"),
+        ("TERM", "../../work/x"),
+    ],
+)
+def test_what_the_sandbox_sets_is_left_out_unless_it_is_known_to_be_harmless(name: str, value: str) -> None:
+    found = escalated_environment(GIVEN | {name: value}, GIVEN, in_work)
+    assert (found.variables, found.dropped, found.distrust) == (GIVEN, (name,), None)
+    given = GIVEN | {name: "the client's"}
+    assert escalated_environment(given, given, in_work).variables == given
+
+
+def test_helpers_of_the_sandbox_are_left_out_without_a_word_and_those_of_the_client_stay() -> None:
+    caller = GIVEN | {"PAGER": "evil", "MAKEFLAGS": "-j", "EDITOR": "vi"}
+    found = escalated_environment(caller, GIVEN | {"EDITOR": "vi"}, in_work)
+    assert found.variables == GIVEN | {"EDITOR": "vi"}
+    assert (found.dropped, found.distrust) == (("MAKEFLAGS", "PAGER"), None)
+
+
+@pytest.mark.parametrize(
+    ("path", "kept", "left_out"),
+    [
+        ("/usr/bin:/bin", "/usr/bin:/bin", ()),
+        ("/work/bin:/usr/bin::.:bin:/usr/../work", "/usr/bin", ("/work/bin", "", ".", "bin", "/usr/../work")),
+        ("/usr/bin/:/work/", "/usr/bin/", ("/work/",)),
+    ],
+)
+def test_the_path_has_no_directory_of_the_sandbox_whoever_named_it(
+    path: str, kept: str, left_out: tuple[str, ...]
+) -> None:
+    caller = GIVEN | {"PATH": path}
+    found = escalated_environment(caller, caller, in_work)
+    assert (found.variables["PATH"], found.dropped_directories, found.distrust) == (kept, left_out, None)
+
+
+@pytest.mark.parametrize("path", ["", ".", "/work/bin:bin"])
+def test_a_path_of_which_nothing_is_left_is_none_at_all(path: str) -> None:
+    found = escalated_environment({"PATH": path}, {"PATH": path}, in_work)
+    assert (found.variables, found.dropped) == ({}, ("PATH",))

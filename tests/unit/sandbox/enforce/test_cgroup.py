@@ -1,0 +1,160 @@
+"""Where the processes of a sandbox can be counted when the kernel does not count those of the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import SandboxUnavailable
+from paddock.sandbox.enforce import cgroup
+from paddock.sandbox.host import cgroup_controller
+from paddock.sandbox.host.probe import Probe
+from tests.unit.sandbox.fake_kernel import FakeKernel
+
+V1 = "39 31 0:36 {root} /sys/fs/cgroup/pids rw,relatime shared:9 - cgroup cgroup rw,pids"
+V2 = "41 31 0:38 {root} /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw,nsdelegate"
+ELSE = "24 1 254:0 / / rw,relatime - ext4 /dev/root rw\n32 31 0:29 / /c rw - cgroup cgroup rw,cpu"
+
+
+def host(mount: str, own: str, *writable: str, root: str = "/", **files: str) -> FakeKernel:
+    mounts = f"{ELSE}\n{mount.format(root=root)}"
+    return FakeKernel(
+        files={"/proc/self/mountinfo": mounts, "/proc/self/cgroup": own, **files},
+        writable=set(writable),
+        uid=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "root", "directory"),
+    [
+        ("8:pids:/\n0::/", "/", "/sys/fs/cgroup/pids"),
+        ("8:cpu,pids:/service/one", "/", "/sys/fs/cgroup/pids/service/one"),
+        ("8:pids:/docker/a1/b", "/docker/a1", "/sys/fs/cgroup/pids/b"),
+    ],
+)
+def test_own_group_of_the_first_version_is_found(own: str, root: str, directory: str) -> None:
+    assert cgroup_controller.directory(host(V1, own, directory, root=root), "pids") == directory
+
+
+def test_own_group_of_the_second_version_is_used_if_its_children_are_counted() -> None:
+    directory = "/sys/fs/cgroup/app"
+    counted = {f"{directory}/cgroup.subtree_control": "cpu pids"}
+    assert cgroup_controller.directory(host(V2, "0::/app", directory, **counted), "pids") == directory
+    uncounted = {f"{directory}/cgroup.subtree_control": "cpu memory"}
+    assert cgroup_controller.directory(host(V2, "0::/app", directory, **uncounted), "pids") is None
+
+
+def test_group_that_can_not_be_written_is_not_used() -> None:
+    assert cgroup_controller.directory(host(V1, "8:pids:/"), "pids") is None
+
+
+def test_host_that_tells_nothing_has_none() -> None:
+    assert cgroup_controller.directory(FakeKernel(files={}, uid=0), "pids") is None
+
+
+def test_root_can_limit_processes_exactly_where_a_group_can_be_made() -> None:
+    with_group = Probe(host(V1, "8:pids:/", "/sys/fs/cgroup/pids")).host("")
+    assert with_group.can_limit_processes
+    assert with_group.pids_cgroup == "/sys/fs/cgroup/pids"
+    assert not Probe(host(V1, "8:pids:/")).host("").can_limit_processes
+
+
+def test_an_ordinary_user_needs_no_group() -> None:
+    kernel = host(V1, "8:pids:/", "/sys/fs/cgroup/pids")
+    kernel.uid = 1000
+    facts = Probe(kernel).host("")
+    assert facts.can_limit_processes
+    assert facts.pids_cgroup is None
+
+
+class Keeper:
+    """Remembers what it was told of groups."""
+
+    def __init__(self) -> None:
+        self.kept: list[Path] = []
+        self.left: list[Path] = []
+
+    def keep_group(self, path: Path) -> None:
+        self.kept.append(path)
+
+    def release_group(self, path: Path, *, is_removed: bool) -> None:
+        self.kept.remove(path)
+        if not is_removed:
+            self.left.append(path)
+
+
+def test_groups_that_killed_launchers_have_left_are_removed_when_nothing_is_in_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cgroup, "ABANDONED_S", -1.0)
+    (tmp_path / "paddock-left").mkdir()
+    (tmp_path / "paddock-used" / "something").mkdir(parents=True)
+    (tmp_path / "another").mkdir()
+    keeper = Keeper()
+    # An ordinary directory gets no files of the controller, so nobody can enter it.
+    with pytest.raises(SandboxUnavailable, match="No such file or directory; leave the limits"):
+        cgroup.make(cgroup.Bound(str(tmp_path), 3), None, keeper)
+    assert not (tmp_path / "paddock-left").exists()
+    assert (tmp_path / "paddock-used").exists()
+    assert (tmp_path / "another").exists()
+    assert (keeper.kept, keeper.left) == ([], [])
+
+
+@pytest.fixture
+def kernel_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Gives every new group the files of a kernel, by their names."""
+    make_directory = Path.mkdir
+
+    def fill(names: str) -> None:
+        def mkdir(path: Path) -> None:
+            make_directory(path)
+            for name in names.split():
+                (path / name).touch()
+
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+
+    return fill
+
+
+V2_FILES = "cgroup.procs pids.max memory.max memory.swap.max memory.events"
+V1_FILES = "cgroup.procs memory.limit_in_bytes memory.memsw.limit_in_bytes memory.oom_control"
+
+
+def test_second_version_has_one_group_for_processes_and_memory(
+    kernel_files: Callable[[str], None], tmp_path: Path
+) -> None:
+    kernel_files(V2_FILES)
+    keeper = Keeper()
+    groups = cgroup.make(cgroup.Bound(str(tmp_path), 3), cgroup.Bound(str(tmp_path), 1000), keeper)
+    [group] = groups.each
+    values = {path.name: path.read_text() for path in group.path.iterdir()}
+    assert values["pids.max"] == "4"
+    assert (values["memory.max"], values["memory.swap.max"]) == ("1000", "0")
+    assert list(groups.entrances) == ["group"]
+    assert not groups.has_starved()
+    (group.path / "memory.events").write_text("oom 2\noom_kill 2\n")
+    assert groups.has_starved()
+    # Something is in it still, as far as this file system knows.
+    groups.discard()
+    assert (keeper.kept, keeper.left) == ([], [group.path])
+
+
+def test_first_version_has_a_group_of_its_own_for_memory(
+    kernel_files: Callable[[str], None], tmp_path: Path
+) -> None:
+    kernel_files(f"{V1_FILES} pids.max")
+    for name in ("pids", "memory"):
+        os.mkdir(tmp_path / name)
+    bounds = cgroup.Bound(str(tmp_path / "pids"), 3), cgroup.Bound(str(tmp_path / "memory"), 1000)
+    groups = cgroup.make(*bounds, Keeper())
+    assert list(groups.entrances) == ["group", "memory group"]
+    assert groups.memory is not None
+    for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"):
+        assert (groups.memory.path / name).read_text() == "1000"
+    (groups.memory.path / "memory.oom_control").write_text("under_oom 0\noom_kill 0\n")
+    assert not groups.has_starved()
+    groups.discard()

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from paddock import own_program
+from paddock.errors import ProfileRefused
+from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts, find_tmpdir, surroundings_of
+from paddock.sandbox.host.look import Kind, PathFact
+from paddock.sandbox.host.placeholder import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.profile.path import depth
+
+
+@pytest.fixture
+def new_directory() -> Iterator[Path]:
+    """A directory outside of /tmp, where every link may be an earlier command's."""
+    with tempfile.TemporaryDirectory(prefix="paddock-", dir="/var/tmp") as name:
+        yield Path(name).resolve()
+
+
+def _at(path: Path) -> PathFact:
+    return FileFacts().at(str(path))
+
+
+def _told(fact: PathFact) -> list[tuple[str, str]]:
+    return [(link.path, link.target) for link in fact.links]
+
+
+def test_files_and_directories_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    assert _at(tmp_path) == PathFact(Kind.DIRECTORY, str(tmp_path))
+    assert _at(tmp_path / "f") == PathFact(Kind.FILE, str(tmp_path / "f"))
+
+
+def test_first_missing_name_is_told(tmp_path: Path) -> None:
+    assert _at(tmp_path / "a" / "b" / "c") == PathFact(
+        Kind.MISSING, str(tmp_path / "a" / "b" / "c"), (), str(tmp_path / "a")
+    )
+
+
+def test_links_are_followed_and_told_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "real" / "deep" / "f").touch()
+    (tmp_path / "one").symlink_to("two/../two")
+    (tmp_path / "two").symlink_to(tmp_path / "real")
+    fact = _at(tmp_path / "one" / "deep" / "f")
+    assert (fact.kind, fact.real) == (Kind.FILE, str(tmp_path / "real" / "deep" / "f"))
+    assert _told(fact)[0] == (str(tmp_path / "one"), "two/../two")
+    assert (str(tmp_path / "two"), str(tmp_path / "real")) in _told(fact)
+
+
+def test_link_to_nothing_is_missing_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "l").symlink_to("nowhere")
+    fact = _at(tmp_path / "l")
+    assert (fact.kind, fact.first_missing) == (Kind.MISSING, str(tmp_path / "nowhere"))
+    assert _told(fact) == [(str(tmp_path / "l"), "nowhere")]
+
+
+def test_links_in_a_circle_are_missing_and_told(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    fact = _at(tmp_path / "a" / "below")
+    assert fact.kind is Kind.MISSING
+    assert fact.is_circle
+
+
+def test_links_that_name_each_other_many_times_take_no_time(tmp_path: Path) -> None:
+    """Each of 40 names the next twice: 2 to the 40 steps, did anybody go them."""
+    for number in range(40):
+        (tmp_path / f"l{number}").symlink_to(f"l{number + 1}/../l{number + 1}")
+    (tmp_path / "l40").mkdir()
+    assert _at(tmp_path / "l0").is_circle
+
+
+def test_path_of_as_many_names_as_are_looked_at_is_like_any_other(tmp_path: Path) -> None:
+    deep = f"{tmp_path}/a" + "/a" * (NAMES_LIMIT - depth(f"{tmp_path}/a"))
+    assert FileFacts().at(deep).first_missing == f"{tmp_path}/a"
+
+
+@pytest.mark.parametrize(
+    ("content", "directory"),
+    [
+        ("gitdir: ../main/.git/worktrees/w\n", "main/.git/worktrees/w"),
+        ("gitdir: {tmp}/elsewhere", "elsewhere"),
+        ("not a pointer", None),
+    ],
+)
+def test_git_file_points_to_its_directory(content: str, directory: str | None, tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / ".git").write_text(content.format(tmp=tmp_path))
+    expected = None if directory is None else str(tmp_path / directory)
+    assert FileFacts().gitdir(str(tmp_path / "w" / ".git")) == expected
+
+
+def _tmpdir(root: Path, name: str) -> str | None:
+    return surroundings_of((str(root),), find_tmpdir(name)).tmpdir
+
+
+def test_relative_or_missing_tmpdir_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "relative").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert _tmpdir(tmp_path, "relative") is None
+    assert _tmpdir(tmp_path, f"{tmp_path}/missing") is None
+    assert _tmpdir(tmp_path, f"{tmp_path}//relative/") == f"{tmp_path}/relative"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_usable"),
+    [(0o700, True), (0o755, True), (0o1777, True), (0o777, False), (0o770, False), (0o775, False)],
+)
+def test_tmpdir_is_private_or_sticky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_usable: bool
+) -> None:
+    monkeypatch.setattr(own_program, "is_private_group", lambda *_: False)
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    directory.chmod(mode)
+    assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+@pytest.mark.parametrize(("mode", "is_usable"), [(0o775, True), (0o770, True), (0o777, False)])
+def test_tmpdir_may_be_open_to_a_group_of_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_usable: bool
+) -> None:
+    monkeypatch.setattr(own_program, "is_private_group", lambda *_: True)
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    directory.chmod(mode)
+    assert (_tmpdir(tmp_path, str(directory)) is not None) is is_usable
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "others", "is_private"),
+    [
+        ("ann", [], [], True),
+        ("ann", ["ann"], [], True),
+        ("staff", [], [], False),
+        ("ann", ["bob"], [], False),
+        ("ann", [], [("bob", 8, 7)], False),
+    ],
+)
+def test_a_private_group_has_the_name_of_its_user_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    members: list[str],
+    others: list[tuple[str, int, int]],
+    is_private: bool,
+) -> None:
+    users = [
+        SimpleNamespace(pw_name=user, pw_uid=uid, pw_gid=gid) for user, uid, gid in [("ann", 7, 7), *others]
+    ]
+    monkeypatch.setattr("grp.getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members))
+    monkeypatch.setattr("pwd.getpwuid", lambda _: users[0])
+    monkeypatch.setattr("pwd.getpwall", lambda: users)
+    assert own_program.is_private_group(7, 7) is is_private
+
+
+def test_tmpdir_behind_a_link_counts_only_where_no_command_can_have_made_that(new_directory: Path) -> None:
+    (new_directory / "project").mkdir()
+    (new_directory / "temporary").mkdir(mode=0o700)
+    (new_directory / "open").mkdir()
+    (new_directory / "open").chmod(0o1777)
+    names = [new_directory / "own", new_directory / "open" / "link", new_directory / "project" / "link"]
+    for name in names:
+        name.symlink_to(new_directory / "temporary")
+    found = [_tmpdir(new_directory / "project", str(name)) for name in names]
+    assert found == [f"{new_directory}/own", None, None]
+
+
+def test_tmpdir_that_is_another_by_now_counts_no_more(tmp_path: Path) -> None:
+    directory = tmp_path / "temporary"
+    directory.mkdir(mode=0o700)
+    found = find_tmpdir(str(directory))
+    assert surroundings_of((str(tmp_path),), found).tmpdir == str(directory)
+    directory.rename(tmp_path / "old")
+    (tmp_path / "other").mkdir(mode=0o700)
+    directory.symlink_to("other")
+    assert surroundings_of((str(tmp_path),), found).tmpdir is None
+
+
+def test_what_paddock_keeps_is_private_before_it_exists(tmp_path: Path) -> None:
+    found = surroundings_of((str(tmp_path),), private=(f"{tmp_path}/later",))
+    assert found.private == (f"{tmp_path}/later",)
+
+
+def test_project_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProfileRefused, match="does not exist"):
+        surroundings_of((str(tmp_path / "nowhere"),))
+
+
+def test_socket_that_another_command_holds_is_missing(tmp_path: Path) -> None:
+    place = tmp_path / "refs"
+    os.mknod(place, stat.S_IFSOCK | 0o600)
+    assert _at(place).kind is Kind.FILE
+    place.chmod(PLACEHOLDER_MODES[PlaceholderKind.SOCKET])
+    fact = _at(place)
+    assert (fact.kind, fact.first_missing, fact.placeholder) == (Kind.MISSING, str(place), None)
+
+
+@pytest.mark.parametrize("kind", [PlaceholderKind.FILE, PlaceholderKind.DIRECTORY])
+def test_placeholder_of_another_command_is_missing_and_known_for_what_it_is(
+    kind: PlaceholderKind, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir() if kind is PlaceholderKind.DIRECTORY else place.touch()
+    place.chmod(PLACEHOLDER_MODES[kind])
+    fact = _at(place)
+    assert (fact.kind, fact.first_missing, fact.placeholder) == (Kind.MISSING, str(place), kind)
+
+
+def test_what_is_not_certain_is_the_less_trusted_answer(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "hollow").mkdir(mode=0o700)
+    facts, missing = FileFacts(), str(tmp_path / "missing")
+    assert facts.is_empty(str(tmp_path / "hollow"))
+    assert not facts.is_empty(str(tmp_path / "full"))
+    assert not facts.is_empty(missing)
+    assert not facts.is_open(str(tmp_path / "hollow"))
+    assert facts.is_open(missing)
+    assert facts.can_grow(missing)

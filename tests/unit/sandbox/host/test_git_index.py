@@ -1,0 +1,185 @@
+"""The submodules in an index, as git itself writes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import ProfileRefused
+from paddock.sandbox.host import facts
+from paddock.sandbox.host.facts import INDEX_PART_BYTES, FileFacts
+from paddock.sandbox.host.git_index import (
+    GITLINK_BYTES,
+    GITLINKS_LIMIT,
+    NAME_LIMIT_BYTES,
+    NAMES_LIMIT_BYTES,
+    Index,
+    UnreadableIndex,
+    read_index,
+)
+
+GIT = shutil.which("git")
+COMMIT = "1234567890123456789012345678901234567890"
+ENVIRONMENT = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+
+def _git(directory: Path, *arguments: str) -> None:
+    assert GIT is not None
+    subprocess.run([GIT, *arguments], cwd=directory, check=True, env=ENVIRONMENT, capture_output=True)
+
+
+def _repository(directory: Path, *options: str, version: int = 2) -> Path:
+    _git(directory, "init", "-q", *options, ".")
+    _git(directory, "config", "index.version", str(version))
+    for name in ("a", "libs-and-more", "z/y/x"):
+        (directory / name).parent.mkdir(exist_ok=True, parents=True)
+        (directory / name).write_text(name)
+    _git(directory, "add", ".")
+    return directory
+
+
+def _add_submodule(directory: Path, path: str, commit: str = COMMIT) -> None:
+    _git(directory, "update-index", "--add", "--cacheinfo", f"160000,{commit},{path}")
+
+
+needs_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
+
+
+@needs_git
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_submodules_are_found_in_every_version(version: int, tmp_path: Path) -> None:
+    _repository(tmp_path, version=version)
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ()
+    for path in ("libs/one", "libs/two", "a-third"):
+        _add_submodule(tmp_path, path)
+    assert set(FileFacts().gitlinks(str(tmp_path / ".git"))) == {"libs/one", "libs/two", "a-third"}
+
+
+@needs_git
+def test_submodules_are_found_with_longer_hashes(tmp_path: Path) -> None:
+    _repository(tmp_path, "--object-format=sha256")
+    _add_submodule(tmp_path, "sub", COMMIT + COMMIT[:24])
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ("sub",)
+
+
+@needs_git
+def test_submodules_are_found_in_an_index_of_two_files(tmp_path: Path) -> None:
+    _repository(tmp_path)
+    _add_submodule(tmp_path, "sub")
+    _git(tmp_path, "update-index", "--split-index")
+    (tmp_path / "more").write_text("more")
+    _git(tmp_path, "add", "more")
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ("sub",)
+
+
+@needs_git
+@pytest.mark.parametrize("names", [["lib8"], ["a", "b", "zz/b"], ["lib"], ["one/rather/long/name"]])
+def test_longer_hashes_are_never_taken_for_shorter_ones(names: list[str], tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q", "--object-format=sha256", ".")
+    for number, name in enumerate(names):
+        _add_submodule(tmp_path, name, f"{number}" + COMMIT + COMMIT[:23])
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == tuple(names)
+
+
+@needs_git
+def test_submodule_that_is_left_out_of_the_working_tree_is_found(tmp_path: Path) -> None:
+    """Git counts it again as soon as there is something in its place."""
+    _repository(tmp_path)
+    _add_submodule(tmp_path, "sub")
+    _git(tmp_path, "update-index", "--skip-worktree", "sub")
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ("sub",)
+
+
+@needs_git
+def test_submodules_are_found_beyond_the_first_part_that_is_searched(tmp_path: Path) -> None:
+    _repository(tmp_path)
+    names = "".join(f"100644 {COMMIT} 0\ta/{number:0100}\n" for number in range(12_000))
+    assert GIT is not None
+    words = [GIT, "update-index", "--index-info"]
+    subprocess.run(words, cwd=tmp_path, check=True, env=ENVIRONMENT, input=names.encode())
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ()
+    _add_submodule(tmp_path, "z-last")
+    assert (tmp_path / ".git" / "index").stat().st_size > INDEX_PART_BYTES
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ("z-last",)
+
+
+def test_what_is_no_index_has_none() -> None:
+    for data in (b"", b"DIRC", b"no index \0\0\xe0\0", b"DIRC\0\0\0\2\0\0\0\1"):
+        assert read_index(data) == Index()
+
+
+def _growing(count: int, added: bytes = b"a") -> bytes:
+    """An index of the fourth version in which each name is the one before and some more."""
+    lengths = (min(number * len(added), 0xFFF).to_bytes(2, "big") for number in range(1, count + 1))
+    entries = [bytes(24) + GITLINK_BYTES + bytes(32) + length + b"\0" + added for length in lengths]
+    return b"DIRC" + struct.pack(">II", 4, count) + b"\0".join([*entries, bytes(20)])
+
+
+def test_names_may_grow_from_one_to_the_next() -> None:
+    assert read_index(_growing(3)).gitlinks == (b"a", b"aa", b"aaa")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"DIRC\0\0\0\2\0\0\0\1\0\0\xe0\0",
+        b"DIRC\0\0\0\2\xff\xff\xff\xff" + b"\0\0\xe0\0" * 100,
+        b"DIRC\0\0\0\4\0\0\0\2" + b"\xff" * 24 + b"\0\0\xe0\0" + b"\xff" * 100,
+        pytest.param(_growing(3).replace(b"\0\0\xe0\0", b"\0\0\xff\0", 1), id="mode"),
+        pytest.param(_growing(3)[:-20] + b"\0TREE\0\0\xff\xff" + bytes(20), id="extension"),
+        pytest.param(_growing(GITLINKS_LIMIT + 1), id="many"),
+        pytest.param(_growing(100_000), id="quadratic"),
+        pytest.param(_growing(3, b"a" * (NAME_LIMIT_BYTES // 2)), id="long"),
+        pytest.param(_growing(400, b"a" * 10), id="long together"),
+    ],
+)
+def test_index_that_is_damaged_or_hostile_is_refused_in_words(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableIndex):
+        read_index(data)
+    (tmp_path / "index").write_bytes(data)
+    with pytest.raises(ProfileRefused, match="mend it with git"):
+        FileFacts().gitlinks(str(tmp_path))
+
+
+def test_index_that_is_too_large_is_refused_if_it_may_name_submodules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "INDEX_LIMIT_BYTES", 100)
+    (tmp_path / "index").write_bytes(b"DIRC" + bytes(200))
+    assert FileFacts().gitlinks(str(tmp_path)) == ()
+    (tmp_path / "index").write_bytes(_growing(3))
+    with pytest.raises(ProfileRefused, match="too large"):
+        FileFacts().gitlinks(str(tmp_path))
+
+
+def test_hostile_index_takes_little_memory() -> None:
+    data = _growing(100_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableIndex):
+            read_index(data)
+        assert tracemalloc.get_traced_memory()[1] < 4 * NAMES_LIMIT_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"gitdir: a\0b\n", b"gitdir:\n", b"\0"])
+def test_pointer_that_can_be_no_path_is_none(content: bytes, tmp_path: Path) -> None:
+    for name in (".git", "commondir"):
+        (tmp_path / name).write_bytes(content)
+    assert FileFacts().gitdir(str(tmp_path / ".git")) is None
+    (tmp_path / "commondir").write_bytes(b"a\0b\n")
+    assert FileFacts().commondir(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("name", ["index", "commondir"])
+def test_nobody_waits_for_a_pipe(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    assert FileFacts().gitlinks(str(tmp_path)) == ()
+    assert FileFacts().commondir(str(tmp_path)) is None

@@ -1,0 +1,59 @@
+"""A file is found under every path that a mount shows it at."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.sandbox.host import mount_alias
+from paddock.sandbox.host.mount_alias import aliases_of
+
+
+@pytest.fixture(autouse=True)
+def everything_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.lexists", lambda _: True)
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, *lines: tuple[str, str, str]) -> None:
+    """Let the table have these devices, roots and mount points."""
+    table = "".join(
+        f"{number} 1 {device} {root} {point} rw - ext4 /dev/x rw\n"
+        for number, (device, root, point) in enumerate(lines, start=20)
+    )
+    monkeypatch.setattr(mount_alias, "read_table", table.encode)
+
+
+ROOT = ("8:1", "/", "/")
+
+
+@pytest.mark.parametrize(
+    ("lines", "path", "aliases"),
+    [
+        ([ROOT], "/opt/p", ()),
+        ([ROOT, ("8:1", "/opt/p", "/work/sub")], "/opt/p", ("/work/sub",)),
+        ([ROOT, ("8:1", "/opt", "/work/sub")], "/opt/p", ("/work/sub/p",)),
+        ([ROOT, ("8:1", "/opt/p/lib", "/work/sub")], "/opt/p", ("/work/sub",)),
+        ([ROOT, ("8:1", "/opt/pq", "/work/sub")], "/opt/p", ()),
+        ([ROOT, ("8:2", "/opt/p", "/work/sub")], "/opt/p", ()),
+        ([ROOT, ("8:1", "/", "/host")], "/opt/p", ("/host/opt/p",)),
+        ([ROOT, ("8:1", "/", "/host")], "/host/opt/p", ("/opt/p",)),
+        ([ROOT, ("8:2", "/", "/opt"), ("8:2", "/p", "/work/sub")], "/opt/p", ("/work/sub",)),
+        ([ROOT, ("8:2", "/a", "/opt"), ("8:2", "/", "/mnt")], "/opt/p", ("/mnt/a/p",)),
+        ([ROOT, ("8:1", "/data", "/opt"), ("8:2", "/", "/opt"), ("8:2", "/", "/mnt")], "/opt/p", ("/mnt/p",)),
+        ([ROOT, ("8:1", "/opt/p/lib", "/opt/p/copy")], "/opt/p", ()),
+        ([ROOT, ("8:2", "/", "/opt/p/lib"), ("8:2", "/", "/work/sub")], "/opt/p", ("/work/sub",)),
+        ([ROOT, ("8:2", "/", "/opt/p/lib"), ("8:2", "/x", "/work/sub")], "/opt/p", ("/work/sub",)),
+        ([ROOT, ("8:1", r"/opt/p", r"/work/a\040b")], "/opt/p", ("/work/a b",)),
+    ],
+)
+def test_every_mount_that_shows_a_path_or_a_part_of_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[tuple[str, str, str]],
+    path: str,
+    aliases: tuple[str, ...],
+) -> None:
+    mounted(monkeypatch, *lines)
+    assert aliases_of((path,)) == aliases
+
+
+def test_the_table_of_this_process_can_be_read() -> None:
+    assert "/" not in aliases_of(("/usr",))

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import Access
+from paddock.sandbox.plan.metadata import Protection
+from paddock.sandbox.profile.access import AccessTable, Rule
+from tests.unit.sandbox.imagined_host import ImaginedFiles
+
+REPOSITORY = {"/w/.git/HEAD": "ref: refs/heads/main"}
+
+
+def _protected(
+    files: dict[str, str], *more: Rule, roots: tuple[str, ...] = ("/w",), temporary: tuple[str, ...] = ()
+) -> set[str]:
+    """What git's rules protect, with the project root writable."""
+    look = ImaginedFiles({"/w/": "", **files})
+    table = AccessTable([*(Rule(root, Access.WRITE, "root") for root in roots), *more])
+    rules = Protection(table, look, roots, temporary).rules()
+    return {
+        rule.path
+        for rule in rules
+        if rule.path.split("/")[-1] not in (".codex", ".agents", ".aws", ".paddock")
+    }
+
+
+def test_project_without_a_repository_can_become_none_of_either_kind() -> None:
+    assert _protected({}) == {"/w/.git", "/w/HEAD"}
+
+
+def test_project_with_an_empty_git_directory_counts_as_one_without() -> None:
+    assert _protected({"/w/.git/": ""}) == {"/w/.git", "/w/HEAD"}
+
+
+def test_project_with_a_repository_needs_no_more_than_that() -> None:
+    assert _protected(REPOSITORY) == {"/w/.git"}
+
+
+def test_in_a_repository_the_word_head_stays_free() -> None:
+    assert _protected({"/.git/": ""}) == {"/w/.git", "/w/refs", "/w/commondir"}
+
+
+def test_in_a_repository_names_are_held_as_git_does_not_see_them() -> None:
+    def kinds(files: dict[str, str]) -> set[tuple[bool, bool]]:
+        look = ImaginedFiles({"/w/": "", "/.git/": "", **files})
+        rules = Protection(AccessTable([Rule("/w", Access.WRITE, "root")]), look, ("/w",)).rules()
+        names = ("/w/refs", "/w/commondir")
+        return {(rule.stands_as_socket, rule.stands_as_file) for rule in rules if rule.path in names}
+
+    assert kinds({}) == {(True, True)}
+    # A socket goes with the place of `.git`, which there is none of here.
+    assert kinds({"/w/.git/": ""}) == {(False, True)}
+
+
+def test_another_name_is_held_where_the_first_is_taken() -> None:
+    assert _protected({"/w/HEAD": "a file"}) == {"/w/.git", "/w/refs", "/w/commondir"}
+    assert _protected({"/w/HEAD": "-> nowhere"}) == {"/w/.git", "/w/refs", "/w/commondir"}
+
+
+def test_bare_repository_is_protected_as_a_whole() -> None:
+    assert "/w" in _protected({"/w/HEAD": "", "/w/refs/": "", "/w/objects/": "", "/w/config": ""})
+
+
+def test_git_of_another_directory_that_the_profile_names_can_not_be_made() -> None:
+    other = Rule("/o", Access.WRITE, "/o")
+    assert {"/o/.git", "/o/HEAD"} <= _protected({"/o/": "", **REPOSITORY}, other)
+    assert _protected({"/o/": "", **REPOSITORY}, other, temporary=("/o",)) == {"/w/.git"}
+
+
+def test_directory_in_a_project_is_a_part_of_it_even_if_it_is_named() -> None:
+    inner = Rule("/w/a/build", Access.WRITE, "/w/a/build")
+    for outer in ((), (Rule("/w/a", Access.DENY, "/w/a"),)):
+        assert _protected({"/w/a/build/": "", **REPOSITORY}, inner, *outer) == {"/w/.git"}
+
+
+def test_link_in_another_directory_that_the_profile_names_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="a symlink"):
+        _protected({"/o/.git": "-> /w", **REPOSITORY}, Rule("/o", Access.WRITE, "/o"))
+
+
+def test_repository_of_a_linked_worktree_is_protected() -> None:
+    files = {
+        "/w/.git": "gitdir: /main/.git/worktrees/w",
+        "/main/.git/worktrees/w/commondir": "/main/.git",
+        "/main/.git/hooks/": "",
+    }
+    main = Rule("/main", Access.WRITE, "/main")
+    assert {"/w/.git", "/main/.git"} <= _protected(files, main)
+    # What can't be written needs no protection.
+    assert _protected(files) == {"/w/.git"}
+
+
+def test_missing_repository_that_a_git_file_names_can_not_be_made() -> None:
+    assert _protected({"/w/.git": "gitdir: /w/nowhere"}) == {"/w/.git", "/w/nowhere"}
+
+
+def test_submodules_are_protected_whether_they_are_there_or_not() -> None:
+    files = {
+        **REPOSITORY,
+        "/w/.git/index": "libs/there libs/old libs/empty libs/gone libs/copied",
+        "/w/.git/modules/there/index": "deeper",
+        "/w/libs/there/.git": "gitdir: /w/.git/modules/there",
+        "/w/libs/there/deeper/.git": "gitdir: /w/.git/modules/there/modules/deeper",
+        "/w/libs/old/.git/HEAD": "",
+        "/w/libs/empty/": "",
+        "/w/libs/copied/source": "",
+    }
+    assert {path for path in _protected(files) if not path.startswith("/w/.git")} == {
+        "/w/libs/there/.git",
+        "/w/libs/there/deeper/.git",
+        "/w/libs/old/.git",
+        "/w/libs/empty",
+        "/w/libs/gone/.git",
+        "/w/libs/copied/.git",
+    }
+
+
+def test_submodule_that_the_profile_opens_is_left_open() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "sub", "/w/sub/.git": "gitdir: /w/.git/modules/sub"}
+    assert _protected(files, Rule("/w/sub/.git", Access.WRITE, "said")) == {"/w/.git"}
+
+
+def test_other_repositories_are_protected_where_they_are() -> None:
+    assert _protected({**REPOSITORY, "/w/.hg/hgrc": ""}) == {"/w/.git", "/w/.hg"}
+
+
+SUBMODULE = {
+    "/r/.git/HEAD": "",
+    "/r/.git/index": "w/lib other/lib w/gone",
+    "/r/w/lib/.git": "gitdir: /r/.git/modules/lib",
+    "/r/.git/modules/lib/index": "deep",
+    "/r/w/lib/deep/.git/": "",
+}
+
+
+def test_submodules_of_the_repository_around_a_writable_directory_are_protected() -> None:
+    protected = _protected(SUBMODULE, roots=("/r/w",))
+    assert {"/r/w/lib/.git", "/r/w/lib/deep/.git", "/r/w/gone/.git"} <= protected
+    assert not any(path.startswith("/r/other") for path in protected)
+
+
+def test_submodules_are_protected_where_only_a_part_of_the_project_can_be_written() -> None:
+    look = ImaginedFiles(SUBMODULE)
+    for writable in ("/r/w", "/r/w/lib/deep"):
+        table = AccessTable([Rule("/r", Access.READ, "root"), Rule(writable, Access.WRITE, "part")])
+        paths = {rule.path for rule in Protection(table, look, ("/r",)).rules()}
+        assert "/r/w/lib/deep/.git" in paths
+        assert ("/r/w/lib/.git" in paths) is (writable == "/r/w")
+
+
+def test_repository_that_the_one_around_belongs_to_is_protected() -> None:
+    files = {"/r/.git": "gitdir: /main/.git/worktrees/r", "/r/w/": "", "/main/.git/worktrees/r/HEAD": ""}
+    main = Rule("/main", Access.WRITE, "/main")
+    assert "/main/.git/worktrees/r" in _protected(files, main, roots=("/r/w",))
+
+
+@pytest.mark.parametrize("place", ["/open", "/t", "/w/below"])
+def test_repository_that_a_command_or_another_user_can_have_made_around_is_left_alone(place: str) -> None:
+    project = f"{place}/project"
+    files = {f"{place}/.git/HEAD": "", f"{place}/.git/index": "project/src", f"{project}/src/": ""}
+    roots = ("/w",) if place == "/w/below" else (project,)
+    files |= REPOSITORY
+    writable = Rule(project, Access.WRITE, "said")
+    assert f"{project}/src" not in _protected(files, writable, roots=roots, temporary=("/t",))
+
+
+def test_submodule_behind_a_link_that_can_be_replaced_is_refused() -> None:
+    for files in ({"/w/libs": "-> /e", "/e/sub/.git/": ""}, {"/w/libs/sub/.git": "-> /e", "/e/": ""}):
+        with pytest.raises(ProfileRefused, match="behind the symlink"):
+            _protected({**REPOSITORY, "/w/.git/index": "libs/sub", **files})
+
+
+def test_git_file_in_a_temporary_directory_takes_nothing_away() -> None:
+    files = {**REPOSITORY, "/t/.git": "gitdir: /w/src", "/w/src/HEAD": ""}
+    assert "/w/src" not in _protected(files, Rule("/t", Access.WRITE, "tmp"), temporary=("/t",))
+
+
+def test_git_file_that_a_command_may_have_made_protects_repositories_alone() -> None:
+    part = Rule("/w/part", Access.WRITE, "part")
+    pointer = {**REPOSITORY, "/w/part/.git": "gitdir: /w/src"}
+    assert "/w/src" in _protected({**pointer, "/w/src/HEAD": "ref"}, part)
+    assert "/w/src" not in _protected({**pointer, "/w/src/": ""}, part)
+    behind = {**REPOSITORY, "/w/part/.git": "gitdir: /w/l/src", "/w/l": "-> /w", "/w/src/HEAD": ""}
+    assert not {"/w/src", "/w/l/src"} & _protected(behind, part)
+
+
+ABOVE = Rule("/home/src", Access.WRITE, "above")
+
+
+def _below_grant(files: dict[str, str], root: str, *more: Rule) -> set[str]:
+    """What is protected with a project root that only a wider grant opens."""
+    look = ImaginedFiles({"/home/src/": "", f"{root}/": "", **files})
+    return {rule.path for rule in Protection(AccessTable([*more]), look, (root,), ("/t",)).rules()}
+
+
+def test_project_root_in_a_wider_grant_is_protected() -> None:
+    protected = _below_grant({}, "/home/src/w", ABOVE)
+    names = (".git", "HEAD", ".codex", ".agents", ".aws", ".paddock")
+    assert {f"/home/src/w/{name}" for name in names} <= protected
+
+
+def test_what_the_profile_names_in_a_project_root_in_a_wider_grant_is_open() -> None:
+    named = Rule("/home/src/w/.codex", Access.WRITE, "named")
+    assert "/home/src/w/.codex" not in _below_grant({}, "/home/src/w", ABOVE, named)
+
+
+def test_git_finds_no_new_repository_between_a_grant_and_the_project_root_in_it() -> None:
+    names = {"/home/src/a/.git", "/home/src/a/HEAD"}
+    for more in ((), (Rule("/home/src/a/w", Access.READ, "read"),)):
+        assert names <= _below_grant({}, "/home/src/a/w", ABOVE, *more)
+    # Git looks no further than the project.
+    assert not names & _below_grant({"/home/src/a/w/.git/HEAD": ""}, "/home/src/a/w", ABOVE)
+
+
+def test_repository_around_a_project_root_in_a_wider_grant_is_protected() -> None:
+    files = {"/home/src/a/.git/HEAD": "", "/home/src/a/.git/index": "lib", "/home/src/a/lib/.git/": ""}
+    everything = Rule("/", Access.WRITE, "everything")
+    for rule in (ABOVE, everything):
+        protected = _below_grant(files, "/home/src/a/b/w", rule)
+        assert {"/home/src/a/.git", "/home/src/a/lib/.git"} <= protected
+        # Who may write everything may write the owner's own configuration of git.
+        assert ("/home/src/a/b/.git" in protected) is (rule is ABOVE)
+
+
+def test_nothing_is_kept_from_being_made_between_a_temporary_directory_and_a_project_root() -> None:
+    files = {"/t/a/.git/HEAD": "", "/t/a/.git/index": "w/src", "/t/a/w/src/": ""}
+    protected = _below_grant(files, "/t/a/w", Rule("/t", Access.WRITE, "tmp"))
+    assert "/t/a/w/.git" in protected
+    assert not {"/t/a/.git", "/t/a/w/src"} & protected
+
+
+def test_repository_between_two_project_roots_can_not_be_made() -> None:
+    roots = ("/w", "/w/group/app")
+    assert {"/w/group/.git", "/w/group/app/.git"} <= _protected({"/w/group/app/": ""}, roots=roots)
+    # Below a project that is no root itself, commands may make repositories.
+    assert "/w/group/.git" not in _protected({"/w/group/app/": ""})
+
+
+def test_repository_around_a_project_root_in_another_is_protected_and_not_trusted() -> None:
+    roots = ("/w", "/w/app/sub")
+    assert "/w/app/.git" in _protected({"/w/app/sub/": "", "/w/app/.git/HEAD": "ref: x"}, roots=roots)
+    pointer = {"/w/app/sub/": "", "/w/app/.git": "gitdir: /w/src"}
+    assert "/w/src" not in _protected({**pointer, "/w/src/": ""}, roots=roots)
+    assert "/w/src" in _protected({**pointer, "/w/src/HEAD": "ref: x"}, roots=roots)

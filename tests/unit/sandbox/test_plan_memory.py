@@ -1,0 +1,218 @@
+"""Plans are remembered, and no change of what they follow from goes unnoticed.
+
+What a start costs is told by counts here, because times differ from run to run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paddock.errors import ProfileRefused
+from paddock.model.profile import (
+    Access,
+    AccessEntry,
+    ExactPath,
+    ManagedProfile,
+    NamedPath,
+    ProjectRoots,
+    RestrictedFileSystem,
+    RootPath,
+)
+from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts
+from paddock.sandbox.host.placeholder import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.plan.mount import Bind
+from paddock.sandbox.plan.plan import Scene, confine
+from paddock.sandbox.plan_memory import SCENE_COUNT, VARIANT_COUNT, PlanMemory
+from paddock.sandbox.profile.access import Surroundings
+
+PROFILE = ManagedProfile(
+    file_system=RestrictedFileSystem(
+        entries=(
+            AccessEntry(path=NamedPath(value=RootPath()), access=Access.READ),
+            AccessEntry(path=NamedPath(value=ProjectRoots()), access=Access.WRITE),
+        )
+    )
+)
+LOOKS_BELOW_WORKSPACE = 15
+"""Files that are looked at in a workspace with a repository: a start takes longer with each."""
+
+
+@pytest.fixture(name="workspace")
+def make_workspace(tmp_path: Path) -> Path:
+    """A working tree of git with nothing else in it."""
+    workspace = tmp_path.resolve() / "workspace"
+    (workspace / ".git" / "objects").mkdir(parents=True)
+    (workspace / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    return workspace
+
+
+def _scene(*roots: Path) -> Scene:
+    return Scene(Surroundings(tuple(map(str, roots))), FileFacts(), str(roots[0]))
+
+
+def _replace(path: Path, text: str) -> None:
+    """As git does it: the next content is in another file."""
+    other = path.with_name("other")
+    other.write_text(text)
+    other.rename(path)
+
+
+def _exchange(path: Path) -> None:
+    moved = path.rename(path.with_name("moved"))
+    path.symlink_to(moved)
+
+
+def _make_pointer(workspace: Path) -> None:
+    """Let the working tree belong to a repository that is elsewhere in it."""
+    (workspace / ".git").rename(workspace / "elsewhere")
+    (workspace / ".git").write_text("gitdir: elsewhere\n")
+
+
+def _hold(path: Path) -> None:
+    path.mkdir()
+    path.chmod(PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY])
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "protected name made": lambda root: (root / ".codex").mkdir(),
+    "protected name made as a file": lambda root: (root / ".aws").touch(),
+    "repository of another kind": lambda root: (root / ".hg").mkdir(),
+    "repository removed": lambda root: (root / ".git").rename(root / "no-repository"),
+    "repository without a head": lambda root: (root / ".git" / "HEAD").unlink(),
+    "repository elsewhere": _make_pointer,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_plan_is_remembered_until_what_it_follows_from_changes(
+    change: Callable[[Path], object], workspace: Path
+) -> None:
+    memory, scene = PlanMemory(), _scene(workspace)
+    before = memory.confine(PROFILE, scene)
+    assert memory.confine(PROFILE, scene) is before
+    (workspace / "unrelated").write_text("x")
+    assert memory.confine(PROFILE, scene) is before
+    change(workspace)
+    after = memory.confine(PROFILE, scene)
+    assert after != before
+    assert after == confine(PROFILE, scene)
+    assert memory.confine(PROFILE, scene) is after
+
+
+def test_each_change_of_a_pointer_and_of_what_it_leads_to_is_noticed(workspace: Path) -> None:
+    _make_pointer(workspace)
+    for name in ("second", "third"):
+        (workspace / name).mkdir()
+    memory, scene = PlanMemory(), _scene(workspace)
+    plans = [memory.confine(PROFILE, scene)]
+    _replace(workspace / ".git", "gitdir: second\n")
+    plans.append(memory.confine(PROFILE, scene))
+    (workspace / "second" / "commondir").write_text("../third\n")
+    plans.append(memory.confine(PROFILE, scene))
+    assert plans[-1] == confine(PROFILE, scene)
+    assert len({plan.mounts for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize("name", [".codex", ".git", "."])
+def test_link_in_place_of_a_directory_is_refused_as_if_nothing_was_remembered(
+    name: str, workspace: Path
+) -> None:
+    (workspace / ".codex").mkdir()
+    memory, scene = PlanMemory(), _scene(workspace)
+    memory.confine(PROFILE, scene)
+    _exchange(Path(os.path.normpath(workspace / name)))
+    with pytest.raises(ProfileRefused):
+        memory.confine(PROFILE, scene)
+    with pytest.raises(ProfileRefused):
+        confine(PROFILE, scene)
+
+
+def test_plans_with_and_without_the_places_of_others_are_both_remembered(workspace: Path) -> None:
+    memory, scene = PlanMemory(), _scene(workspace)
+    without = memory.confine(PROFILE, scene)
+    _hold(workspace / ".agents")
+    beside = memory.confine(PROFILE, scene)
+    (workspace / ".agents").rmdir()
+    assert memory.confine(PROFILE, scene) is without
+    _hold(workspace / ".agents")
+    assert memory.confine(PROFILE, scene) is beside
+
+
+def test_memory_is_bounded(workspace: Path) -> None:
+    memory = PlanMemory()
+    roots = [workspace / str(number) for number in range(SCENE_COUNT + 1)]
+    plans = []
+    for root in roots:
+        root.mkdir()
+        plans.append(memory.confine(PROFILE, _scene(root)))
+    assert memory.confine(PROFILE, _scene(roots[1])) is plans[1]
+    assert memory.confine(PROFILE, _scene(roots[0])) is not plans[0]
+    assert len(memory._known) == SCENE_COUNT
+    for name in (".codex", ".agents", ".aws"):
+        (roots[0] / name).mkdir()
+        memory.confine(PROFILE, _scene(roots[0]))
+    assert {len(known) for known in memory._known.values()} <= {1, VARIANT_COUNT}
+
+
+def test_plan_of_many_long_paths_is_not_remembered(workspace: Path) -> None:
+    below = "/".join("d" * 100 for _ in range(30))
+    paths = [f"{workspace}/{number}/{below}" for number in range(10)]
+    for path in paths:
+        os.makedirs(path)
+    entries = [AccessEntry(path=ExactPath(path=path), access=Access.READ) for path in paths]
+    assert isinstance(PROFILE.file_system, RestrictedFileSystem)
+    files = msgspec.structs.replace(PROFILE.file_system, entries=(*PROFILE.file_system.entries, *entries))
+    memory = PlanMemory()
+    memory.confine(msgspec.structs.replace(PROFILE, file_system=files), _scene(workspace))
+    assert not memory._known
+
+
+def test_path_of_very_many_names_is_refused(workspace: Path) -> None:
+    look = FileFacts()
+    with pytest.raises(ProfileRefused, match="name a directory above it"):
+        look.at(f"{workspace}{'/a' * NAMES_LIMIT}")
+    assert len(look.lookups) == 0
+
+
+def test_plans_of_several_threads_are_remembered(workspace: Path) -> None:
+    memory = PlanMemory()
+    roots = [workspace / str(number) for number in range(2 * SCENE_COUNT)]
+    for root in roots:
+        root.mkdir()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda root: memory.confine(PROFILE, _scene(root)), roots))
+    assert len(memory._known) == SCENE_COUNT
+
+
+def test_what_is_looked_at_again_is_little(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    for name in ("lstat", "stat", "readlink", "open", "listdir", "scandir", "statvfs"):
+        original = getattr(os, name)
+
+        def count(path: object, *rest: object, original: Callable[..., object] = original) -> object:
+            if str(path).startswith(str(workspace)):
+                looked.append(str(path))
+            return original(path, *rest)
+
+        monkeypatch.setattr(os, name, count)
+    memory, scene = PlanMemory(), _scene(workspace)
+    for _ in range(2):
+        looked.clear()
+        memory.confine(PROFILE, scene)
+        assert len(looked) <= LOOKS_BELOW_WORKSPACE, sorted(looked)
+
+
+def test_plan_of_an_ordinary_workspace_has_few_mounts(workspace: Path) -> None:
+    plan = confine(PROFILE, _scene(workspace))
+    below = [mount for mount in plan.mounts if mount.path.startswith(str(workspace))]
+    kinds = [type(mount) for mount in below]
+    # The workspace, its repository, and the place of each thing that is missing; bubblewrap takes a tenth of
+    # a millisecond for each mount.
+    assert len(plan.placeholders) == 4
+    assert kinds == [Bind] * 6

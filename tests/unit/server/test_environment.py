@@ -1,0 +1,36 @@
+"""What a server tells of its host where that can't be found out."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from paddock.config import Settings
+from paddock.server.environment import FALLBACK_SHELL, describe_environment, user_home, user_shell
+
+
+def unknown_user(uid: int) -> pwd.struct_passwd:
+    raise KeyError(uid)
+
+
+def test_user_without_an_account_has_a_plain_home_and_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "relative")
+    monkeypatch.setenv("SHELL", "/nowhere/shell")
+    account = pwd.getpwuid(os.getuid())
+    assert user_home() == account.pw_dir
+    monkeypatch.setattr(pwd, "getpwuid", unknown_user)
+    assert (user_home(), user_shell()) == ("/", FALLBACK_SHELL)
+
+
+def test_directory_that_was_removed_is_the_home_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert describe_environment(Settings(), with_extensions=True).cwd == "file:///home/me"

@@ -5,6 +5,7 @@ signals that are not ignored, and coverage that is measured at a bearable cost.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
@@ -29,6 +30,16 @@ def own_runtime_directory() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="pd-", dir="/tmp", ignore_cleanup_errors=True) as directory:
         os.environ[VARIABLE] = directory
         yield directory
+
+
+@pytest.fixture(autouse=True)
+def same_descriptor_limit() -> Iterator[None]:
+    """Hold a test to the limit of open files, which every later test in its process has too."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    after = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert after == before
 
 
 MEASURED_EXAMPLES = 10

@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.errors import BenchError
 from bench.row import Figure, Row, Unit

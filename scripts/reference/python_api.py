@@ -51,6 +51,8 @@ def _section(name: str, home: str) -> str:
     match node:
         case ast.ClassDef():
             bases = [ast.unparse(base) for base in node.bases if not isinstance(base, ast.Subscript)]
+            # How a value is made is no business of its reader.
+            bases = [base for base in bases if base != "Struct"]
             parts.append(code(f"class {name}({', '.join(bases)})" if bases else f"class {name}"))
             parts.append(_docstring(node))
             parts.append(table(("field", "type", "meaning"), _fields(node)))

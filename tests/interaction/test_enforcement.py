@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.config import Settings
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import select
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.cli.confined_streams import ConfinedStreams
 from paddock.model.profile import Profile

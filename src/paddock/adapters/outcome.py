@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.agent.head_tail import HeadTail
 from paddock.agent.orchestrator import denial_note
@@ -32,8 +33,7 @@ TIMED_OUT: Final = 124
 """What timeout(1) says of a command that it ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A command of a model, however it ended."""
 
     output: str

@@ -8,9 +8,10 @@ apart from a no.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from paddock.agent.permission import Permissions
 from paddock.model.denial import Denial
@@ -36,8 +37,7 @@ class Approval(StrEnum):
         return self in (Approval.APPROVED, Approval.APPROVED_FOR_SESSION, Approval.APPROVED_ALWAYS)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalDecision:
+class ApprovalDecision(Struct, frozen=True):
     """An answer."""
 
     approval: Approval
@@ -47,8 +47,7 @@ class ApprovalDecision:
     """The first words of the commands that a rule is to allow; as proposed if empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(Struct, frozen=True):
     """A question. Every text may come from the model: show it with `paddock.agent.question_text`."""
 
     approval_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from paddock.agent.exec_arguments import SandboxPermissions
 from paddock.model.decision import Action
@@ -22,8 +23,7 @@ class ApprovalPolicy(StrEnum):
     """Never: what would have to be asked is refused, and denials go to the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Granular:
+class Granular(Struct, frozen=True):
     """`on-request` with each kind of question on or off; what may not be asked is refused."""
 
     sandbox_approval: bool
@@ -37,8 +37,7 @@ class Granular:
 Policy = ApprovalPolicy | Granular
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """What has to happen before a first attempt."""
 
     must_ask: bool = False

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.agent.live_process import LiveProcess
 
 
-@dataclass(frozen=True, slots=True)
-class CommandSession:
+class CommandSession(Struct, frozen=True):
     """A command of an agent that has outlived its call."""
 
     session_id: int

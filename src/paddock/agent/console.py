@@ -11,12 +11,12 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from paddock.agent.approval import WITHDRAWN, ApprovalDecision, ApprovalRequest, answered_outcome, outcome_of
 from paddock.agent.console_message import (
@@ -47,8 +47,7 @@ TIMEOUT_S: Final = 5.0
 """Time to answer, for an agent of the same user on the same host."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     request: ApprovalRequest
     since: float
     answer: asyncio.Future[ApprovalDecision]

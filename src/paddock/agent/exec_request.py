@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from paddock.agent.exec_arguments import ExecArguments, SandboxPermissions, StdinArguments, WaitFor
 from paddock.agent.live_process import NEVER, Wake
@@ -24,8 +23,7 @@ MIN_POLL_S: Final = 5.0
 MAX_POLL_S: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class ExecRequest:
+class ExecRequest(Struct, frozen=True):
     """A call of `exec_command`, decoded."""
 
     call_id: str

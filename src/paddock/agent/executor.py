@@ -8,8 +8,9 @@ alone (`Ending.sandbox_denied`, `Ending.denials`): no caller reads that out of a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from paddock.client.confinement import Sandbox
 from paddock.client.ending import Ending
@@ -21,8 +22,7 @@ from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedExecSpec:
+class PreparedExecSpec(Struct, frozen=True):
     """A start in which nothing is left to look up: the executor spawns exactly this, without a sandbox."""
 
     argv: tuple[str, ...]
@@ -35,8 +35,7 @@ class PreparedExecSpec:
     """Every variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRules:
+class ProgramRules(Struct, frozen=True):
     """What becomes of each program that a command executes in its sandbox."""
 
     params: InterceptParams
@@ -45,8 +44,7 @@ class ProgramRules:
     """Called for a program that the rules want somebody to be asked about; cancelled when that is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What to start: direct words, no shell of the executor's."""
 
     argv: tuple[str, ...]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.agent.executor import RunningCommand
 from paddock.agent.head_tail import HeadTail
@@ -33,8 +34,7 @@ MATCHED_BYTES: Final = 64 * 1024
 """How much output is kept that no wait has looked at yet; the newest counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """What ends a wait before its time, beside the exit."""
 
     pattern: WakePattern | None = None

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.agent.approval_asker import ApprovalAsker
@@ -45,8 +47,7 @@ ANCESTORS_LIMIT: Final = 64
 """How many directories the agent looks for, one after the other, until one exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """How an attempt is made: exactly what somebody was asked about, if anybody was."""
 
     argv: tuple[str, ...]
@@ -60,8 +61,7 @@ class Launch:
     """The prepared start of an attempt without a sandbox, where the executor takes such starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt(Generic[T]):
+class Attempt(Struct, Generic[T], frozen=True):
     """What came of an attempt."""
 
     value: T
@@ -69,8 +69,7 @@ class Attempt(Generic[T]):
     denials: tuple[Denial, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Settled(Generic[T]):
+class Settled(Struct, Generic[T], frozen=True):
     """What came of it all, and what the model should know of the way."""
 
     value: T

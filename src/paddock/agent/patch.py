@@ -17,8 +17,9 @@ A change of a file names lines by what they are, not by number; `patch_match` fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import InvalidPatch
 
@@ -34,8 +35,7 @@ CONTEXT: Final = "@@"
 _HEADERS: Final = (ADD, DELETE, UPDATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Lines that stand in a file one after the other, and those that take their place."""
 
     old: tuple[str, ...]
@@ -46,23 +46,20 @@ class Chunk:
     """Whether the lines are the last of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddFile:
+class AddFile(Struct, frozen=True):
     """A file is to have exactly this text, whether it exists or not."""
 
     path: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
+class DeleteFile(Struct, frozen=True):
     """A file is to be removed."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFile:
+class UpdateFile(Struct, frozen=True):
     """Chunks of a file are to be replaced, in the order of the file, and the file perhaps to be moved."""
 
     path: str

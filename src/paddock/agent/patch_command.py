@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.agent.patch import BEGIN
 
@@ -23,8 +24,7 @@ _HERE_DOCUMENT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PatchCommand:
+class PatchCommand(Struct, frozen=True):
     """A patch, and the directory that it is to be applied in; empty for that of the call."""
 
     patch: str

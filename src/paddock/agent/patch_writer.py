@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from paddock.agent.executor import FileAccess
 from paddock.agent.patch import AddFile, Change, DeleteFile, UpdateFile
@@ -25,8 +24,7 @@ FINISH_S: Final = 30.0
 """How long a cancelled call goes on writing: far longer than files take."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """A file that will have another content; None means that there is no file."""
 
     path: str

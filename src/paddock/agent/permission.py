@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from paddock.errors import InvalidProfile
 from paddock.model.denial import NOT_NAMED, OWN, Denial, DenialKind
@@ -40,8 +39,7 @@ _DENIED: Final = f"= {Access.DENY}"
 _NOT_GRANTED: Final = "default "
 
 
-@dataclass(frozen=True, slots=True)
-class Permissions:
+class Permissions(Struct, frozen=True):
     """What is granted on top of a profile. Paths are absolute and stand for everything below them."""
 
     read: tuple[str, ...] = ()
@@ -58,8 +56,7 @@ class Permissions:
 NONE: Final = Permissions()
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """The profile of an agent, as far as it is known here: a server may have names of its own."""
 
     written: str | Mapping[str, Any]
@@ -156,8 +153,7 @@ def granted_profile(base: str | Mapping[str, Any], grants: Permissions) -> str |
     return widened
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(Struct, frozen=True):
     """What denials come to."""
 
     permissions: Permissions | None
@@ -209,8 +205,7 @@ def _is_protected(denial: Denial) -> bool:
     return rule.endswith(_DENIED) and not rule.startswith(_NOT_GRANTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """What a profile grants of files, by path alone; links and metadata are the executor's matter."""
 
     table: AccessTable | None

@@ -8,8 +8,9 @@ chosen, nor one that somebody is talking to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 PROCESS_LIMIT: Final = 64
 RECENT_COUNT: Final = 8
@@ -21,8 +22,7 @@ LAST_ID: Final = 99_999
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Entry(Generic[T]):
+class Entry(Struct, Generic[T]):
     """A process that a model may come back to."""
 
     id: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.agent.exec_arguments import SandboxPermissions
 from paddock.agent.permission import NONE, Permissions
@@ -15,8 +16,7 @@ INPUT_LIMIT: Final = 65_536
 """Characters of input, or of a change, that a question shows: more than a person reads before saying yes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """What a tool wants to do."""
 
     call_id: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+
+class Reply(Struct, frozen=True):
     """What a call of any tool gives; `str(reply)` is its text.
 
     What only a command has is None, or empty, for every other tool.
@@ -44,8 +44,7 @@ class Reply:
         return {"output": self.output}
 
 
-@dataclass(frozen=True, slots=True)
-class ExecReply(Reply):
+class ExecReply(Reply, frozen=True):
     """The outcome of `exec_command` or `write_stdin`: a command that ran, however it ended."""
 
     @property

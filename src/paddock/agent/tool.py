@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -28,8 +27,7 @@ class SchemaFormat(StrEnum):
     MCP = "mcp"
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool by its name; `arguments` is a struct whose fields and descriptions are the parameters."""
 
     name: str

@@ -5,8 +5,9 @@ Tokens are estimated as four bytes each, rounded up, because no tokenizer fits e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.agent.head_tail import HeadTail
 
@@ -19,8 +20,7 @@ REFUSAL_TOKENS: Final = 900
 """Length of a reply that says why nothing was done; reasons come from people, rules and servers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Output as a model reads it."""
 
     text: str

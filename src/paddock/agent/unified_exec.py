@@ -12,10 +12,9 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from paddock.agent.command_report import CommandReport
 from paddock.agent.command_rules import CommandRules
@@ -74,8 +73,7 @@ ENVIRONMENT: Final = {
 """What keeps programs from colours, pagers and questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Collected:
+class _Collected(Struct, frozen=True):
     """What one call has seen of a command."""
 
     session: CommandSession

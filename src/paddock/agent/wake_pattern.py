@@ -9,9 +9,10 @@ expression for which little of a line is left is refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import factorial
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.fs.pattern import compile_pattern
 
@@ -26,8 +27,7 @@ _OPAQUE: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _TOKEN: Final = re.compile(r"\((?:\?:)?|\)|\||(?P<quantifier>[*+?]|\{\d+(?:,\d*)?\})\??")
 
 
-@dataclass(frozen=True, slots=True)
-class WakePattern:
+class WakePattern(Struct, frozen=True):
     """An expression, and how much of a line is looked at."""
 
     expression: re.Pattern[bytes]

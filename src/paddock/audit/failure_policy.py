@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.audit.event import Resumed
 from paddock.audit.log import AuditLog, Stamped
@@ -15,8 +16,7 @@ from paddock.audit.redaction import Redactor
 from paddock.model.audit_failure import AuditFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """How many of the events were written, in order from the first, and why no more were."""
 
     count: int

@@ -16,8 +16,9 @@ import stat
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.audit.chain import ORIGIN, Anchor, Torn, seal
 from paddock.audit.event import Closed, Event, Opened, encode
@@ -32,16 +33,14 @@ FILE_MODE = 0o600
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(Struct, frozen=True):
     """An event, and when it happened."""
 
     time_ns: int
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True):
     """How many of the events were written, and why no more were."""
 
     count: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 Record = Mapping[str, Any]
 """A line of the log as it is read: whoever wrote it may have been another version, or an attacker."""
@@ -21,8 +21,7 @@ def record_of(line: bytes) -> Record | None:
     return found if isinstance(found, dict) and {"seq", "time", "kind"} <= found.keys() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """What a record must be like; what is empty does not matter."""
 
     kinds: frozenset[str] = frozenset()

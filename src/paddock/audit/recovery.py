@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.audit.chain import ORIGIN, Anchor, hash_of, link_of
 from paddock.audit.verification import LINE_LIMIT_BYTES
@@ -15,8 +16,7 @@ EXAMINED_BYTES = 2 * LINE_LIMIT_BYTES
 """How much of the end of a segment is looked at: an unfinished line, and a whole one before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a log ends."""
 
     last: Anchor
@@ -30,8 +30,7 @@ class End:
     """Of the records that were looked at, by their numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(Struct, frozen=True):
     records: Sequence[Anchor]
     remainder: bytes
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from paddock.audit.event import Event
 from paddock.excerpt import excerpt
@@ -55,8 +54,7 @@ _SCRIPT_FLAG = re.compile(r"-\w*[ce]|--eval|--command")
 _USER_FLAGS = ("-u", "--user", "-U", "--proxy-user")
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """How a name and its value may be written: the mark that must be there, what introduces, the value."""
 
     mark: str

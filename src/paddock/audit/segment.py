@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.audit.chain import Anchor
 from paddock.audit.tip import TIP_BYTES, Tip, decode_tip
@@ -20,8 +21,7 @@ TIP_NAME = "tip"
 _SEGMENT_NAME = re.compile(r"audit-([0-9]{8})\.jsonl")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line and where it stands; without a line end it is unfinished."""
 
     position: LinePosition

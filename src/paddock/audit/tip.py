@@ -7,7 +7,8 @@ not in the log was taken out of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.audit.chain import ORIGIN, Anchor, parse_anchor
 
@@ -18,8 +19,7 @@ TIP_BYTES = 128
 _STATES = {"open": False, "closed": True}
 
 
-@dataclass(frozen=True, slots=True)
-class Tip:
+class Tip(Struct, frozen=True):
     """The last record, and whether its server has ended in order."""
 
     anchor: Anchor = ORIGIN

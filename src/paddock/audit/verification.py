@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.audit.chain import ORIGIN, Anchor, Link, Torn, hash_of, link_of
 from paddock.audit.tip import Tip
@@ -28,8 +29,7 @@ def segment_name(number: int) -> str:
     return f"audit-{number:08d}.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class LinePosition:
+class LinePosition(Struct, frozen=True):
     """The position of a line."""
 
     segment: int
@@ -39,8 +39,7 @@ class LinePosition:
         return f"{segment_name(self.segment)}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Something about a line, or about the whole log."""
 
     position: LinePosition | None
@@ -50,8 +49,7 @@ class Finding:
         return self.text if self.position is None else f"{self.position}: {self.text}"
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """What was found. `problems` are signs of tampering or damage, `notes` are not."""
 
     records: int = 0
@@ -68,8 +66,7 @@ class Report:
         return not self.problems
 
 
-@dataclass(slots=True)
-class _Debris:
+class _Debris(Struct):
     """Lines in a row that are no records: an unfinished line, or damage."""
 
     positions: list[LinePosition] = field(default_factory=list)

@@ -14,8 +14,9 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.audit.event import Event
 from paddock.audit.failure_policy import PolicyLog
@@ -37,8 +38,7 @@ RETRY_S = 1.0
 """How often a log that can't be written is tried again when nobody asks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditOptions:
+class AuditOptions(Struct, frozen=True, kw_only=True):
     """Where and how a log is written."""
 
     directory: Path
@@ -49,8 +49,7 @@ class AuditOptions:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """How a log is doing."""
 
     last_seq: int = 0
@@ -62,8 +61,7 @@ class Condition:
     is_failing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     stamped: Stamped
     waiter: asyncio.Future[None] | None
 

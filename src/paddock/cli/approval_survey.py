@@ -6,11 +6,12 @@ import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.agent.approval import Approval
 from paddock.agent.console import ask_console
@@ -114,8 +115,7 @@ def _server_lines(candidate: Candidate) -> list[str]:
 _RUNS: Final = "It runs in the sandbox, where its caller is."
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """What is asked, and what became of the last questions of agents."""
 
     questions: list[Question]

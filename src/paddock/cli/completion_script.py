@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from signal import Signals
+
+from msgspec import Struct
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -22,8 +23,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 # --- what the parser knows --------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """An option with its spellings, or without any a positional argument."""
 
     spellings: tuple[str, ...]
@@ -38,8 +38,7 @@ class Argument:
         return self.kind == "FILE" or self.kind.startswith("[URL:]")
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """A command and its arguments. One that is below another has both names: `rules check`."""
 
     name: str

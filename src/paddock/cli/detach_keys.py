@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _CONTROLLED = "@abcdefghijklmnopqrstuvwxyz[\\]^_"
 """Ctrl with the n-th of these sends the byte n (ASCII)."""
@@ -24,8 +24,7 @@ def _parse_key(key: str, text: str) -> int:
     raise ValueError(f"{key!r} in {text!r} is not a key; {FORMS}")
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """What is for the process, and whether the detach keys came after it."""
 
     data: bytes

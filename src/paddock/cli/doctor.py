@@ -75,6 +75,7 @@ def _print(findings: list[Finding]) -> None:
 
 def _json(findings: list[Finding], *, is_healthy: bool) -> str:
     import json
-    from dataclasses import asdict
+
+    from msgspec.structs import asdict
 
     return json.dumps({"ok": is_healthy, "checks": [asdict(finding) for finding in findings]}, indent=2)

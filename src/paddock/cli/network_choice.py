@@ -73,7 +73,7 @@ def with_network(written: WrittenProfile, arguments: argparse.Namespace) -> Writ
     """Return the profile with the hosts that the user names. Raises InvalidProfile."""
     if not has_network_options(arguments):
         return written
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return replace(written, profile=_with_hosts(written.profile, arguments))
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.cli.exec_question import exec_summary
 from paddock.errors import SelectionError
@@ -19,8 +20,7 @@ from paddock.protocol.question import EXEC_APPROVAL
 SHORT_ID_CHARS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A question, and where it is."""
 
     control: ControlAddress

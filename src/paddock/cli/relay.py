@@ -12,8 +12,9 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.cli import exit_status
 from paddock.cli.connection_watch import ConnectionWatch
@@ -31,8 +32,7 @@ INPUT_BYTES: Final = 64 * 1024
 """Input that waits for the process, and that is sent at once: one pipe's capacity (pipe(7))."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The status to exit with, and what went wrong, if it is for the user to know."""
 
     status: int

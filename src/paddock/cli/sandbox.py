@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from paddock.cli.confined import run_confined
     from paddock.cli.denial_text import explanation

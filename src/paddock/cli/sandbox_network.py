@@ -6,8 +6,9 @@ Imports the proxy only for a command that gets one: most have no network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import Profile
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from paddock.network.judge import PolicyJudge
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxNetwork:
+class SandboxNetwork(Struct, frozen=True):
     """What a command gets, and under which profile."""
 
     profile: Profile

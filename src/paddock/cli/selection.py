@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.errors import SelectionError
 from paddock.journal import printable
@@ -25,8 +26,7 @@ SHORT_SESSION_CHARS = 8
 NAMED_CANDIDATES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A process, and where it is."""
 
     control: ControlAddress

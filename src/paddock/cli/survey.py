@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from paddock.cli.message import tell
 from paddock.cli.selection import Candidate, select
@@ -26,16 +27,14 @@ ENDS_WITH_CLIENT = "stdio"
 """The URL of a server that ends with its only client, such as a private one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """One server and what it told."""
 
     control: ControlAddress
     status: StatusResult
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(Struct):
     """What the servers told."""
 
     answers: list[Answer] = field(default_factory=list)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import AnyStr, Generic
+
+from msgspec import Struct
 
 from paddock.client.ending import Ending
 from paddock.errors import CommandFailed
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedProcess(Generic[AnyStr]):
+class CompletedProcess(Struct, Generic[AnyStr], frozen=True):
     """A command that has ended, with everything it wrote. A terminal's output is all stdout."""
 
     argv: tuple[str, ...]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.client.capability import require
 from paddock.client.wire_path import RemotePathLike, wire_path
@@ -34,8 +36,7 @@ ProfileLike = str | os.PathLike[str] | Mapping[str, Any]
 UNCONFINED: Final = ":danger-full-access"
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """A profile, and the directories that are its workspace."""
 
     profile: ProfileLike

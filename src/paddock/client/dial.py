@@ -7,9 +7,11 @@ token is in no error, no log line and no repr.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from paddock.client.resume import Dial
 from paddock.errors import ConnectError

@@ -6,9 +6,7 @@ ones the status alone; what was not told is None, or empty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
@@ -21,8 +19,7 @@ from paddock.protocol.process_event import ExitedEvent
 from paddock.protocol.usage import decode_usage
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The end of a process."""
 
     exit_code: int

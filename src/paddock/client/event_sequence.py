@@ -17,10 +17,9 @@ are for servers that tell their gaps and send events in order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from paddock.protocol.process import OutputChunk, ReadResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
@@ -31,8 +30,7 @@ what is sent during the round trip of a read comes before its answer. Beyond thi
 and asked for again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Output that the server no longer had when it was asked for: all that was numbered in this range.
 
     `size_bytes` is at most how much that was, and None where the server does not tell. The

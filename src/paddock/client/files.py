@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from os import PathLike, fsdecode
 from typing import Final, Literal, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.client.capability import require
@@ -53,8 +53,7 @@ Progress = Callable[[int, int | None], None]
 """Called with how many bytes are done, and of how many if that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """What a walk found, nearest first."""
 
     directories: list[str]
@@ -65,8 +64,7 @@ class Tree:
     """Whether a limit ended the walk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A line, or a name, that fits; line and column count from 1 and are None for a name."""
 
     path: str
@@ -75,8 +73,7 @@ class Match:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a search found, in an order that is always the same."""
 
     matches: list[Match]

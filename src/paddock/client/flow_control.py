@@ -21,16 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 K = TypeVar("K", bound=Hashable)
 
 MIB: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowLimits:
+class FlowLimits(Struct, frozen=True, kw_only=True):
     """How much output may be unread on one connection."""
 
     high_water_bytes: int = 8 * MIB

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.client.ending import Ending, ending_of
 from paddock.client.event_sequence import EventSequence, Gap, Item, Piece, ProcessEvent
@@ -23,8 +24,7 @@ from paddock.protocol.process import ReadResult
 from paddock.protocol.process_event import ExitedEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A piece of what a process wrote. On a terminal, stdout and stderr are one stream."""
 
     stream: Stream

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from msgspec import Struct
 
 GROWTH: Final = 2.0
 """Each delay may be twice as long as the one before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconnectPolicy:
+class ReconnectPolicy(Struct, frozen=True, kw_only=True):
     """When to try again, and for how long."""
 
     max_time_s: float = 25.0

@@ -11,8 +11,9 @@ import codecs
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.stream import Stream
 
@@ -41,8 +42,7 @@ class TextDecoder:
         return "".join(decoder.decode(b"", final=True) for decoder in self._decoders.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of one stream as it was written, with its line end if it had one."""
 
     stream: Stream

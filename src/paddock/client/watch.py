@@ -10,9 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec import Struct
 
 from paddock.client.wire_path import local_name
 from paddock.model.change import ChangeKind
@@ -22,16 +23,14 @@ MAX_UNREAD: Final = 1000
 """Batches that wait for the reader; what is behind them is an overflow."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """What became of a path. A move is a deletion and a creation."""
 
     path: str
     kind: ChangeKind
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """Changes of a moment, at most one for each path."""
 
     changes: tuple[FileChange, ...]

@@ -11,11 +11,12 @@ import errno
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import IO, Any, Final, Self
 from uuid import uuid4
+
+from msgspec import Struct
 
 from paddock.client.box import Box
 from paddock.client.completed_process import CompletedProcess
@@ -43,8 +44,7 @@ Target = str | Connecting | Box | None
 """The URL of a server, a connection to be made, an open box, or a private server."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenWorkspace:
+class OpenWorkspace(Struct, frozen=True):
     """A workspace that is there."""
 
     box: Box

@@ -7,8 +7,9 @@ are absolute, in bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from paddock.errors import NotFound, RequestError
 
@@ -22,16 +23,14 @@ MAX_TOTAL_BYTES = 32 * MIB
 """What all the files of one request may add up to: in JSON it is still a message that a client takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextFile:
+class TextFile(Struct, frozen=True):
     """A file and what it says."""
 
     path: bytes
     contents: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """The directories, root included, and regular files of a tree, and what could not be looked at."""
 
     directories: list[bytes]
@@ -55,8 +54,7 @@ class Files(Protocol):
         """Read the first bytes of a regular file. Raises RequestError, NotFound among them."""
 
 
-@dataclass(slots=True)
-class Reader:
+class Reader(Struct):
     """Reads texts within limits; what can't be used becomes a warning. `show` names a path to the client."""
 
     files: Files

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.discovery.files import Reader, TextFile, Tree
 from paddock.errors import InvalidRequest, RequestError
@@ -22,8 +23,7 @@ MAX_DEPTH = 6
 """How far below the root skills and manifests are looked for, as in the reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """A plugin's manifest and the files that it names."""
 
     manifest: TextFile
@@ -31,16 +31,14 @@ class Plugin:
     apps_config: TextFile | None
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFiles:
+class SkillFiles(Struct, frozen=True):
     """The files of one skill."""
 
     instructions: TextFile
     metadata: TextFile | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRoot:
+class FoundRoot(Struct, frozen=True):
     """What a directory offers; skills and manifests sorted by path."""
 
     plugin: Plugin | None

@@ -10,10 +10,10 @@ from __future__ import annotations
 import posixpath
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tomli_w
+from msgspec import Struct
 
 from paddock.discovery.files import MAX_FILE_BYTES, Files
 from paddock.errors import InvalidParams, NotFound, OperationFailed, RequestError
@@ -23,8 +23,7 @@ MACHINE_DIRECTORY = b"/etc/codex"
 KeyPath = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """Where a user's things are."""
 
     user_home: bytes
@@ -37,8 +36,7 @@ class Home:
         return posixpath.join(self.codex_home, b"config.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """What one file says about the keys in question, as TOML."""
 
     source: str
@@ -46,8 +44,7 @@ class Layer:
     toml: str
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Struct, frozen=True):
     """Layers, weakest first."""
 
     layers: list[Layer]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -60,8 +59,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     products: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """One skill."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.discovery.files import Reader
 from paddock.discovery.root import MAX_DEPTH, Plugin, find_plugin, find_skills
@@ -16,16 +17,14 @@ _PLUGIN_ID = re.compile(r"([\w.-]*\w[\w.-]*)@([\w.-]*\w[\w.-]*)")
 """`name@marketplace`; neither leads out of the directory in which it is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillRoot:
+class SkillRoot(Struct, frozen=True):
     """A standard place for skills."""
 
     id: str
     path: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledPlugin:
+class InstalledPlugin(Struct, frozen=True):
     """A plugin that is installed and enabled. Its skills have its name before theirs."""
 
     id: str
@@ -36,8 +35,7 @@ class InstalledPlugin:
     skills: list[Skill]
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """Everything that a user has installed."""
 
     plugins: list[InstalledPlugin]

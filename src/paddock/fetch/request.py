@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.errors import InvalidParams
 
@@ -37,8 +38,7 @@ PROTECTED_VARIABLES = frozenset(
 """Credentials of the host itself. They are never put into a header, however the name is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """A header as it is sent. A secret one is not repeated to another origin after a redirect."""
 
     name: str
@@ -46,8 +46,7 @@ class Header:
     is_secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True):
     """One request. `timeout_s` is for everything, the body of the answer included.
 
     Raises InvalidParams if its headers do not tell the truth about its body: where a

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from paddock.model.change import ChangeKind
 
@@ -24,8 +25,7 @@ _MERGED = {
 """What two changes to one path come down to; where nothing is said, the later one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Changes in the order in which the paths changed first; if `is_overflowed`, there were more."""
 
     changes: list[tuple[bytes, ChangeKind]]

@@ -7,8 +7,9 @@ answer may be remembered for the rest of the process or session.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.intercept.execution import Subject
 from paddock.intercept.verdict import Answer

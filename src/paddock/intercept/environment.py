@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.intercept.trust import IsWritable, leads_to_sandbox
 
@@ -145,8 +146,7 @@ _LOADERS: Final = _Names(LOADERS)
 _HARMLESS: Final = _Names(HARMLESS)
 
 
-@dataclass(frozen=True, slots=True)
-class EscalatedEnvironment:
+class EscalatedEnvironment(Struct, frozen=True):
     """The variables that an escalated program gets."""
 
     variables: Mapping[str, str]

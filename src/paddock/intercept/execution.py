@@ -8,14 +8,14 @@ bytes that are not UTF-8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 _WORD_BYTES: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """A program that a process wants to become."""
 
     id: str
@@ -59,8 +59,7 @@ class Execution:
         return Subject(self.program, self.called, self.argv, self.cwd)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What two executions share if a decision about one is good for the other.
 
     The name that the caller chose counts: some programs do another thing under another name.

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.intercept.environment import EscalatedEnvironment, escalated_environment
 from paddock.intercept.execution import Execution
@@ -39,8 +41,7 @@ class Ground(StrEnum):
     """Somebody should have answered, and has not: the time was over, for example."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What holds for all executions of a command."""
 
     is_writable: IsWritable
@@ -53,8 +54,7 @@ class Terms:
     """Whether somebody is asked about what the rules leave open. If not, it is denied."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecVerdict:
+class ExecVerdict(Struct, frozen=True):
     """What becomes of one execution."""
 
     verdict: Verdict
@@ -85,8 +85,7 @@ class ExecVerdict:
         return f"Execution denied: {self.told or self.reason}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """Somebody has to be asked."""
 
     decision: Decision
@@ -94,8 +93,7 @@ class Approval:
     """Why, and what can't be answered, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What somebody decided."""
 
     verdict: Verdict
@@ -105,8 +103,7 @@ class Answer:
     remember: Remember | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(Struct, frozen=True):
     """Nobody decided."""
 
     reason: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from paddock.agent.permission import confinement_of
 from paddock.errors import CallRejected, InvalidProfile
@@ -19,8 +19,7 @@ from paddock.sandbox.profile.enforced import is_enforced, restricted_files
 from paddock.sandbox.profile.path import clean
 
 
-@dataclass(frozen=True, slots=True)
-class CallConfinement:
+class CallConfinement(Struct, frozen=True):
     """A profile, its workspace, and where commands run unless they say otherwise."""
 
     profile: str | Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import Struct
@@ -39,8 +38,7 @@ class TextFields(Struct, frozen=True, forbid_unknown_fields=True):
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """A tool in the words of MCP."""
 
     name: str

@@ -10,10 +10,10 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import tomli_w
+from msgspec import Struct
 
 from paddock.errors import PaddockError
 
@@ -21,8 +21,7 @@ NAME: Final = "paddock"
 """What the server is called in every configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientKind:
+class ClientKind(Struct, frozen=True):
     """Where a client keeps its servers, and in which shape."""
 
     title: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import mcp_types as types
+from msgspec import Struct
 
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.agent.question_text import question_lines
@@ -29,8 +29,7 @@ REASON_LIMIT: Final = 2000
 """Characters of a reason that reach the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalPrompt:
+class ApprovalPrompt(Struct, frozen=True):
     """Asks for an approval, as a form."""
 
     approval: ApprovalRequest

@@ -11,12 +11,13 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.errors import ListenError
 from paddock.mcp_server.service import Context, Service
@@ -48,8 +49,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpDoor:
+class HttpDoor(Struct, frozen=True):
     """Where to listen, and whom to let in."""
 
     host: str

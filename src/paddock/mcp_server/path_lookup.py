@@ -8,8 +8,9 @@ find out, and no path leads through a directory that the cap denies.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from paddock.errors import FileError, InvalidRequest, NotFound
 from paddock.sandbox.profile.path import ROOT, join, parent
@@ -18,8 +19,7 @@ PATHS_LIMIT: Final = 512
 """Paths of both profiles together: each takes a request to the server, and a profile names a few dozen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A path without links; what is missing has no links in the part that exists."""
 
     path: str

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import mcp_types as types
+from msgspec import Struct
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -42,8 +42,7 @@ class Prompt(Protocol[T_co]):
         """Return what holds if the client could not ask."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question to the client that has no answer yet."""
 
     prompt: Prompt[Any]

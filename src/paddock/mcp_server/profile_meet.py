@@ -8,10 +8,10 @@ for what they are to the client, so they are written out; temporary directories 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from paddock.errors import InvalidProfile
 from paddock.mcp_server.path_lookup import Location
@@ -51,8 +51,7 @@ _NETWORK_ORDER: Final = (
 _PROTECTED: Final = frozenset((*METADATA_NAMES, *OTHER_REPOSITORIES))
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """A profile, and what its special paths refer to."""
 
     profile: Profile

@@ -9,8 +9,9 @@ Whatever is not understood is an error: a sandbox that was asked for and not mad
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import Profile
@@ -24,8 +25,7 @@ CAPABILITIES: Final[dict[str, dict[str, Any]]] = {UPDATE_CAPABILITY: {"version":
 """What a client is told, so that it sends either."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxState:
+class SandboxState(Struct, frozen=True):
     """What a client wants, before the server's own profile caps it."""
 
     profile: Profile

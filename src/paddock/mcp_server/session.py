@@ -12,11 +12,11 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
 import mcp_types as types
+from msgspec import Struct
 
 from paddock.agent.agent import Agent, Tools
 from paddock.agent.approval import ApprovalDecision, ApprovalRequest, Approver
@@ -233,8 +233,7 @@ def _rendered(reply: Reply | ShellReply) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=reply.fields, is_error=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenAgent:
+class _OpenAgent(Struct, frozen=True):
     box: Box
     tools: Tools
     stack: AsyncExitStack

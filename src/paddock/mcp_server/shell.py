@@ -10,9 +10,10 @@ import asyncio
 import posixpath
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
+
+from msgspec import Struct
 
 from paddock.agent.truncation import DEFAULT_TOKENS
 from paddock.agent.unified_exec import ENVIRONMENT
@@ -33,8 +34,7 @@ TRAILING_OUTPUT_S: Final = 0.1
 BASH: Final = "/bin/bash"
 
 
-@dataclass(frozen=True, slots=True)
-class ShellTerms:
+class ShellTerms(Struct, frozen=True):
     """What holds for one call beside its arguments."""
 
     sandbox: Sandbox | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
+
+from msgspec import Struct
 
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.agent.box_executor import ProgramQuestions
@@ -40,8 +41,7 @@ _REMOVAL: Final = PrefixRule(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """A command under way."""
 
     call: PendingCall

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from paddock.agent.head_tail import HeadTail
 from paddock.agent.truncation import cut
@@ -56,8 +55,7 @@ class ShellOutput:
         (self.stderr if item.stream is Stream.STDERR else self.stdout).add(item.data)
 
 
-@dataclass(frozen=True, slots=True)
-class ShellReply:
+class ShellReply(Struct, frozen=True):
     """The outcome of a call. A command that fails is an outcome like any other."""
 
     fields: dict[str, Any]

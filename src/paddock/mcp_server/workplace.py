@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.agent.command_rules import CommandRules
 from paddock.client.box import Box
@@ -19,8 +20,7 @@ from paddock.protocol.question import EXEC_APPROVAL
 CLIENT_NAME = "paddock-mcp"
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """Terms that the user who starts the server lays down for all clients."""
 
     profile: str | Mapping[str, Any]
@@ -33,8 +33,7 @@ class Terms:
     prompt_timeout_s: float = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(Struct, frozen=True):
     """The address of the Paddock server to use; a private one without a URL."""
 
     url: str | None = None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Action(StrEnum):
@@ -30,8 +31,7 @@ def strictest(actions: Iterable[Action]) -> Action | None:
     return max(actions, key=_STRICTNESS.__getitem__, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The call that made a rule."""
 
     path: str
@@ -41,8 +41,7 @@ class Origin:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
+class RuleMatch(Struct, frozen=True):
     """A rule that fits a command."""
 
     prefix: tuple[str, ...]
@@ -54,8 +53,7 @@ class RuleMatch:
     """The file that the command names, if the rule names only the last part of its path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What all rules together say about a command.
 
     `action` is None when no rule says anything: then whoever asked does what it would do

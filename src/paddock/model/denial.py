@@ -5,9 +5,10 @@ A value that the sandbox decides, the process carries and the wire shows. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.endpoint import Endpoint
 
@@ -37,8 +38,7 @@ class DenialKind(StrEnum):
     """To make a system call that no profile allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(Struct, frozen=True):
     """One thing that a command wanted and did not get."""
 
     kind: DenialKind
@@ -55,8 +55,7 @@ class Denial:
     would not be enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """What a command was refused, each once and in the order of the first attempt."""
 
     denials: tuple[Denial, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class NetworkProtocol(StrEnum):
@@ -19,8 +20,7 @@ class NetworkProtocol(StrEnum):
     """Datagrams, by SOCKS 5, which no policy allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A host, normal as of `host_pattern`, and its port."""
 
     host: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.model.decision import Origin
 from paddock.model.verdict import Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionNote:
+class ExecutionNote(Struct, frozen=True):
     """One execution that somebody or something decided on. Its text may hold lone surrogates."""
 
     exec_id: str
@@ -29,8 +29,7 @@ class ExecutionNote:
     """Why it ran in the sandbox though a rule or an answer would have let it out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionSummary:
+class ExecutionSummary(Struct, frozen=True):
     """The executions of a process."""
 
     notes: tuple[ExecutionNote, ...]

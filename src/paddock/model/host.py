@@ -6,8 +6,9 @@ confinement. Tests make hosts that do not exist.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Enforcement(StrEnum):
@@ -23,8 +24,7 @@ class Enforcement(StrEnum):
     """Nothing, because the profile asks for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BwrapCapabilities:
+class BwrapCapabilities(Struct, frozen=True):
     """Which options a bubblewrap has. All but the last are needed."""
 
     perms: bool = False
@@ -34,8 +34,7 @@ class BwrapCapabilities:
     disable_userns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True):
     """A bubblewrap that was chosen and looked at."""
 
     path: str
@@ -46,12 +45,11 @@ class Bubblewrap:
     is_bundled: bool = False
     is_setuid: bool = False
     """It needs no user namespace of its own, and gives up its privileges itself."""
-    fd: int | None = field(default=None, compare=False)
+    fd: int | None = None
     """An open descriptor of the file that was looked at. Of a bundled one whoever probed owns it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something that keeps a sandbox from being made, or makes it weaker, and the way out."""
 
     name: str
@@ -63,8 +61,7 @@ class Problem:
         return f"{self.name}: {self.detail}; {self.remedy}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """What the kernel and the installed programs offer."""
 
     arch: str
@@ -78,10 +75,10 @@ class HostFacts:
     can_limit_processes: bool = True
     """Whether the kernel counts the processes of a sandbox."""
     pids_cgroup: str | None = None
+    """Where control groups that count them can be made, if that is the only way; it is for root."""
     memory_cgroup: str | None = None
     """Where control groups that limit memory can be made; None where this user can't make any."""
-    """Where control groups that count them can be made, if that is the only way; it is for root."""
     landlock_abi: int = 0
     """0 without Landlock."""
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = ()
     """What is missing or degraded; for doctor and for the server's start."""

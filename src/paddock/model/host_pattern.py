@@ -7,9 +7,10 @@ these are addresses here too; letters are small, and a dot at the end is gone. P
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
+
+from msgspec import Struct
 
 NAME_LIMIT: Final = 253
 """Length of a name without the dot at its end (RFC 1035 has 255 bytes, of which two are not written)."""
@@ -100,8 +101,7 @@ def parse_port(text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(Struct, frozen=True):
     """Which hosts are meant, and which of their ports."""
 
     host: str

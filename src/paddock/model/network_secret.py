@@ -6,7 +6,6 @@ The value itself is not here: it stays in its file or variable until a command n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -43,8 +42,7 @@ class Scheme(StrEnum):
         return 80 if self is Scheme.HTTP else 443
 
 
-@dataclass(frozen=True, slots=True)
-class SecretHost:
+class SecretHost(Struct, frozen=True):
     """Hosts that may get a secret, over one scheme."""
 
     scheme: Scheme

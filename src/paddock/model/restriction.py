@@ -7,11 +7,10 @@ are; who enters it takes them on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Restriction:
+class Restriction(Struct, frozen=True):
     """Rules and a filter, for good, as native/worker.c reads them."""
 
     words: bytes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 MAX_CELLS = 0xFFFF
 """struct winsize holds unsigned shorts (ioctl_tty(2))."""
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalSize:
+class TerminalSize(Struct, frozen=True):
     """Rows and columns of a window; both are at least 1."""
 
     rows: int

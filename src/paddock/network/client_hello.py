@@ -5,9 +5,10 @@ Only the outer name of an encrypted hello is seen, and a client may leave the na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
@@ -60,8 +61,7 @@ class _TooShort(Exception):
     pass
 
 
-@dataclass
-class _Cursor:
+class _Cursor(Struct):
     data: bytes
     at: int = 0
 

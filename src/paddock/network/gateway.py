@@ -9,9 +9,10 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from paddock.errors import HostUnreachable, ProxyRequestError
 from paddock.journal import Journal
@@ -58,8 +59,7 @@ class Judge(Protocol):
         """Take note of what was kept from the command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Secrets:
+class Secrets(Struct, frozen=True):
     """What is added to requests of one command."""
 
     credentials: Credentials

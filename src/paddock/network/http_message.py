@@ -7,13 +7,13 @@ message is read to its parts and written anew, so two readers can't disagree abo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
 import h11
 import msgspec
+from msgspec import Struct
 
 from paddock.errors import ProxyRequestError
 from paddock.model.endpoint import Endpoint, NetworkProtocol
@@ -40,8 +40,7 @@ _HOP_BY_HOP: Final = frozenset(
 """What is for the next receiver alone (RFC 9110, section 7.6.1). `transfer-encoding` is h11's to write."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpTarget:
+class HttpTarget(Struct, frozen=True):
     """Whom a request is for, and what it asks of him."""
 
     endpoint: Endpoint

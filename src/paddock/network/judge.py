@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.errors import AuditUnwritable
 from paddock.model.decision import Action
@@ -32,8 +34,7 @@ Ask = Callable[[Endpoint, Ruling], Awaitable[Ruling]]
 """Decides in place of a policy that leaves a host open, whose ruling it is given. Never gives ASK."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedNetwork:
+class AllowedNetwork(Struct, frozen=True):
     """Whom a command may reach, and by which way."""
 
     policies: tuple[Policy, ...]

@@ -7,9 +7,11 @@ name that was allowed is not enough: the address that it has at the moment of co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.model.denial import NOT_NAMED
 from paddock.model.endpoint import Endpoint, NetworkProtocol
@@ -44,8 +46,7 @@ class Reason(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What was decided, and what decided it."""
 
     decision: Decision
@@ -61,8 +62,7 @@ class Ruling:
         return self.decision is Decision.ALLOW
 
 
-@dataclass(frozen=True, slots=True)
-class HostRule:
+class HostRule(Struct, frozen=True):
     """A pattern, the protocols that it is for, and where it is written."""
 
     pattern: HostPattern
@@ -70,8 +70,7 @@ class HostRule:
     protocols: frozenset[NetworkProtocol] = EVERY_PROTOCOL
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The hosts that a command may reach."""
 
     allow: tuple[HostRule, ...] = ()

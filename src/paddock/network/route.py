@@ -7,9 +7,10 @@ and nobody needs to be told of others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 HTTP_PORT: Final = 3128
 SOCKS_PORT: Final = 1080
@@ -85,8 +86,7 @@ FIRST_MANAGED_PORT: Final = HTTP_PORT
 """The proxies that the variables name get this port and those after it, in the order of their first names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedRoute:
+class ManagedRoute(Struct, frozen=True):
     """A command's way to proxies on the host's loopback."""
 
     environment: dict[str, str]

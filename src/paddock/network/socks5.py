@@ -5,10 +5,11 @@ Connections only: no datagrams, no listening for others. Nobody is asked who he 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import ProxyRequestError
 
@@ -40,8 +41,7 @@ def encode_reply(reply: Reply) -> bytes:
     return bytes((VERSION, reply, 0, _IPV4)) + bytes(6)
 
 
-@dataclass(frozen=True, slots=True)
-class SocksRequest:
+class SocksRequest(Struct, frozen=True):
     """Whom the client wants to reach."""
 
     host: str

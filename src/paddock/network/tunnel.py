@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.model.endpoint import Endpoint
 from paddock.model.host_pattern import normal_host

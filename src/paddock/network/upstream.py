@@ -7,11 +7,11 @@ is.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import h11
+from msgspec import Struct
 
 from paddock.errors import ProxyRequestError
 from paddock.model.endpoint import Endpoint
@@ -22,8 +22,7 @@ ANSWER_LIMIT_BYTES: Final = 64 * 1024
 """Of the head of its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(Struct, frozen=True):
     """The address of an upstream proxy, and who we are there."""
 
     host: str

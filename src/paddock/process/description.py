@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.excerpt import excerpt
 
@@ -16,8 +18,7 @@ WORD_CHARS: Final = 16
 """What a word counts for besides its length, so that there are at most 256."""
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """What the process was started as."""
 
     process_id: str

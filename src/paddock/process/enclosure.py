@@ -8,8 +8,9 @@ itself. How it was enclosed is not known here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial
@@ -18,16 +19,14 @@ from paddock.process.output_log import OutputLog
 from paddock.process.spawner import ExitReport
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How the command itself ended, and what of its surroundings ended it, if something certainly did."""
 
     report: ExitReport
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What surroundings had to do with the end of a command."""
 
     is_denied: bool = False

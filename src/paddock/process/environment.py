@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import assert_never
+
+from msgspec import Struct
 
 from paddock.errors import InvalidParams
 from paddock.wildcard import Wildcard, simple_wildcard
@@ -52,8 +53,7 @@ class Inherit(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class InheritancePolicy:
+class InheritancePolicy(Struct, frozen=True):
     """Which variables of the server a child inherits. Patterns are globs that ignore case."""
 
     inherit: Inherit

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
@@ -23,8 +24,7 @@ from paddock.process.terminal import open_terminal
 SAID_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSpec:
+class LaunchSpec(Struct, frozen=True):
     """What to start. A `terminal` size asks for a PTY, otherwise it runs on pipes."""
 
     program: str
@@ -47,8 +47,7 @@ class Starter(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Descriptors:
+class _Descriptors(Struct):
     """Both ends of a child's streams; whatever is not taken over is closed by `close`."""
 
     child: list[int] = field(default_factory=list)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -38,8 +37,7 @@ class Chunk(Struct, frozen=True):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Chunks that were dropped: all that were numbered from `from_seq` to `to_seq`, both included.
 
     `size_bytes` is never too small; for a reader inside a very long gap it may be a little too large.
@@ -50,8 +48,7 @@ class Gap:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What a reader gets: chunks in order, the number to go on from, and what is missing between them."""
 
     chunks: list[Chunk]
@@ -59,8 +56,7 @@ class Reading:
     gap: Gap | None
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """What is left of one stream."""
 
     data: bytes

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.c_string import NUL_FLAW, c_strings
 from paddock.errors import SpawnError
@@ -41,8 +42,7 @@ class SpawnStage(StrEnum):
     """The request can't be expressed, or its descriptors could not be passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
+class SpawnRequest(Struct, frozen=True):
     """What to start. `cwd` is absolute.
 
     `program` with a slash is a path, relative to `cwd`; without one it is looked

@@ -24,9 +24,10 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import SpawnerLost, SpawnError
 from paddock.journal import Journal
@@ -70,16 +71,14 @@ _STAGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(Struct, frozen=True):
     """A started process, leader of its own session and group. The caller closes `pidfd`."""
 
     pid: int
     pidfd: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExitReport:
+class ExitReport(Struct, frozen=True):
     """How a process ended and what it and the descendants it waited for used.
 
     `max_rss_bytes` is not below the helper's own peak of a few MiB, because execve counts the
@@ -115,8 +114,7 @@ class _Message:
         self.has_begun = False
 
 
-@dataclass(slots=True, eq=False)
-class _Spawn:
+class _Spawn(Struct, eq=False):
     """One call of `spawn` until it is answered. A cancelled `future` means nobody wants the process."""
 
     token: int

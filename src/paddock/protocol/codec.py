@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
 from paddock.errors import InvalidParams, MalformedMessage
 from paddock.excerpt import excerpt
@@ -31,8 +31,7 @@ MIN_BYTES_PER_VALUE = 2
 """The densest JSON, `[1,1,…]` or `[[…]]`, spends two bytes on a value: no need to count shorter ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodecLimits:
+class CodecLimits(Struct, frozen=True):
     """What a single message may hold."""
 
     max_values: int = 65_536

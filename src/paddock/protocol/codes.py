@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from paddock.errors import (
     ExecForbidden,
@@ -58,8 +59,7 @@ CODES = tuple(code for code, _ in TABLE)
 """Every code that this server answers with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """An exception with a name of its own on the wire, and its particulars there -> its attributes."""
 
     name: str

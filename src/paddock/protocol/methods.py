@@ -7,8 +7,9 @@ rightly, but is not offered by this version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+
+from msgspec import Struct
 
 from paddock.protocol import (
     control,
@@ -51,8 +52,7 @@ class RequestQueue(Enum):
     CONTROL = "control"
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """One request method."""
 
     name: str
@@ -250,8 +250,7 @@ OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
 """What the server sends to clients that named it in `initialize`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRequest:
+class ServerRequest(Struct, frozen=True):
     """One request method of the server."""
 
     name: str

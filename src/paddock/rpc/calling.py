@@ -9,10 +9,9 @@ not ask for it. To one that is in the table the caller sends `answer` or `refuse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import DecodeError, Raw, json
+from msgspec import DecodeError, Raw, Struct, json
 
 from paddock.errors import InvalidParams, ProtocolViolation, RequestError
 from paddock.protocol.bulk import BULK_BYTES
@@ -52,32 +51,28 @@ _LIMITS = CodecLimits()
 """Limits of a message that is taken apart: a larger one is read all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A request succeeded."""
 
     id: RequestId
     result: Result
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """A request was refused or failed."""
 
     id: RequestId
     error: RequestError
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """The server tells something."""
 
     method: str
     params: Result
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The server asks something, and waits for `answer` or `refuse`."""
 
     id: RequestId
@@ -85,8 +80,7 @@ class Asked:
     params: QuestionParams
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswerable:
+class Unanswerable(Struct, frozen=True):
     """The server asks something that can't be understood: send these bytes."""
 
     reply: bytes

@@ -17,11 +17,10 @@ link, fits no question and is told apart from one to a request that was never ma
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from paddock.errors import TooManyQuestions
 from paddock.protocol.codec import write_json
@@ -31,8 +30,7 @@ from paddock.protocol.question import QuestionParams
 KIB = 1024
 
 
-@dataclass(slots=True, eq=False)
-class Question:
+class Question(Struct, eq=False):
     """A question that has been asked. Its parameters are encoded once."""
 
     id: str
@@ -55,8 +53,7 @@ ASKED_BYTES_LIMIT: Final = 1024 * KIB
 default."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionLimits:
+class QuestionLimits(Struct, frozen=True):
     """What the open questions of one session may add up to."""
 
     max_open: int

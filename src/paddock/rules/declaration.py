@@ -13,8 +13,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from paddock.errors import InvalidRule
 from paddock.model.decision import Action, Origin
@@ -23,8 +24,7 @@ from paddock.rules.policy import Policy, absolute_path
 from paddock.rules.rule import Alternatives, Pattern, PrefixRule, is_flag
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A value of the language: its type, and a string, a tuple of values, or else its notation."""
 
     type: str
@@ -43,8 +43,7 @@ class Value:
         return str(self.content)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A call of one of the functions."""
 
     function: str
@@ -53,8 +52,7 @@ class Call:
     named: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """A command that a rule must fit, or must not."""
 
     command: tuple[str, ...]
@@ -63,8 +61,7 @@ class Example:
         return shlex.join(self.command)
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """What one call declares. The examples are checked when the whole file is known."""
 
     rules: tuple[PrefixRule, ...] = ()
@@ -74,8 +71,7 @@ class Declaration:
     network_rules: tuple[NetworkRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(Struct, frozen=True):
     name: str
     type: str
     is_required: bool = False

@@ -14,10 +14,10 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import starlark
+from msgspec.structs import replace
 
 from paddock.errors import InvalidRule
 from paddock.model.decision import Origin

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.errors import RulesError
 
@@ -25,8 +26,7 @@ AMENDED_FILE = "default.rules"
 """The file of the user's layer that `paddock rules add` writes to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A directory with files of rules; it need not be there."""
 
     directory: Path

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from paddock.errors import InvalidRule
 from paddock.model import endpoint
@@ -44,8 +45,7 @@ PROTOCOLS = {protocol.value: protocol for protocol in NetworkProtocol} | {
 """Every name that a file may use."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRule:
+class NetworkRule(Struct, frozen=True):
     """What may be done with one host."""
 
     host: str

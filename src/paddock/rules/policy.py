@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from paddock.model.decision import Action, Decision, RuleMatch, strictest
 from paddock.rules.network import NetworkRule
 from paddock.rules.rule import PrefixRule
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Why a file of rules is not in force."""
 
     path: str

@@ -7,7 +7,8 @@ rules and `declaration` makes them from what a file says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.model.decision import Action, Origin
 
@@ -20,8 +21,7 @@ Pattern = tuple[Alternatives, ...]
 END_OF_FLAGS = "--"
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixRule:
+class PrefixRule(Struct, frozen=True):
     """Fits every command that begins like its pattern, but not like one of its exceptions."""
 
     pattern: Pattern

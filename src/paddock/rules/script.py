@@ -10,9 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from paddock.errors import RulesError, RulesUnavailable
 from paddock.rules.plain_line import plain_commands
@@ -31,8 +32,7 @@ PREFIXES = frozenset({"builtin", "command", "coproc", "exec", "time"})
 """Words of the shell in front of a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word of a command."""
 
     source: str
@@ -41,8 +41,7 @@ class Word:
     """What the program gets; None if that depends on the moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptCommand:
+class ScriptCommand(Struct, frozen=True):
     """A command of a script."""
 
     words: tuple[Word, ...]
@@ -70,8 +69,7 @@ class ScriptCommand:
         return " ".join(word.source for word in self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """What was found in a script."""
 
     commands: tuple[ScriptCommand, ...]

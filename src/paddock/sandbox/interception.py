@@ -12,8 +12,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import HostFacts, Problem
@@ -36,8 +37,7 @@ _UNDECIDED: Final = "can't be decided on"
 """What the wrapper says where nobody decides (native/execve_wrapper.c)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(Struct, frozen=True):
     """What keeps each back-end from being used here; None if nothing does."""
 
     notify: Problem | None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 from typing import Final
 
 from paddock.sandbox.host.facts import FileFacts
@@ -44,7 +43,7 @@ class PlanMemory:
             if lookups.still_holds():
                 return plan
         look = FileFacts()
-        plan = confine(profile, replace(scene, look=look))
+        plan = confine(profile, scene, look)
         if look.lookups.path_chars <= PATH_CHARS:
             with self._lock:
                 self._known.pop(key, None)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock import installation, own_program
 from paddock.errors import ProfileRefused
@@ -91,7 +92,7 @@ class Planner:
         ceiling = self._ceiling()
         if ceiling is not None:
             profile = _visible_part(profile, command, ceiling)
-            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots))[0])
+            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots), FileFacts())[0])
 
     def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
         """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
@@ -130,7 +131,6 @@ class Planner:
         own_names = self._scanner.names_in_grants(self._own_files, grants, own, temporary)
         return Scene(
             surroundings=replace(surroundings, own_names=own_names) if own_names else surroundings,
-            look=FileFacts(),
             cwd=ROOT,
             denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
             is_root=os.geteuid() == 0,
@@ -144,7 +144,9 @@ class Planner:
         if cap is None:
             return None
         try:
-            return Ceiling(cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots)))
+            return Ceiling(
+                cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots), FileFacts())
+            )
         except ProfileRefused as error:
             raise ProfileRefused(
                 f"{error.subject} of the profile {cap.name}", error.problem, error.remedy

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.errors import ListenError
 
 FORMS = "expected ws://IP:PORT, wss://IP:PORT, unix:///path or stdio"
 
 
-@dataclass(frozen=True, slots=True)
-class WebSocketAddress:
+class WebSocketAddress(Struct, frozen=True):
     """A literal IP address and a port; port 0 lets the kernel choose."""
 
     host: str
@@ -26,15 +26,13 @@ class WebSocketAddress:
         return ipaddress.ip_address(self.host).is_loopback
 
 
-@dataclass(frozen=True, slots=True)
-class UnixAddress:
+class UnixAddress(Struct, frozen=True):
     """An absolute path of a socket."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class StdioAddress:
+class StdioAddress(Struct, frozen=True):
     """Standard input and output."""
 
 

@@ -15,8 +15,9 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
+
+from msgspec.structs import replace
 
 from paddock import own_program
 from paddock.config import Settings

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.errors import NotFound, RequestError
@@ -37,8 +37,7 @@ from paddock.server.confinement import Confinement
 from paddock.server.file_workers import FileWorkers
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenFile:
+class _OpenFile(Struct, frozen=True):
     """A file that is open in a worker, which is kept for it until `keeping` is closed."""
 
     worker: WorkerOperations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from paddock.model.profile import Profile
 
@@ -12,19 +13,31 @@ if TYPE_CHECKING:
     from paddock.server.process_network import ProcessNetwork
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
-    """A profile, what its special paths refer to, and how it was asked for."""
+class Confinement(Struct, frozen=True, eq=False):
+    """A profile, what its special paths refer to, and how it was asked for.
+
+    Two are equal if they make the same sandbox, whoever asks for it and by whatever name.
+    """
 
     profile: Profile
     project_roots: tuple[str, ...] = ()
-    name: str | None = field(default=None, compare=False)
+    name: str | None = None
     """The name that the request asked for the profile by, if it did."""
     is_traced: bool = False
     """Whether the server is to note what a command is refused."""
-    client: int = field(default=0, compare=False)
+    client: int = 0
     """The number of the connection that asks: each has one turn at a time where trees are searched."""
-    decider: ExecDecider | None = field(default=None, compare=False)
+    decider: ExecDecider | None = None
     """Decides on what the command executes; None if nobody does."""
-    network: ProcessNetwork | None = field(default=None, compare=False)
+    network: ProcessNetwork | None = None
     """Decides on whom the command reaches through its proxy; None if it has none."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Confinement) and self._sandbox == other._sandbox
+
+    def __hash__(self) -> int:
+        return hash(self._sandbox)
+
+    @property
+    def _sandbox(self) -> tuple[Profile, tuple[str, ...], bool]:
+        return self.profile, self.project_roots, self.is_traced

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
@@ -73,8 +72,7 @@ _UNUSUAL_RESULTS = frozenset((Then, Encoded))
 HandlerTable = Mapping[str, Callable[["ClientConnection", Call[Any]], Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """What every connection of a server shares."""
 
     settings: Settings

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from paddock.errors import AuditUnwritable
 from paddock.intercept.approvals import RememberedAnswers

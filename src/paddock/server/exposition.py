@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -60,8 +61,7 @@ class Histogram:
 Measured = float | Histogram
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """One metric: a single value, or one for each value of a label."""
 
     name: str
@@ -85,8 +85,7 @@ def render(families: Iterable[Family]) -> bytes:
     return "".join(page.lines).encode()
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     lines: list[str] = field(default_factory=list)
 
     def add(self, family: Family) -> None:

@@ -15,10 +15,11 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
+
+from msgspec import Struct, field
 
 from paddock import own_program
 from paddock.errors import OperationFailed, SandboxUnenforceable
@@ -55,8 +56,7 @@ IDLE_WITH_PLACEHOLDERS_S = 0.05
 """The same if placeholders are held for it, which others see: from one step of a patch to the next."""
 
 
-@dataclass(slots=True, eq=False)
-class _Worker:
+class _Worker(Struct, eq=False):
     """A worker, the sandbox that it is in, and who uses it."""
 
     confinement: Confinement

@@ -11,8 +11,9 @@ import ipaddress
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.journal import Journal
 from paddock.server.auth import Credential, bearer_refusal
@@ -29,8 +30,7 @@ Page = Callable[[], HttpResponse]
 """Makes the answer to a GET of one path. Must not block."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFilter:
+class RequestFilter(Struct, frozen=True, kw_only=True):
     """Decides on every request to one listener. The defaults are those of a loopback listener."""
 
     credential: Credential | None = None

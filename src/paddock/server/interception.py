@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.errors import InvalidParams, InvalidRule, QuestionError, TooManyQuestions
 from paddock.intercept.approvals import Approvals, RememberedAnswers

@@ -12,9 +12,10 @@ import logging
 import os
 import re
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from paddock.config import KIB, Settings
 from paddock.errors import ConfigError, ListenError
@@ -47,8 +48,7 @@ _SIGNED_SETTINGS: Final = ("ws_shared_secret_file", "ws_issuer", "ws_audience", 
 _SHA256_HEX = re.compile(r"[0-9A-Fa-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class ListenPolicy:
+class ListenPolicy(Struct, frozen=True):
     """Where a server listens, whom it lets in, and how the connection is encrypted."""
 
     address: ListenAddress

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from paddock.errors import QuestionError, RulesError
 from paddock.journal import Journal

@@ -7,7 +7,8 @@ while files are looked at. Loaded when the first sandbox is asked for.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.fs.read_filter import ReadFilter
 from paddock.host_text import utf8_environment
@@ -21,8 +22,7 @@ from paddock.sandbox.profile.enforced import is_enforced
 from paddock.server.confinement import Confinement
 
 
-@dataclass(frozen=True, slots=True)
-class PlanSnapshot:
+class PlanSnapshot(Struct, frozen=True):
     """The plan of a sandbox, and what is on the host where it would mount something."""
 
     plan: Plan

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from math import isinf
 from typing import Literal, Protocol
 from uuid import uuid4
+
+from msgspec import Struct
 
 from paddock.errors import (
     AnswerFailed,
@@ -35,8 +36,7 @@ from paddock.server.record import SessionRecord
 Answerer = Literal[QuestionOutcome.CLIENT, QuestionOutcome.OPERATOR]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a question was answered with, of the type that its method has, and by whom."""
 
     result: Params

@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import os.path
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.audit.event import (
@@ -64,8 +64,7 @@ _OUTCOMES: dict[type[QuestionError], QuestionOutcome] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """Who holds a session: the number of the connection, and who is at its other end."""
 
     connection: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from paddock.config import Settings
 from paddock.errors import SandboxNotMade, SandboxUnenforceable

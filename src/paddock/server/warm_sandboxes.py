@@ -15,8 +15,9 @@ import logging
 import resource
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import PaddockError, SandboxNotMade
 from paddock.journal import Journal
@@ -44,8 +45,7 @@ Key = tuple[Confinement, str]
 Make = Callable[[], Awaitable[tuple[Spare, Holder]]]
 
 
-@dataclass(slots=True, eq=False)
-class WarmSandbox:
+class WarmSandbox(Struct, eq=False):
     """A spare sandbox: starts one command, or is discarded."""
 
     key: Key

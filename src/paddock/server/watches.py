@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from paddock.errors import InvalidRequest
 from paddock.fs.changes import Batch
@@ -42,8 +43,7 @@ class Reader(Protocol):
         """Wait until the client keeps up."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
+class _Watched(Struct, frozen=True):
     path: HostPath
     tree: TreeWatch
 

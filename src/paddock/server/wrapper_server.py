@@ -21,9 +21,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.intercept import wire
 from paddock.intercept.wire import FrameReader, WireError
@@ -62,8 +63,7 @@ _DENIED: Final = "Execution denied: "
 _UNDECIDED: Final = Deny(f"{_DENIED}it could not be decided on\n")
 
 
-@dataclass(slots=True, eq=False)
-class _Stream:
+class _Stream(Struct, eq=False):
     """A wrapper that is served."""
 
     channel: socket.socket

@@ -7,7 +7,8 @@ whoever passes an `HttpPolicy` to `websocket.listen`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
 class Headers(Mapping[str, str]):
@@ -40,8 +41,7 @@ class Headers(Mapping[str, str]):
         return frozenset(member.strip(" \t").lower() for member in members) - {""}
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """One request head."""
 
     method: str
@@ -50,8 +50,7 @@ class HttpRequest:
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpResponse:
+class HttpResponse(Struct, frozen=True, kw_only=True):
     """A whole answer, after which the connection is closed."""
 
     status: int

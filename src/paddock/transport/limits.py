@@ -6,15 +6,15 @@ importing a transport, let alone what the websocket one stands on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportLimits:
+class TransportLimits(Struct, frozen=True, kw_only=True):
     """Limits that every medium has in common.
 
     One link holds at most one incomplete incoming message, the messages of one
@@ -41,8 +41,7 @@ class TransportLimits:
         return self.write_high_water_bytes // 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebSocketLimits(TransportLimits):
+class WebSocketLimits(TransportLimits, frozen=True, kw_only=True):
     """Limits that only framing, keep-alive and an HTTP upgrade need. The defaults are the server's."""
 
     max_frame_bytes: int = 16 * MIB

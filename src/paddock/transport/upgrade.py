@@ -12,9 +12,10 @@ import base64
 import hashlib
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import MessageTooLarge, ProtocolViolation
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
@@ -50,8 +51,7 @@ _CONTROL_CHARACTERS: Final = frozenset(map(chr, (*range(0x20), 0x7F))) - {"\t"}
 _QUOTED_CHARACTERS: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerHead:
+class AnswerHead(Struct, frozen=True):
     """What a server said to the request for an upgrade."""
 
     status: int

@@ -16,10 +16,11 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from paddock.errors import ConnectError, ListenError
 from paddock.journal import Journal
@@ -248,8 +249,7 @@ async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any
     return [(family, sockaddr) for family, _, _, _, sockaddr in found]
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Struct, frozen=True):
     host: str
     port: int
     is_secure: bool

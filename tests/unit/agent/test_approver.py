@@ -7,10 +7,10 @@ import io
 import os
 import pty
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, TextIO
 
 import pytest
+from msgspec.structs import replace
 
 import paddock
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest, decision_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from paddock.agent.approval import Approval, ApprovalRequest
 from paddock.mcp_server.elicitation import decision_of, message, schema

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.mcp_server.pending_call import PendingCall

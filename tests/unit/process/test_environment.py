@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from paddock.errors import InvalidParams
 from paddock.process.environment import NEVER_INHERITED, Inherit, InheritancePolicy, child_environment
@@ -21,7 +21,7 @@ ENVIRONMENTS = st.dictionaries(NAMES, st.text())
 
 
 def build(overlay: dict[str, str] | None = None, **changes: Any) -> dict[str, str]:
-    return child_environment(SERVER, dataclasses.replace(ALL, **changes), overlay or {})
+    return child_environment(SERVER, structs.replace(ALL, **changes), overlay or {})
 
 
 def test_without_a_policy_nothing_is_inherited() -> None:

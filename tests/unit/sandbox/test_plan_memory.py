@@ -53,7 +53,7 @@ def make_workspace(tmp_path: Path) -> Path:
 
 
 def _scene(*roots: Path) -> Scene:
-    return Scene(Surroundings(tuple(map(str, roots))), FileFacts(), str(roots[0]))
+    return Scene(Surroundings(tuple(map(str, roots))), str(roots[0]))
 
 
 def _replace(path: Path, text: str) -> None:
@@ -101,7 +101,7 @@ def test_plan_is_remembered_until_what_it_follows_from_changes(
     change(workspace)
     after = memory.confine(PROFILE, scene)
     assert after != before
-    assert after == confine(PROFILE, scene)
+    assert after == confine(PROFILE, scene, FileFacts())
     assert memory.confine(PROFILE, scene) is after
 
 
@@ -115,7 +115,7 @@ def test_each_change_of_a_pointer_and_of_what_it_leads_to_is_noticed(workspace: 
     plans.append(memory.confine(PROFILE, scene))
     (workspace / "second" / "commondir").write_text("../third\n")
     plans.append(memory.confine(PROFILE, scene))
-    assert plans[-1] == confine(PROFILE, scene)
+    assert plans[-1] == confine(PROFILE, scene, FileFacts())
     assert len({plan.mounts for plan in plans}) == len(plans)
 
 
@@ -130,7 +130,7 @@ def test_link_in_place_of_a_directory_is_refused_as_if_nothing_was_remembered(
     with pytest.raises(ProfileRefused):
         memory.confine(PROFILE, scene)
     with pytest.raises(ProfileRefused):
-        confine(PROFILE, scene)
+        confine(PROFILE, scene, FileFacts())
 
 
 def test_plans_with_and_without_the_places_of_others_are_both_remembered(workspace: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_is_looked_at_again_is_little(workspace: Path, monkeypatch: pytest.
 
 
 def test_plan_of_an_ordinary_workspace_has_few_mounts(workspace: Path) -> None:
-    plan = confine(PROFILE, _scene(workspace))
+    plan = confine(PROFILE, _scene(workspace), FileFacts())
     below = [mount for mount in plan.mounts if mount.path.startswith(str(workspace))]
     kinds = [type(mount) for mount in below]
     # The workspace, its repository, and the place of each thing that is missing; bubblewrap takes a tenth of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+
+from msgspec import structs
 
 from paddock.transport import memory, stdio, unix, websocket
 from paddock.transport.descriptor import DescriptorTransport
@@ -48,18 +49,18 @@ class Meeting:
 
 
 async def _over_websocket(meeting: Meeting, accept: Accept, limits: TransportLimits) -> None:
-    ws_limits = WebSocketLimits(**dataclasses.asdict(limits))
+    ws_limits = WebSocketLimits(**structs.asdict(limits))
     listener = await websocket.listen("127.0.0.1", 0, accept, ws_limits)
     meeting.resources.push_async_callback(listener.aclose)
-    client_limits = dataclasses.replace(ws_limits, max_frame_bytes=1 << 30)
+    client_limits = structs.replace(ws_limits, max_frame_bytes=1 << 30)
     await websocket.connect(listener.url, meeting.acceptor, client_limits)
 
 
 async def _over_wss(meeting: Meeting, accept: Accept, limits: TransportLimits) -> None:
-    ws_limits = WebSocketLimits(**dataclasses.asdict(limits))
+    ws_limits = WebSocketLimits(**structs.asdict(limits))
     listener = await websocket.listen("127.0.0.1", 0, accept, ws_limits, ssl_context=tls.server_context())
     meeting.resources.push_async_callback(listener.aclose)
-    client_limits = dataclasses.replace(ws_limits, max_frame_bytes=1 << 30)
+    client_limits = structs.replace(ws_limits, max_frame_bytes=1 << 30)
     await websocket.connect(listener.url, meeting.acceptor, client_limits, ssl_context=tls.client_context())
 
 

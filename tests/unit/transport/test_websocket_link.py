@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
+from msgspec import structs
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as independent_connect
 
@@ -147,7 +147,7 @@ async def test_answers_pongs_and_the_close_keep_their_order(raw_join: RawJoin) -
 
 @pytest.mark.parametrize("end", ["close", "abort"])
 async def test_answers_before_the_owner_ends_the_link_still_leave(raw_join: RawJoin, end: str) -> None:
-    server, peer = await raw_join(dataclasses.replace(QUIET, close_timeout_s=0.1))
+    server, peer = await raw_join(structs.replace(QUIET, close_timeout_s=0.1))
 
     def answer(message: bytes) -> None:
         server.link.send(b"answer to " + message)
@@ -191,7 +191,7 @@ async def test_a_frame_over_the_limit_drops_the_link_before_its_payload_came(raw
 
 
 async def test_a_frame_over_the_limit_is_not_delivered_even_if_it_comes_at_once(raw_join: RawJoin) -> None:
-    server, peer = await raw_join(dataclasses.replace(QUIET, max_frame_bytes=1000))
+    server, peer = await raw_join(structs.replace(QUIET, max_frame_bytes=1000))
     peer.send(frame(TEXT, b"x" * 1001), frame(TEXT, b"after"))
     assert isinstance(await server.ended(), MessageTooLarge)
     assert server.messages == []
@@ -204,7 +204,7 @@ async def test_a_frame_of_exactly_the_limit_is_delivered(raw_join: RawJoin) -> N
 
 
 async def test_fragments_over_the_message_limit_drop_the_link(raw_join: RawJoin) -> None:
-    server, peer = await raw_join(dataclasses.replace(QUIET, max_message_bytes=1000, max_frame_bytes=600))
+    server, peer = await raw_join(structs.replace(QUIET, max_message_bytes=1000, max_frame_bytes=600))
     half = b"x" * 500
     peer.send(frame(TEXT, half, is_final=False), frame(CONTINUATION, half))
     assert await server.received(1) == [half + half]
@@ -280,7 +280,7 @@ async def test_pings_are_answered(join: Join) -> None:
 
 
 async def test_pings_of_a_peer_that_reads_nothing_do_not_pile_up_answers(raw_join: RawJoin) -> None:
-    limits = dataclasses.replace(QUIET, write_high_water_bytes=65536)
+    limits = structs.replace(QUIET, write_high_water_bytes=65536)
     server, peer = await raw_join(limits)
     peer.stop_reading()
     while server.link.buffered_bytes < 8 * MIB:
@@ -449,7 +449,7 @@ async def test_closing_sends_a_close_frame_after_what_is_queued(join: Join) -> N
 
 
 async def test_closing_ends_although_the_peer_never_answers(raw_join: RawJoin) -> None:
-    server, peer = await raw_join(dataclasses.replace(QUIET, close_timeout_s=0.02))
+    server, peer = await raw_join(structs.replace(QUIET, close_timeout_s=0.02))
     server.link.close()
     assert await server.ended() is None
     assert await peer.next_frame() == (CLOSE, (1000).to_bytes(2, "big"))
@@ -494,7 +494,7 @@ async def test_a_peer_that_closes_with_a_fault_is_quoted(join: Join, code: int) 
 async def test_a_peer_that_closes_and_reads_nothing_is_dropped_after_the_close_timeout(
     raw_join: RawJoin,
 ) -> None:
-    server, peer = await raw_join(dataclasses.replace(QUIET, close_timeout_s=0.02))
+    server, peer = await raw_join(structs.replace(QUIET, close_timeout_s=0.02))
     while server.link.buffered_bytes < 8 * MIB:
         server.link.send(b"x" * MIB)
     peer.send(frame(CLOSE))

@@ -7,8 +7,9 @@ want of the file. Pure: where a path leads is found out by `resolution`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from paddock.model.denial import Denial, DenialKind
 from paddock.sandbox.denial.policy import CALL_WORDS, Policy
@@ -50,8 +51,7 @@ _CONTENTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """Where a path leads."""
 
     real: str
@@ -64,8 +64,7 @@ class Resolution:
         return self.content in (Content.FILE, Content.DIRECTORY)
 
 
-@dataclass(frozen=True, slots=True)
-class FileAttempt:
+class FileAttempt(Struct, frozen=True):
     """To read, write or execute something that has a path."""
 
     kind: DenialKind
@@ -81,8 +80,7 @@ class FileAttempt:
     """Whether only the file itself changes, and not the directory that it is in."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkAttempt:
+class NetworkAttempt(Struct, frozen=True):
     """To reach somebody, or to be reached."""
 
     address: SocketAddress | None
@@ -93,8 +91,7 @@ class NetworkAttempt:
     """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallAttempt:
+class CallAttempt(Struct, frozen=True):
     """To make a system call that is refused."""
 
     call: str

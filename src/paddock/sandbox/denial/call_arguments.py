@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
+
+from msgspec import Struct
 
 from paddock.model.denial import DenialKind
 from paddock.sandbox.denial.attempt import CallAttempt, Content, Need, NetworkAttempt
@@ -33,8 +34,7 @@ from paddock.sandbox.profile.path import join
 _AT_FDCWD: Final = -100
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(Struct, frozen=True):
     """A file that a call names, and what for."""
 
     kind: DenialKind

@@ -13,9 +13,11 @@ be among them, on stderr a directory above it will do. Pure: `resolve` tells whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.model.denial import Denial, DenialKind
 from paddock.model.profile import Access
@@ -45,16 +47,14 @@ Resolve = Callable[[str], Sequence[Resolution]]
 """What an absolute path may stand for: with a link at its end followed, and not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """The end of a stream."""
 
     text: str
     is_stderr: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A command that has failed: what it was, and what it said."""
 
     exit_code: int

@@ -19,10 +19,11 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from paddock.sandbox.denial import stub_instruction
 from paddock.sandbox.denial.exec_answer import NOT_BEGUN, Outcome
@@ -104,8 +105,7 @@ class Leader:
             self._outcomes.popitem()[1](_LEADER_GONE)
 
 
-@dataclass(slots=True)
-class Escalation:
+class Escalation(Struct):
     """A program that is to run outside. `close` it."""
 
     outcome: Outcome

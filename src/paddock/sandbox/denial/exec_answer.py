@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.sandbox.denial.exec_call import ExecCall
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Execute it, in the sandbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """Do not: the caller becomes a program that says so and ends with status 1."""
 
     message: str
@@ -31,8 +30,7 @@ def _unheard(_problem: str | None) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Escalate:
+class Escalate(Struct, frozen=True):
     """Execute it outside of the sandbox, with these variables, each as `NAME=VALUE`."""
 
     environment: tuple[bytes, ...]
@@ -61,8 +59,7 @@ OnExec = Callable[[ExecCall, Settle], ExecAnswer | Withdraw]
 and settles it later; the call is not to be used then. What it raises denies."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPolicy:
+class ExecPolicy(Struct, frozen=True):
     """Who decides on the executions of a command, and how a program is run."""
 
     on_exec: OnExec

@@ -17,8 +17,9 @@ import resource
 import stat
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.sandbox.denial.notification import Memory, Question, Strings
 from paddock.sandbox.denial.shebang import HEAD_BYTES, MAX_INTERPRETERS, interpreter_of
@@ -54,8 +55,7 @@ _openat2.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_cha
 _openat2.restype = ctypes.c_long
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedFile:
+class PinnedFile(Struct, frozen=True):
     """A file as a task finds it, opened."""
 
     path: str
@@ -87,8 +87,7 @@ class PinnedFile:
             os.close(file)
 
 
-@dataclass(slots=True)
-class ExecCall:
+class ExecCall(Struct):
     """One call, which waits as long as nobody has answered. `close` it then.
 
     For one thread at a time.

@@ -20,9 +20,10 @@ import socket
 import threading
 from collections import deque
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.journal import Journal
 from paddock.sandbox.denial import stub_instruction
@@ -47,8 +48,7 @@ _TOO_MANY: Final = Deny("Execution denied: too many executions of this command w
 _FAILED: Final = Deny("Execution denied: it could not be decided on\n")
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiting(Struct, eq=False):
     """A call that somebody decides on."""
 
     question: Question

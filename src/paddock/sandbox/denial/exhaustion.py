@@ -11,8 +11,9 @@ one has one.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.cause import Cause
 from paddock.model.profile import Limits
@@ -42,8 +43,7 @@ _REFUSED: Final = (b"resource temporarily unavailable", b"eagain")
 _PROCESS_WORDS: Final = (b"fork", b"clone", b"spawn", b"thread")
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a command ended."""
 
     exit_code: int

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.denial import DenialKind
 from paddock.model.profile import NetworkMode
@@ -52,8 +53,7 @@ _TEXTS: Final = {
 """What strerror(3) says, and libuv where it says something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFailure:
+class NamedFailure(Struct, frozen=True):
     """Something that a program says has failed."""
 
     trouble: Trouble

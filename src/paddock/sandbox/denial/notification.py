@@ -15,8 +15,9 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _RECEIVE: Final = 0xC0502100
 _SEND: Final = 0xC0182101
@@ -46,8 +47,7 @@ _PAGES_KEPT: Final = 256
 but each of 700,000 short strings may be in a page of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A call that waits for an answer."""
 
     id: int

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, NetworkMode
@@ -39,8 +40,7 @@ NEW_LISTENER: Final = 8
 WRITING: Final = O_ACCMODE | O_CREAT | O_TRUNC
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """A path among the arguments of a call: which ones tell it."""
 
     need: Need = Need.SOMETHING
@@ -56,8 +56,7 @@ class Operand:
     """Whether the name goes away, and something may be mounted there."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileCall:
+class FileCall(Struct, frozen=True):
     """A call that reads, writes or executes what has a path."""
 
     name: str
@@ -67,8 +66,7 @@ class FileCall:
     """What must be there, or the call fails anyway."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
+class OpenCall(Struct, frozen=True):
     """A call that opens a file, for reading or writing according to its flags."""
 
     name: str
@@ -76,8 +74,7 @@ class OpenCall:
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddressCall:
+class AddressCall(Struct, frozen=True):
     """A call with an address, which may be left out if `is_optional`."""
 
     name: str

@@ -7,9 +7,11 @@ did not work. Paths are real ones: what links lead to is found out elsewhere. Pu
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.model.denial import OWN, Denial, DenialKind
 from paddock.model.host_pattern import LOCAL_NAMES
@@ -40,8 +42,7 @@ PROGRAM_DIRECTORIES: Final = ("/usr/bin", "/bin", "/sbin")
 METADATA_NAMES: Final = frozenset(PROTECTED_NAMES)
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What is granted at a path."""
 
     access: Access

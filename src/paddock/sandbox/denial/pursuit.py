@@ -15,8 +15,9 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.sandbox.denial.redirection import DETACH, EVENT_STOP, INTERRUPT, SEIZE, WAIT_ALL, ptrace
 
@@ -35,8 +36,7 @@ _PATIENCE_S: Final = 0.002
 _PAUSE_S: Final = 0.0001
 
 
-@dataclass(frozen=True, slots=True)
-class _Pursued:
+class _Pursued(Struct, frozen=True):
     task: int
     process: int
     """What the task is called once it has executed something (ptrace(2))."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 HEAD_BYTES: Final = 256
 """How much of a file the kernel looks at (BINPRM_BUF_SIZE, since 5.1)."""
@@ -16,8 +17,7 @@ _BLANKS: Final = b" \t"
 _TERMINATOR: Final = re.compile(rb"[ \t\0]")
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """The program that a script is handed to."""
 
     path: bytes

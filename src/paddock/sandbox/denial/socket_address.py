@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
+
+from msgspec import Struct
 
 ADDRESS_BYTES: Final = 128
 """struct sockaddr_storage: no address is longer."""
@@ -15,8 +16,7 @@ _AF_INET: Final = 2
 _AF_INET6: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class InternetAddress:
+class InternetAddress(Struct, frozen=True):
     """A host and a port of it."""
 
     host: IPv4Address | IPv6Address
@@ -35,8 +35,7 @@ class InternetAddress:
         return f"{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAddress:
+class LocalAddress(Struct, frozen=True):
     """A socket of this host, by its path or, after `@`, by a name that is no path (unix(7))."""
 
     name: str

@@ -13,10 +13,11 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from paddock import own_program
 from paddock.sandbox.denial.escalation import Escalation, Leader, write_all
@@ -36,8 +37,7 @@ STUBS_LIMIT: Final = 1024
 """Tasks that are about to become the stub, before those that have died on the way are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A program that the stub executes by our copy of path and arguments."""
 
     told: bytes
@@ -48,8 +48,7 @@ class Copy:
 Instruction = bytes | Copy | Escalation
 
 
-@dataclass(frozen=True, slots=True)
-class _Replay:
+class _Replay(Struct, frozen=True):
     """A task that is to execute the stub next."""
 
     file: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.model.denial import Denial, Trace
 from paddock.sandbox.denial.policy import with_wider_grant

@@ -12,11 +12,12 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock import own_program
 from paddock.c_string import c_strings
@@ -46,8 +47,7 @@ LEADER: Final = Path(__file__).parents[2] / "native" / "paddock-leader"
 """Leads the session of a command whose programs may be let out of the sandbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """The words that make bubblewrap and paddock-init carry out one plan, but for descriptor numbers."""
 
     plan: Plan

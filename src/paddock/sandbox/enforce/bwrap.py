@@ -8,8 +8,9 @@ while the numbers of the latter are known only when the program is started.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
+
+from msgspec import Struct
 
 from paddock.errors import ProfileRefused
 from paddock.model.host import BwrapCapabilities
@@ -34,8 +35,7 @@ RESERVED_ARGUMENTS: Final = 64
 """Of these, for the options that are not about the view: fewer than 30, and room to grow."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostFiles:
+class HostFiles(Struct, frozen=True):
     """Files of the host that are mounted in a view."""
 
     init: str

@@ -15,9 +15,10 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from paddock.errors import SandboxUnavailable
 
@@ -43,8 +44,7 @@ class GroupKeeper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A group that was made for one sandbox."""
 
     path: Path
@@ -70,8 +70,7 @@ class Group:
         self.keeper.release_group(self.path, is_removed=is_removed)
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """The groups of one sandbox: for its processes, for its memory, or one for both."""
 
     processes: Group | None = None
@@ -106,8 +105,7 @@ class Groups:
         self.remove()
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """A limit on a resource, and where groups can be made that keep to it."""
 
     parent: str

@@ -9,11 +9,11 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from paddock.model.denial import Trace
 from paddock.model.host import Enforcement
@@ -37,8 +37,7 @@ _READ_BYTES: Final = 4096
 """The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
+class Readers(Struct, frozen=True):
     """Our ends of the pipes by which a sandbox tells of itself."""
 
     report: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import ProfileRefused
 from paddock.sandbox.enforce.assembly import Script
@@ -25,8 +26,7 @@ COVERED_LIMIT: Final = 100
 spawner passes on 128."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldScript:
+class HeldScript(Struct, frozen=True):
     """The script of a plan whose placeholders exist, and what keeps them. Assemble or `discard` it."""
 
     script: Script

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from paddock.model.profile import Limits
 
@@ -51,8 +52,7 @@ class ReportKind(IntEnum):
         return self in (ReportKind.WALL_LIMIT, ReportKind.BREACH)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One report. `value` is a status as of wait(2) for EXITED, otherwise an errno."""
 
     kind: ReportKind

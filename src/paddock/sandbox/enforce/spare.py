@@ -12,10 +12,10 @@ import fcntl
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox.enforce.confined import Confined
@@ -30,8 +30,7 @@ from paddock.sandbox.profile.path import ancestors
 _NS_GET_USERNS: Final = 0xB701
 
 
-@dataclass(frozen=True, slots=True)
-class Footing:
+class Footing(Struct, frozen=True):
     """What a sandbox stands on: two are equal if the same sandbox would be made of both."""
 
     plan: Plan

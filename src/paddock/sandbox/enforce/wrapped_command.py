@@ -8,9 +8,10 @@ commands of Bash can be wrapped. Pure.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.profile import Access

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from paddock import own_program
 from paddock.errors import SandboxUnavailable
@@ -29,8 +29,7 @@ DISTRIBUTION: Final = "paddock-exec"
 """What the package is installed as. What the index has as `paddock` is another project."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A program that may be usable."""
 
     path: str

@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
@@ -306,8 +308,7 @@ def _holds_nothing(directory: str) -> bool:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Tmpdir:
+class Tmpdir(Struct, frozen=True):
     """The temporary directory of whoever launches commands, never one that a command or a client names."""
 
     name: str

@@ -7,8 +7,9 @@ protected with the rest of `.git`, unlike `.gitmodules`. The format is in gitfor
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 SIGNATURE: Final = b"DIRC"
 GITLINK: Final = 0o160000
@@ -37,8 +38,7 @@ _LENGTH: Final = 0x0FFF
 """In the flags: how long the name is; all of these bits for one that is longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """What an index tells of submodules."""
 
     gitlinks: tuple[bytes, ...] = ()

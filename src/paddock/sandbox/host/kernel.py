@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.own_program import ROOT, own_environment
 
@@ -22,8 +23,7 @@ _CREATE_RULESET: Final = 444
 _CREATE_RULESET_VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """The end of a program that was run to see whether it works."""
 
     status: int | None

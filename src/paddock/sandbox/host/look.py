@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from paddock.sandbox.host.placeholder import PlaceholderKind
 
@@ -24,8 +25,7 @@ class Kind(StrEnum):
     DIRECTORY = "directory"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A symbolic link: where it is, and what it says."""
 
     path: str
@@ -34,8 +34,7 @@ class Link:
     """Whether any command may have made it: in /tmp, or in a directory that is sticky or open to all."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathFact:
+class PathFact(Struct, frozen=True):
     """What is at a path."""
 
     kind: Kind
@@ -53,8 +52,7 @@ class PathFact:
     """Whether the links lead nowhere, because there are too many of them; it counts as missing then."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFile:
+class KernelFile(Struct, frozen=True):
     """A file or directory of the kernel's own, in /proc or /sys."""
 
     path: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class MountedFile:
+class MountedFile(Struct, frozen=True):
     """A path, and the file or directory of the host that has to be mounted there."""
 
     path: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class PlaceholderKind(StrEnum):
@@ -29,16 +30,14 @@ PLACEHOLDER_NOTE = "PADDOCK"
 """The only thing that may be in a placeholder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+class Placeholder(Struct, frozen=True):
     """A path that does not exist on the host but must, for as long as the command runs."""
 
     path: str
     kind: PlaceholderKind
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedPlaceholder:
+class LocatedPlaceholder(Struct, frozen=True):
     """A placeholder, and the directory of the host that it has to be in, wherever the path leads later."""
 
     path: str

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from paddock import own_program
 from paddock.errors import SandboxUnavailable
@@ -54,8 +56,7 @@ _NO_PROC: Final = Problem(
 _OPTION: Final = re.compile(r"^\s+(--[a-z0-9-]+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """The outcome of the search for a bubblewrap."""
 
     bwrap: Bubblewrap | None = None
@@ -64,8 +65,7 @@ class _Search:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(slots=True)
-class Probe:
+class Probe(Struct):
     """Finds out about one host, and remembers it for as long as it lives."""
 
     kernel: Kernel = field(default_factory=Kernel)

@@ -7,13 +7,13 @@ libseccomp. A machine that is not here has no filter, and so no sandbox.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+
+class Machine(Struct, frozen=True):
     """One instruction set, as seccomp sees it."""
 
     name: str

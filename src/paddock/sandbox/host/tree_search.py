@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.sandbox.host.absence import ABSENT, refuse_unless
@@ -29,8 +29,7 @@ SETTLED_NS: Final = 2_000_000_000
 file systems tick in steps of up to two seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Where a search goes. All paths are absolute and resolved."""
 
     top: str

@@ -14,8 +14,9 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 RETURN_ALLOW: Final = 0x7FFF0000
 RETURN_KILL_PROCESS: Final = 0x80000000
@@ -48,8 +49,7 @@ _JUMP_IF_SET: Final = 0x45
 _RETURN: Final = 0x06
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """Half of an argument: the low one, unless `is_high`.
 
     The kernel looks at no more than the low half of an `int`, and so must a filter: one
@@ -65,8 +65,7 @@ class Word:
         return ARGUMENTS_OFFSET + ARGUMENT_BYTES * self.argument + (4 if self.is_high else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """Holds when the word, masked, is one of the values, or, if `is_negated`, none of them."""
 
     word: Word
@@ -85,8 +84,7 @@ class Condition:
         return (word & self.mask in self.values) is not self.is_negated
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A call with this number fails with `errno` when every condition holds."""
 
     number: int
@@ -99,8 +97,7 @@ class Refusal:
         return RETURN_ERRNO | self.errno
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A call with this number waits for the word of a listener when every condition holds."""
 
     number: int

@@ -7,8 +7,8 @@ directory that it can't read would tell it what is there, by what is granted or 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.errors import ProfileExceeded
@@ -26,8 +26,7 @@ from paddock.sandbox.profile.glob import parse_pattern
 from paddock.sandbox.profile.path import clean, parent
 
 
-@dataclass(frozen=True, slots=True)
-class Cap:
+class Cap(Struct, frozen=True):
     """The most that any command may be granted, and what the special paths in it refer to."""
 
     name: str
@@ -35,8 +34,7 @@ class Cap:
     project_roots: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """A cap on the files as they are at one moment."""
 
     cap: Cap

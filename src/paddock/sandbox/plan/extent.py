@@ -8,9 +8,9 @@ Rules are about resolved paths; who makes an extent has followed the links. Pure
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from paddock.model.profile import Access, Limits, NetworkMode
@@ -28,8 +28,7 @@ _NETWORK_ORDER: Final = {
 _WORDS: Final = {Access.DENY: "none", Access.READ: "read", Access.WRITE: "write"}
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """What a profile grants on a host."""
 
     rules: tuple[Rule, ...]

@@ -8,8 +8,9 @@ that this belongs to; and it looks into every submodule that the index names. Pu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access

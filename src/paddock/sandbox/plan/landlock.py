@@ -13,8 +13,9 @@ caller; nothing here asks the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.model.profile import NetworkMode
 from paddock.sandbox.host.landlock_abi import NEEDED_ABI, PORTS_ABI, SCOPES_ABI, Port, Right, Scope, rights_of
@@ -39,8 +40,7 @@ ALWAYS_WRITABLE_ALONE: Final = (
 """Without bubblewrap /dev and /proc are the host's; these are what programs expect to open for writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruleset:
+class Ruleset(Struct, frozen=True):
     """What is taken away, and the paths below which writing stays allowed."""
 
     handled: Right
@@ -49,8 +49,7 @@ class Ruleset:
     writable: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """What a profile comes to on this host, as far as it decides whether Landlock alone can enforce it."""
 
     is_fully_readable: bool

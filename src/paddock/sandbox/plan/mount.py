@@ -5,15 +5,15 @@ They are carried out in their order, each on top of those before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 READY_DEVICES = "/dev/paddock"
 """As in native/devices.h."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Show a path of the host, with everything below it, at the same place."""
 
     path: str
@@ -24,8 +24,7 @@ class Bind:
     """Whether device files work there."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyDirectory:
+class EmptyDirectory(Struct, frozen=True):
     """Cover a path by an empty directory, in which the steps that follow may make places."""
 
     path: str
@@ -33,31 +32,27 @@ class EmptyDirectory:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableFile:
+class UnreadableFile(Struct, frozen=True):
     """Cover a file by an empty one that nobody may open."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """Let nothing be made or changed any more in what was mounted at a path."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shortcut:
+class Shortcut(Struct, frozen=True):
     """Make a symbolic link that the host has, too."""
 
     path: str
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """A /dev with the harmless devices only."""
 
     path: str = "/dev"
@@ -65,15 +60,13 @@ class Devices:
     """Whether it is made at READY_DEVICES before bubblewrap starts (native/devices.h)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Processes:
+class Processes(Struct, frozen=True):
     """A /proc of the sandbox's own processes."""
 
     path: str = "/proc"
 
 
-@dataclass(frozen=True, slots=True)
-class InitProgram:
+class InitProgram(Struct, frozen=True):
     """Show the sandbox's first program, where no /proc is there to execute its descriptor."""
 
     path: str
@@ -95,8 +88,7 @@ class MaskKind(StrEnum):
     """Nothing. It is on something of Paddock's own, which nobody moves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(Struct, frozen=True):
     """A path where a mount takes something away, and has to stay for as long as the command runs."""
 
     path: str

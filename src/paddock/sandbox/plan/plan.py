@@ -7,8 +7,10 @@ be done, in which order; how bubblewrap is told is `bwrap`'s business.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
 from paddock.model.denial import OWN
@@ -32,13 +34,10 @@ PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Where a command is to run: all that a plan depends on besides the profile."""
+class Scene(Struct, frozen=True):
+    """Where a command is to run: all that a plan depends on besides the profile and the files."""
 
     surroundings: Surroundings
-    look: Look = field(compare=False)
-    """How the files are looked at. Two scenes are equal if what is to be found there alone can differ."""
     cwd: str
     """Absolute and resolved."""
     cwd_name: str | None = None
@@ -57,8 +56,7 @@ class Scene:
     """The device nodes in every sandbox that the command would own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What confines a command."""
 
     mounts: tuple[Mount, ...]
@@ -114,12 +112,12 @@ class Plan:
         return self.network is not NetworkMode.ENABLED
 
 
-def confine(profile: EnforcedProfile, scene: Scene) -> Plan:
+def confine(profile: EnforcedProfile, scene: Scene, look: Look) -> Plan:
     """Plan the order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
     grants = grants_of(profile, scene.surroundings)
-    table, links = _access_table(grants, scene)
-    _refuse_hidden_directory(scene, table, links)
-    view = View(table, scene.look)
+    table, links = _access_table(grants, scene, look)
+    _refuse_hidden_directory(scene, look, table, links)
+    view = View(table, look)
     view.show_root(links)
     view.add_devices()
     view.add_processes(scene.has_proc, is_root=scene.is_root, is_strict=scene.is_strict)
@@ -142,11 +140,11 @@ def confine(profile: EnforcedProfile, scene: Scene) -> Plan:
     )
 
 
-def reach_of(profile: EnforcedProfile, scene: Scene) -> tuple[Extent, Visibility]:
+def reach_of(profile: EnforcedProfile, scene: Scene, look: Look) -> tuple[Extent, Visibility]:
     """Return what the profile grants there, no matter how, and what can be seen. Raises as `confine`."""
-    table, links = _access_table(grants_of(profile, scene.surroundings), scene)
+    table, links = _access_table(grants_of(profile, scene.surroundings), scene, look)
     extent = Extent(tuple(table.rules), network_mode(profile), limits_of(profile))
-    return extent, _visibility(scene, table, links)
+    return extent, _visibility(scene, look, table, links)
 
 
 def grants_of(profile: EnforcedProfile, surroundings: Surroundings) -> Grants:
@@ -169,38 +167,38 @@ def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
     return tuple(Mask(path, kinds.get(path, MaskKind.MASK)) for path in beside_each_other)
 
 
-def _access_table(grants: Grants, scene: Scene) -> tuple[AccessTable, list[Link]]:
+def _access_table(grants: Grants, scene: Scene, look: Look) -> tuple[AccessTable, list[Link]]:
     """Return the access of every path, and the links by which the profile's own paths are reached."""
-    rules, links = _resolved_rules(grants, scene)
+    rules, links = _resolved_rules(grants, scene, look)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
-    _refuse_unsteady_roots(scene, table)
-    _refuse_links_of_others(links, scene)
+    _refuse_unsteady_roots(scene, look, table)
+    _refuse_links_of_others(links, scene, look)
     return table, [link for _, link in links]
 
 
-def _resolved_rules(grants: Grants, scene: Scene) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
     """Return all rules, about paths without links, and the links that led there."""
     written = list(grants.rules)
     written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
-    rules, links = _without_links(written, scene.look)
+    rules, links = _without_links(written, look)
     table = AccessTable(rules)
     roots = () if grants.is_unrestricted else scene.surroundings.project_roots
-    implied = list(Protection(table, scene.look, roots, _temporary(scene)).rules())
+    implied = list(Protection(table, look, roots, _temporary(scene, look)).rules())
     implied += _own_programs(table, scene.surroundings)
-    implied += _names_of_own_files(table, scene)
-    implied_rules, implied_links = _without_links(implied, scene.look)
+    implied += _names_of_own_files(table, scene, look)
+    implied_rules, implied_links = _without_links(implied, look)
     # What is protected as a whole is not granted, though of two rules about one path the wider one counts.
     protected = {rule.path for rule in implied_rules}
     rules = [rule for rule in rules if rule.access is not Access.WRITE or rule.path not in protected]
     # First, because of two equal rules about one path the first is kept, and these know more.
-    return implied_rules + rules, links + implied_links + _pattern_links(grants, scene.look)
+    return implied_rules + rules, links + implied_links + _pattern_links(grants, look)
 
 
-def _temporary(scene: Scene) -> list[str]:
+def _temporary(scene: Scene, look: Look) -> list[str]:
     """Return the temporary directories, without links."""
-    return [scene.look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
+    return [look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
 
 
 def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
@@ -239,7 +237,7 @@ def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Ru
             yield Rule(path, Access.READ, OWN, is_metadata=True)
 
 
-def _names_of_own_files(table: AccessTable, scene: Scene) -> Iterator[Rule]:
+def _names_of_own_files(table: AccessTable, scene: Scene, look: Look) -> Iterator[Rule]:
     """Refuse to let a command change a file of Paddock's under another name. Raises ProfileRefused.
 
     A directory that can't be searched for such names, which an earlier command may have closed, is read-only.
@@ -247,7 +245,7 @@ def _names_of_own_files(table: AccessTable, scene: Scene) -> Iterator[Rule]:
     for name in scene.surroundings.own_names:
         if table.access_of(name) is not Access.WRITE:
             continue
-        if scene.look.at(name).kind is not Kind.DIRECTORY:
+        if look.at(name).kind is not Kind.DIRECTORY:
             raise ProfileRefused(
                 f"write access to {name}",
                 "would let the command change a file that Paddock runs or obeys outside of the sandbox:"
@@ -285,15 +283,15 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
             )
 
 
-def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene) -> None:
+def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene, look: Look) -> None:
     """Refuse a rule that means what an earlier command, perhaps under another profile, has made of it.
 
     The usual profiles grant the project roots and the temporary directories.
     """
-    shared = [*scene.surroundings.project_roots, *_temporary(scene)]
+    shared = [*scene.surroundings.project_roots, *_temporary(scene, look)]
     for rule, link in links:
         is_common = link.is_exposed or any(is_within(link.path, directory) for directory in shared)
-        if is_common and scene.look.can_grow(parent(link.path)):
+        if is_common and look.can_grow(parent(link.path)):
             raise ProfileRefused(
                 rule.path,
                 f"crosses the symlink {link.path}, which an earlier command may have made",
@@ -301,12 +299,12 @@ def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene) -> Non
             )
 
 
-def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
+def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None:
     """Refuse a project root that leads wherever an earlier command, or one that runs now, has pointed it."""
     surroundings = scene.surroundings
     # Roots were resolved before. What is granted is where they lead at this look.
     for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
-        if scene.look.at(name).real != real:
+        if look.at(name).real != real:
             raise ProfileRefused(
                 f"the project root {name}", "leads elsewhere every time", "run the command when it is at rest"
             )
@@ -315,18 +313,18 @@ def _refuse_unsteady_roots(scene: Scene, table: AccessTable) -> None:
         return
     for name, _ in surroundings.linked_roots:
         rule = Rule(f"the project root {name}", Access.WRITE, name)
-        _refuse_replaceable_links([(rule, link) for link in scene.look.at(name).links], table)
+        _refuse_replaceable_links([(rule, link) for link in look.at(name).links], table)
 
 
-def _refuse_hidden_directory(scene: Scene, table: AccessTable, links: list[Link]) -> None:
+def _refuse_hidden_directory(scene: Scene, look: Look, table: AccessTable, links: list[Link]) -> None:
     """Refuse a working directory by its name, without a word about what is there or where it leads."""
     name = scene.cwd_name or scene.cwd
-    visibility = _visibility(scene, table, links)
+    visibility = _visibility(scene, look, table, links)
     if not (visibility.has_way_to(name) and visibility.has_way_to(scene.cwd)):
         raise ProfileRefused(
             f"the working directory {name}", "can't be read under the profile", "run the command elsewhere"
         )
 
 
-def _visibility(scene: Scene, table: AccessTable, links: list[Link]) -> Visibility:
-    return Visibility(table, scene.look, links, [name for name, _ in scene.surroundings.linked_roots])
+def _visibility(scene: Scene, look: Look, table: AccessTable, links: list[Link]) -> Visibility:
+    return Visibility(table, look, links, [name for name, _ in scene.surroundings.linked_roots])

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, assert_never
+
+from msgspec import Struct
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.profile import NetworkMode
@@ -58,8 +59,7 @@ F_SETDELEG: Final = 1040
 """The second, since Linux 6.19, does the same to directories (linux/fcntl.h)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One call that is refused, always or when all conditions hold, and why."""
 
     call: str

@@ -9,8 +9,9 @@ special paths refer to is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
+
+from msgspec import Struct
 
 from paddock.errors import InvalidProfile
 from paddock.model.profile import (
@@ -54,8 +55,7 @@ METADATA_NAMES: Final = (".git", ".codex", ".agents", ".aws", ".paddock")
 _STRENGTH = {Access.READ: 0, Access.WRITE: 1, Access.DENY: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the special paths of a profile refer to. All paths are absolute and resolved."""
 
     project_roots: tuple[str, ...]
@@ -78,8 +78,7 @@ class Surroundings:
     """Other names of files among `own`, and directories in which such names can't be looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """What may be done with a path and everything below it, until a rule about a longer path."""
 
     path: str
@@ -96,8 +95,7 @@ class Rule:
     """Whether it is a socket, beside a `.git` that is missing: git adds files to the repository around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grants:
+class Grants(Struct, frozen=True):
     """The entries of a profile with their special paths resolved."""
 
     rules: tuple[Rule, ...]

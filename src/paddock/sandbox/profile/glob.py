@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.errors import InvalidProfile, ProfileRefused
 from paddock.sandbox.profile.path import ROOT, clean
@@ -24,8 +25,7 @@ _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "._-")
 """Letters that stand for themselves in the patterns of every program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A pattern, divided where searching begins."""
 
     base: str

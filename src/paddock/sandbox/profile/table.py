@@ -17,7 +17,6 @@ and names are errors. Pure: tables in, profiles out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -80,8 +79,7 @@ _SPECIAL_PATHS: Final[Mapping[str, SpecialPath]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenProfile:
+class WrittenProfile(Struct, frozen=True):
     """A profile, and the project roots that its file adds to those of the command."""
 
     profile: Profile

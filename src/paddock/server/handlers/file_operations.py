@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from paddock.errors import InvalidRequest
 from paddock.fs.operation import Canonicalize, GetMetadata

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, structs
+from msgspec.structs import replace
 
 from paddock.errors import InvalidParams, InvalidRequest, SecretUnusable
 from paddock.model.network_secret import BUNDLE_PATH

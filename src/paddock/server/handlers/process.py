@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from signal import Signals
 from typing import Any, Literal, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from paddock.errors import OperationFailed, StdinClosed, UnknownProcess
 from paddock.model.signal_name import parse_signal
@@ -348,8 +347,7 @@ async def _terminate_later(entry: SessionProcess, params: TerminateParams, sende
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(Struct, frozen=True):
     """Whose request a signal was, for the record."""
 
     record: SessionRecord

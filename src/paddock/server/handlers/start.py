@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from paddock.audit import event
 from paddock.config import Settings
@@ -217,8 +217,7 @@ async def _launch_enclosed(
 # --- checking ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedStart:
+class CheckedStart(Struct, frozen=True):
     """A start that passed every check, with what it comes down to."""
 
     spec: LaunchSpec

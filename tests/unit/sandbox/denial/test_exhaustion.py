@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paddock.model.cause import Cause
 from paddock.model.profile import Limits

@@ -40,9 +40,8 @@ def policy(*entries: tuple[Any, str], network: str = "restricted") -> Policy:
     profile = profile_of({"type": "managed", "file_system": files, "network": network}, "test")
     assert isinstance(profile, ManagedProfile)
     surroundings = Surroundings(project_roots=("/w",), private=("/run/paddock",))
-    return Policy(
-        confine(profile, Scene(surroundings, ImaginedFiles(FILES), "/w", denied_matches=("/w/a.pem",)))
-    )
+    scene = Scene(surroundings, "/w", denied_matches=("/w/a.pem",))
+    return Policy(confine(profile, scene, ImaginedFiles(FILES)))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from paddock.model.denial import Denial, DenialKind, Trace
 from paddock.sandbox.denial.trace import DENIALS_LIMIT, Notes

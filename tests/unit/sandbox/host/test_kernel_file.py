@@ -42,8 +42,8 @@ MOUNTS = b"""\
 def _plan(*entries: AccessEntry, has_proc: bool = True) -> Plan:
     files = ImaginedFiles({"/w/": "", "/usr/": "", "/sys/kernel/debug/": "", "/proc/keys": ""})
     surroundings = Surroundings(project_roots=("/w",), minimal=("/usr",))
-    scene = Scene(surroundings, files, "/usr", has_proc=has_proc, closed=CLOSED)
-    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene)
+    scene = Scene(surroundings, "/usr", has_proc=has_proc, closed=CLOSED)
+    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene, files)
 
 
 def _mounted(plan: Plan) -> set[str]:

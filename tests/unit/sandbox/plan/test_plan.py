@@ -57,13 +57,13 @@ def _plan(
 ) -> Plan:
     scene = Scene(
         surroundings or Surroundings(project_roots=("/w",), minimal=("/bin", "/usr")),
-        ImaginedFiles(FILES | (files or {})),
         cwd,
         denied_matches=matches,
         has_proc=has_proc,
         **user,
     )
-    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene)
+    look = ImaginedFiles(FILES | (files or {}))
+    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene, look)
 
 
 def _steps(plan: Plan) -> list[str]:
@@ -138,8 +138,8 @@ def test_what_the_next_interpreter_of_paddock_would_import_is_not_granted(
 
 
 def test_profile_that_leaves_files_alone_protects_none() -> None:
-    scene = Scene(Surroundings(project_roots=("/w",)), ImaginedFiles(FILES), "/w")
-    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene)
+    scene = Scene(Surroundings(project_roots=("/w",)), "/w")
+    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene, ImaginedFiles(FILES))
     assert [rule.path for rule in plan.rules] == ["/"]
 
 
@@ -253,8 +253,9 @@ def test_host_processes_are_hidden_with_and_without_proc(has_proc: bool) -> None
 
 
 def test_kernel_settings_are_covered_even_where_everything_can_be_written() -> None:
-    scene = Scene(Surroundings(project_roots=("/w",)), ImaginedFiles(FILES | {"/sys/": ""}), "/w")
-    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene)
+    scene = Scene(Surroundings(project_roots=("/w",)), "/w")
+    look = ImaginedFiles(FILES | {"/sys/": ""})
+    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene, look)
     read_only = [mount.path for mount in plan.mounts if isinstance(mount, Bind) and not mount.is_writable]
     assert read_only == ["/sys", "/proc/sys"]
 

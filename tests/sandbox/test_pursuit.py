@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from paddock.sandbox.denial.pursuit import Pursuits
 CALLER = """
 import os, sys, threading
 def execute():
-    print(threading.get_native_id(), flush=True)
+    print(os.getpid(), threading.get_native_id(), flush=True)
     sys.stdin.readline()
     try:
         os.execv(sys.argv[2], ['touch', sys.argv[3]])
@@ -41,8 +43,8 @@ def killed(who: str, program: str, expected: str, made: Path) -> int:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdin is not None
         assert caller.stdout is not None
-        task = int(caller.stdout.readline())
-        pursuits.begin(task, caller.pid, os.stat(expected))
+        process, task = map(int, caller.stdout.readline().split())
+        pursuits.begin(task, process, os.stat(expected))
         caller.stdin.write(b"\n")
         caller.stdin.flush()
         while pursuits.follow():
@@ -62,4 +64,40 @@ def test_another_program_is_killed_before_it_does_anything(who: str, tmp_path: P
 
 def test_a_caller_whose_execution_fails_goes_on(who: str, tmp_path: Path) -> None:
     assert killed(who, str(tmp_path / "nothing"), "/usr/bin/true", tmp_path / "made") == 0
+    assert (tmp_path / "made").exists()
+
+
+def test_a_thread_that_executes_between_two_looks_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the number of its process at that moment, and stops until it is looked at."""
+    argv = [sys.executable, "-c", CALLER, "thread", "/usr/bin/touch", str(tmp_path / "made")]
+    # A child of our own can be waited for in any case.
+    not_ours = ["bash", "-c", '"$@" <&0 & wait $!', "bash", *argv]
+    pursuits = Pursuits()
+    with subprocess.Popen(not_ours, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        assert caller.stdin is not None
+        assert caller.stdout is not None
+        process, task = map(int, caller.stdout.readline().split())
+        pursuits.begin(task, process, os.stat("/usr/bin/touch"))
+        wait, stdin = os.waitpid, caller.stdin
+
+        def wait_and_let_it_execute(number: int, options: int) -> tuple[int, int]:
+            monkeypatch.undo()
+            try:
+                return wait(number, options)
+            finally:
+                stdin.write(b"\n")
+                stdin.flush()
+                while os.path.exists(f"/proc/{process}/task/{task}"):
+                    os.sched_yield()
+
+        monkeypatch.setattr(os, "waitpid", wait_and_let_it_execute)
+        try:
+            while pursuits.follow():
+                pass
+            assert caller.wait(timeout=30) == 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
     assert (tmp_path / "made").exists()

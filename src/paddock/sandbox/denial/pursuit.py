@@ -88,7 +88,10 @@ class Pursuits:
 
     def _look(self, pursued: _Pursued) -> None:
         is_there = False
-        for number in {pursued.process, pursued.task}:
+        # The task first: a thread that executes something takes the number of its process in one step, so it
+        # is found under the second number if it is no longer found under the first. The other way round, that
+        # step could come between two looks that both find nothing, and the task would stay stopped for good.
+        for number in dict.fromkeys((pursued.task, pursued.process)):
             with suppress(ChildProcessError):
                 found, status = os.waitpid(number, WAIT_ALL | os.WNOHANG)
                 is_there = True

@@ -344,6 +344,35 @@ async def test_a_variable_of_the_sandbox_makes_no_allowed_program_run_another(
     assert os.listdir(outside) == []
 
 
+OWN_VIEWS = {
+    "working directory": "PATH=/proc/self/cwd:$PATH",
+    "directory of the thread": "PATH=/proc/thread-self/cwd:$PATH",
+    "directory behind the root": "PATH=/proc/self/root/proc/self/cwd:$PATH",
+    "descriptor": "PATH=/proc/self/fd/9:$PATH",
+    "descriptor by its device": "PATH=/dev/fd/9:$PATH",
+    "a word that is evaluated": "COLUMNS='a[$(bash helper)]'",
+}
+
+
+@pytest.mark.parametrize("attack", OWN_VIEWS)
+async def test_no_variable_leads_an_allowed_program_to_what_the_sandbox_wrote(
+    url: str, user: int, workspace: Path, outside: Path, attack: str
+) -> None:
+    """Of directories that are others for each process, those of the program outside are the sandbox's."""
+    tool = outside / "tool"
+    tool.write_text(f"#!/bin/bash\nhelper\n[[ $COLUMNS -gt 80 ]]\ntouch {outside}/ran\n")
+    tool.chmod(0o755)
+    os.chown(tool, user, user)
+    helper = workspace / "helper"
+    helper.write_text(f"#!/bin/sh\ntouch {outside}/got-out\n")
+    helper.chmod(0o755)
+    script = f"exec 9< .; {OWN_VIEWS[attack]} {tool}"
+    wanted = rules(rule("allow", str(tool)))
+    done = await run(url, ["bash", "-c", script], workspace, wanted, env={"PATH": "/usr/bin:/bin"})
+    assert told(done, ESCALATED) == ["tool"], done.stderr
+    assert sorted(os.listdir(outside)) == ["ran", "tool"], done.stderr
+
+
 async def test_a_program_outside_leaves_no_image_of_its_memory(url: str, workspace: Path) -> None:
     script = "ulimit -c unlimited; ulimit -c; sh -c 'ulimit -c; kill -SEGV $$'; echo $?"
     done = await run(

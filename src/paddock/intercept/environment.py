@@ -112,10 +112,13 @@ HARMLESS: Final = (
     "TZ",
     "USER",
 )
-"""What the sandbox may set: words that name no file, as long as there is no slash in them."""
+"""What the sandbox may set, as long as each is a plain word: one that names no file, and in which no shell
+finds a command, as Bash does in `$((COLUMNS))` if that is `a[$(program)]`."""
 
-DIRECTORIES: Final = frozenset({"OLDPWD", "PWD", "_"})
-"""What a shell tells of itself, and nobody loads anything from."""
+_PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_.,:;@+<>-]*")
+
+DIRECTORIES: Final = frozenset({"OLDPWD", "PWD"})
+"""What a shell tells of itself, and nobody loads anything from. (`_` names a program, which some start.)"""
 
 CONFIGURATION_PATHS: Final = (
     "CURL_HOME",
@@ -190,7 +193,7 @@ def escalated_environment(
 
 def _is_harmless(name: str, value: str) -> bool:
     """Return whether the sandbox may give this variable to a program outside."""
-    return name in DIRECTORIES or (name in _HARMLESS and "/" not in value)
+    return name in DIRECTORIES or (name in _HARMLESS and _PLAIN_WORD.fullmatch(value) is not None)
 
 
 def _does_harm(name: str, value: str, is_writable: IsWritable, *, is_foreign: bool) -> bool:

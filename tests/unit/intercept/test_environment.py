@@ -10,6 +10,7 @@ from tests.unit.intercept.cases import GIVEN, in_work
 
 def test_what_the_client_gave_and_what_does_no_harm_goes_along() -> None:
     caller = GIVEN | {"PWD": "/work", "SHLVL": "2", "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "80"}
+    caller |= {"LC_CTYPE": "de_DE.UTF-8@euro", "TERM": "xterm-256color", "LOGNAME": "user@example.com"}
     found = escalated_environment(caller, GIVEN, in_work)
     assert (found.variables, found.dropped, found.distrust) == (caller, (), None)
 
@@ -67,6 +68,10 @@ def test_switches_of_the_client_stay(name: str, value: str) -> None:
         ("TZ", ":/work/zone"),
         ("LC_ALL", "/work/locale"),
         ("TERM", "../../work/x"),
+        ("COLUMNS", "a[$(evil)]"),
+        ("SHLVL", "`evil`"),
+        ("LC_TIME", "C\nevil"),
+        ("USER", "user; evil"),
     ],
 )
 def test_what_the_sandbox_sets_is_left_out_unless_it_is_known_to_be_harmless(name: str, value: str) -> None:

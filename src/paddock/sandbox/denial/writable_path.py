@@ -13,7 +13,7 @@ from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
-from paddock.sandbox.host.mount_alias import aliases_of, devices_below
+from paddock.sandbox.host.mount_alias import aliases_of, devices_below, is_of_processes
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import AccessTable
 
@@ -36,7 +36,9 @@ class WritablePaths:
         any name, or what is in the directory.
 
         It looks at each file once, so whoever decides on something takes a new one, for its own thread. Links
-        are followed, and each counts by itself. What can't be looked at counts as writable.
+        are followed, and each counts by itself. What can't be looked at counts as writable, and so does what
+        leads through /proc: `/proc/self/cwd` and `/dev/fd/9` are of whoever looks, and the command chooses
+        the working directory and the descriptors of a program that is let out.
         """
         known: tuple[FileFacts, IsWritable] | None = getattr(self._last, "known", None)
         if known is not None and len(known[0].lookups) <= LOOKUPS_LIMIT and known[0].lookups.still_holds():
@@ -50,6 +52,8 @@ class WritablePaths:
         try:
             fact = facts.at(path)
             paths = {path, fact.real, *(link.path for link in fact.links)}
+            if any(facts.lookups.ask(is_of_processes, each) for each in paths):
+                return True
             paths.update(facts.lookups.ask(_aliases, fact.real))
             if any(self._table.access_of(each) is Access.WRITE for each in paths):
                 return True

@@ -27,6 +27,20 @@ class Mount(NamedTuple):
     """What of its file system it shows."""
     point: str
     """Where."""
+    kind: bytes
+    """Of its file system."""
+
+
+_OF_PROCESSES: Final = b"proc"
+
+
+def is_of_processes(path: str) -> bool:
+    """Return whether a path is in a file system that shows each process something else, proc(5).
+
+    The path is absolute and without links. Raises OSError where the table can't be read.
+    """
+    around = _mount_of(path, _parsed(read_table()))
+    return around is not None and around.kind == _OF_PROCESSES
 
 
 def aliases_of(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,7 +108,8 @@ def _parsed(table: bytes) -> tuple[Mount, ...]:
     mounts = []
     for line in table.splitlines():
         _, _, device, root, point, *_ = line.split(b" ", 5)
-        mounts.append(Mount(device, _path(root), _path(point)))
+        kind = line.partition(b" - ")[2].split(b" ", 1)[0]
+        mounts.append(Mount(device, _path(root), _path(point), kind))
     return tuple(mounts)
 
 

@@ -51,6 +51,18 @@ def test_what_can_not_be_looked_at_counts_as_writable(places: WritablePaths, tmp
     assert places.now()(str(tmp_path) + "/x" * 300)
 
 
+@pytest.mark.parametrize(
+    "path", ["/proc/self/cwd", "/proc/self/cwd/bin", "/proc/thread-self/root", "/dev/fd/99"]
+)
+def test_what_each_process_sees_differently_counts_as_writable(
+    places: WritablePaths, tmp_path: Path, path: str
+) -> None:
+    assert places.now()(path)
+    os.symlink(path, tmp_path / "tools/link")
+    assert places.now()(f"{tmp_path}/tools/link")
+    assert not places.now()("/dev/null")
+
+
 def test_within_one_decision_nothing_changes(places: WritablePaths, tmp_path: Path) -> None:
     path = f"{tmp_path}/tools/git"
     is_writable = places.now()

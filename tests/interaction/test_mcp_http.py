@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.life_line import LifeLine
-from tests.mcp_client import ERAS, Answer, Answers, accept, client_of, each_era, fields, rules_file
+from tests.mcp_client import ERAS, META, Answer, Answers, accept, client_of, each_era, fields, rules_file
 
 TOKEN = "t" * 40
 STOP_TIMEOUT_S = 20.0
@@ -70,6 +70,51 @@ async def authorized(url: str, era: str, answer: Answer | None = None) -> AsyncI
         client_of(streamable_http_client(url, http_client=http), era, answer) as client,
     ):
         yield client
+
+
+class Stateless:
+    """A client of the stateless revision that can be asked, and numbers its requests as a test wants."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, program: str = "test") -> None:
+        self._http = http
+        self._url = url
+        self._headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": ERAS[1],
+            "User-Agent": program,
+        }
+
+    async def call(self, request_id: int, arguments: dict[str, Any], **params: Any) -> dict[str, Any]:
+        """Call `shell`; return the result or the error."""
+        meta = {
+            f"{META}/protocolVersion": ERAS[1],
+            f"{META}/clientInfo": {"name": "test", "version": "0"},
+            f"{META}/clientCapabilities": {"elicitation": {}},
+        }
+        params |= {"name": "shell", "arguments": arguments, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+        routing = {"Mcp-Method": "tools/call", "Mcp-Name": "shell"}
+        answer = await self._http.post(self._url, json=message, headers=self._headers | routing)
+        told: dict[str, Any] = answer.json()
+        found: dict[str, Any] = told.get("result") or told["error"]
+        return found
+
+    async def answer(self, request_id: int, arguments: dict[str, Any], asked: dict[str, Any]) -> Any:
+        """Repeat a call that asked something, with a yes."""
+        answers = {key: {"action": "accept", "content": {}} for key in asked["inputRequests"]}
+        return await self.call(
+            request_id, arguments, requestState=asked["requestState"], inputResponses=answers
+        )
+
+    async def cancel(self, request_id: int) -> None:
+        message = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": request_id},
+        }
+        answer = await self._http.post(self._url, json=message, headers=self._headers)
+        assert answer.status_code == 202
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:
@@ -190,6 +235,44 @@ async def test_cancelling_during_a_question_leaves_nothing_running(url: str, wor
         life_line.close()
         os.unlink(workspace / "life-line")
     assert not (workspace / "never").exists()
+
+
+async def test_stateless_client_cancels_a_call_that_waits_for_its_answer(url: str, workspace: Path) -> None:
+    life_line = LifeLine(workspace)
+    arguments = call(f"{life_line.hold} git init -q never; sleep 600", workspace, timeout_ms=600_000)
+    try:
+        async with httpx2.AsyncClient(timeout=50) as http:
+            client = Stateless(http, url)
+            asked = await client.call(7, arguments)
+            assert asked["resultType"] == "input_required"
+            await client.cancel(7)
+            await life_line.cut()
+            late = await client.answer(8, arguments, asked)
+    finally:
+        life_line.close()
+        os.unlink(workspace / "life-line")
+    assert "call again" in late["message"]
+    assert not (workspace / "never").exists()
+
+
+async def test_stateless_client_cancels_no_call_that_may_be_another_clients(
+    url: str, workspace: Path
+) -> None:
+    async with httpx2.AsyncClient(timeout=50) as http:
+        one, other = Stateless(http, url, "one"), Stateless(http, url, "other")
+        first = call("git init -q first; echo rc=$?", workspace)
+        asked = await one.call(7, first)
+        # The number is the same, but not the client.
+        await other.cancel(7)
+        await one.cancel(6)
+        assert (await one.answer(8, first, asked))["structuredContent"]["output"] == "rc=0\n"
+        # A second instance of the same client: the number does not say which of them is meant.
+        commands = [call(f"git init -q {name}; echo rc=$?", workspace) for name in ("second", "third")]
+        questions = [await one.call(7, arguments) for arguments in commands]
+        await one.cancel(7)
+        for arguments, asked in zip(commands, questions, strict=True):
+            told = await one.answer(8, arguments, asked)
+            assert told["structuredContent"]["output"] == "rc=0\n"
 
 
 def test_address_that_others_can_reach_needs_a_token() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from typing import Final
-
-from mcp_types import RequestId
 
 from paddock.errors import CallRejected
 from paddock.mcp_server.pending_call import PendingCall
@@ -20,7 +19,7 @@ class CallTable:
     def __init__(self) -> None:
         self._calls: dict[str, PendingCall] = {}
         self._kept: dict[str, asyncio.TimerHandle] = {}
-        self._asked: dict[RequestId, PendingCall] = {}
+        self._asked: dict[str, Hashable] = {}
 
     def admit(self) -> None:
         """Raise CallRejected if there are as many calls as there may be."""
@@ -35,22 +34,25 @@ class CallTable:
         """Return a call, whoever attends it; None if it is over."""
         return self._calls.get(call_id)
 
-    def keep(self, call: PendingCall, duration_s: float, asked: RequestId | None = None) -> None:
+    def keep(self, call: PendingCall, duration_s: float, asked: Hashable = None) -> None:
         """Keep a call that no request attends, and its outcome; it ends when the time is over.
 
-        `asked` is the request that was answered with a question of the call: its client may cancel it.
+        `asked` names the request that was answered with a question of the call: its client may cancel it.
         """
         self._release(call.id)
         timer = asyncio.get_running_loop().call_later(duration_s, self.end, call)
         self._kept[call.id] = timer
         if asked is not None:
-            self._asked[asked] = call
+            self._asked[call.id] = asked
 
-    def cancel(self, request_id: RequestId) -> None:
-        """End the call that waits for an answer to what this request was answered with, if there is one."""
-        call = self._asked.get(request_id)
-        if call is not None:
-            self.end(call)
+    def cancel(self, asked: Hashable) -> None:
+        """End the call that waits for an answer to what this request was answered with.
+
+        If several wait, the name was not the client's own: none of them ends.
+        """
+        waiting = [call_id for call_id, name in self._asked.items() if name == asked]
+        if len(waiting) == 1:
+            self.end(self._calls[waiting[0]])
 
     def kept(self, call_id: str) -> PendingCall | None:
         """Return a call that no request attends; None if there is none, or no more."""
@@ -76,5 +78,5 @@ class CallTable:
         if timer is None:
             return False
         timer.cancel()
-        self._asked = {asked: call for asked, call in self._asked.items() if call.id != call_id}
+        self._asked.pop(call_id, None)
         return True

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Hashable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CancelledNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import ValidationError
+from starlette.requests import HTTPConnection
 
 from paddock.errors import ListenError
-from paddock.mcp_server.service import Context, Service
+from paddock.mcp_server.call_table import CallTable
+from paddock.mcp_server.service import Context, Service, request_name
 from paddock.server.http import WEBSOCKET_PATH, RequestFilter
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
 PATH: Final = "/mcp"
 SESSION_HEADER: Final = "mcp-session-id"
+VERSION_HEADER: Final = "mcp-protocol-version"
 
 IDLE_S: Final = 1800.0
 """A session without any request for so long ends, with its commands."""
@@ -35,6 +40,11 @@ SESSION_LIMIT: Final = 1000
 
 BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """Of one request; the largest patch or text to type has a megabyte, and JSON may double it."""
+
+NOTIFICATION_LIMIT_BYTES: Final = 16 * 1024
+"""Of a notification that the server looks for a cancelled request in; one has some hundred bytes."""
+
+ACCEPTED: Final = 202
 
 BACKLOG: Final = 128
 """Clients that connect before the server has started."""
@@ -76,7 +86,11 @@ class HttpDoor(Struct, frozen=True):
 
 
 class Closing(Protocol):
-    """A session, as far as its end goes."""
+    """A session, as far as its calls and its end go."""
+
+    @property
+    def calls(self) -> CallTable:
+        """Its calls."""
 
     async def aclose(self) -> None:
         """End it, with all that it runs."""
@@ -117,6 +131,12 @@ class HttpSessions(Generic[S]):
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
+    def cancel(self, asked: Hashable) -> None:
+        """End the call of a stateless client that waits for the answer to this request's question."""
+        session = self._sessions.get(None)
+        if session is not None:
+            session.calls.cancel(asked)
+
     async def aclose(self) -> None:
         """End all sessions."""
         for timer in self._idle.values():
@@ -131,7 +151,7 @@ class HttpSessions(Generic[S]):
 
 
 class Guard:
-    """Lets requests through that may come in, and tells of sessions that their clients end."""
+    """Lets requests through that may come in, and sees which sessions and calls their clients end."""
 
     def __init__(
         self, application: Application, request_filter: RequestFilter, sessions: HttpSessions[Any]
@@ -153,9 +173,37 @@ class Guard:
         if refusal is not None:
             await _refuse(refusal, send)
             return
+        if scope["method"] == "POST" and headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
+            await self._serve_stateless(scope, receive, send)
+            return
         await self._application(scope, receive, send)
         if scope["method"] == "DELETE" and (session_id := headers.get(SESSION_HEADER)) is not None:
             self._sessions.end(session_id)
+
+    async def _serve_stateless(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and end the call that it cancels.
+
+        The SDK accepts every notification of a stateless client and drops it: closing the stream of a request
+        cancels it. A request that was answered with a question has no stream any more.
+        """
+        body, status = bytearray(), 0
+
+        async def receive_copying() -> Message:
+            message = await receive()
+            if len(body) <= NOTIFICATION_LIMIT_BYTES:
+                body.extend(message.get("body", b""))
+            return message
+
+        async def send_watching(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await self._application(scope, receive_copying, send_watching)
+        if status == ACCEPTED and len(body) <= NOTIFICATION_LIMIT_BYTES:
+            with suppress(ValidationError):
+                cancelled = CancelledNotification.model_validate_json(bytes(body))
+                self._sessions.cancel(request_name(HTTPConnection(scope), cancelled.params.request_id))
 
 
 async def _refuse(refusal: HttpResponse, send: Send) -> None:

@@ -8,7 +8,7 @@ with `input_required`, and its repetition, which carries the answer, goes on wit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from starlette.requests import HTTPConnection
 
 from paddock.errors import CallRejected, InvalidProfile, InvalidToolCall, PaddockError
 from paddock.mcp_server.call_table import CallTable
@@ -145,10 +146,10 @@ class Service:
         """End a call whose request was answered with a question: no request of it is open to be cancelled.
 
         Only a client with a stream of its own gets here. Over HTTP the SDK drops such a notification of a
-        stateless client, for the ids of its requests are not its own alone.
+        stateless client; `paddock.mcp_server.http` has it then.
         """
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS and params.request_id is not None:
-            self._session_of(context).calls.cancel(params.request_id)
+            self._session_of(context).calls.cancel(request_name(None, params.request_id))
 
     async def _roots_changed(self, context: Context, params: types.NotificationParams) -> None:
         """Ask for the roots again before the next call."""
@@ -184,7 +185,8 @@ class Service:
         with anyio.move_on_after(self._task_after_s if takes_tasks(context) else None) as patience:
             questions = await _stirred(context, call)
         if questions:
-            session.calls.keep(call, session.prompt_timeout_s + KEPT_S, asked=context.request_id)
+            asked = request_name(context.request, context.request_id)
+            session.calls.keep(call, session.prompt_timeout_s + KEPT_S, asked=asked)
             return types.InputRequiredResult(input_requests=requests_of(questions), request_state=call.id)
         if patience.cancelled_caught and not call.is_over:
             return self._tasks.begin(session.calls, call)
@@ -271,6 +273,18 @@ class _Server(Server[Any]):
         return super().get_capabilities(
             notification_options, experimental, extensions, protocol_version=protocol_version
         )
+
+
+def request_name(request: HTTPConnection | None, request_id: types.RequestId | None) -> Hashable:
+    """Return what tells a request from those of other clients, as far as it can be known.
+
+    The ids are the clients' own: on a stream of its own a client uses each once. Over HTTP the address and
+    the program of the client narrow it down.
+    """
+    if request is None:
+        return request_id
+    host = None if request.client is None else request.client.host
+    return host, request.headers.get("user-agent"), request_id
 
 
 def _state_of(context: Context) -> SandboxState | None:

@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tests.processes import descendants_of, has_ended, parent_of, watched
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, ROOT, entry, sandbox, workspace_write
 from tests.sandbox.ways import go, made
-from tests.wire import Finished, WireClient, attach, served, shell
+from tests.wire import Finished, WireClient, attach, served, shell, start_params
 
 Json = dict[str, Any]
 
@@ -163,6 +164,38 @@ async def test_a_spare_that_dies_when_it_is_taken_is_replaced_by_a_sandbox_of_it
             warm.holder._group.kill()
         way, done = await run(client, *shell("echo once"), sandbox=workspace_write(workspace))
     assert (way, done.exit_code, done.streams) == ("cold", 0, {"stdout": b"once\n"})
+
+
+async def test_a_spare_whose_taker_is_gone_is_let_go_of_only_when_it_is_not_in_use(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread enters its namespaces: a descriptor that is closed meanwhile may soon be another client's."""
+    mask, in_use, may_go_on = Janitor.mask, threading.Event(), threading.Event()
+    seen: list[list[os.stat_result]] = []
+
+    def mask_slowly(self: Janitor, places: Any, namespaces: Sequence[int]) -> None:
+        files = list(namespaces)
+        seen.append([os.fstat(file) for file in files])
+        in_use.set()
+        assert may_go_on.wait(30.0)
+        seen.append([os.fstat(file) for file in files])
+        mask(self, places, namespaces)
+
+    async with warm_server() as (server, client):
+        await run(client, "/bin/true", sandbox=workspace_write(workspace))
+        await made(pool_of(server))
+        pids = [warm.holder._group.pid for warm in spares_of(server)]
+        monkeypatch.setattr(Janitor, "mask", mask_slowly)
+        client.request(
+            "process/start", start_params("taken", "/bin/true", sandbox=workspace_write(workspace))
+        )
+        await asyncio.to_thread(in_use.wait, 30.0)
+        (connection,) = server._connections
+        await connection.session.aclose()
+        may_go_on.set()
+    assert seen[0] == seen[1]
+    assert os.listdir(workspace) == [".git"]
+    assert not [pid for pid in pids if parent_of(pid) is not None]
 
 
 async def test_nobody_waits_for_a_spare_longer_than_it_may_wait(workspace: Path) -> None:

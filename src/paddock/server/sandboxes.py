@@ -189,10 +189,13 @@ class Sandboxes:
         from paddock.server.command_preparation import take_spare
 
         take = partial(take_spare, self._sandbox, warm.spare, wanted, command, argv)
+        taking = asyncio.ensure_future(self._threads.plan(wanted, take, self._give_up))
         try:
-            confined = await self._threads.plan(wanted, take, self._give_up)
+            confined = await asyncio.shield(taking)
         except BaseException:
-            warm.discard()
+            # A thread may go on with the spare's descriptors though nobody waits for it any more.
+            warm.discard(after=taking)
+            taking.add_done_callback(self._give_up_taken)
             raise
         if confined is None:
             warm.discard()
@@ -244,6 +247,10 @@ class Sandboxes:
     def _give_up_spare(self, spare: Spare) -> None:
         spare.close()
         self._give_up(spare.confined)
+
+    def _give_up_taken(self, taking: asyncio.Future[Confined | None]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            self._give_up(taking.result())
 
     def _give_up(self, confined: Confined | None) -> None:
         """Clear away what was made ready and nobody waits for any more."""

@@ -11,11 +11,12 @@ sees that nobody listens any more. Loaded when the first sandbox is asked for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import resource
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -39,6 +40,9 @@ LIMITS: Final = tuple(
 REFUSED_COUNT: Final = 64
 """Keys that are known to have no spares. Each is a profile and a few paths."""
 
+CLOSE_TIMEOUT_S: Final = 5.0
+"""A spare whose thread is stuck in the kernel is left behind after this; it ends with the server."""
+
 Key = tuple[Confinement, str]
 """What a spare is for: a profile with its roots, and a working directory."""
 
@@ -54,7 +58,7 @@ class WarmSandbox(Struct, eq=False):
     host_changes: int
     """How often the mounts of the host had changed before it was planned."""
     limits: list[tuple[int, int]]
-    end: Callable[[WarmSandbox], None]
+    end: Callable[[WarmSandbox, asyncio.Future[Any] | None], None]
     timer: asyncio.TimerHandle | None = None
     is_over: bool = False
     """Whether it has its command, or ends."""
@@ -69,10 +73,10 @@ class WarmSandbox(Struct, eq=False):
         self._let_go()
         return self.holder.hand_over(on_exit)
 
-    def discard(self) -> None:
-        """End it, unless it has its command."""
+    def discard(self, after: asyncio.Future[Any] | None = None) -> None:
+        """End it, unless it has its command. What uses its descriptors until then is waited for."""
         if not self.is_over:
-            self.end(self)
+            self.end(self, after)
 
     async def aclose(self) -> None:
         """End it, and wait until it is gone. Bounded."""
@@ -166,8 +170,12 @@ class WarmSandboxes:
         for key in list(self._spares):
             for warm in self._spares.pop(key):
                 self._end(warm, WarmEnd.CLOSED)
-        while self._closings:
-            await asyncio.wait(self._closings)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                while self._closings:
+                    await asyncio.wait(self._closings)
+        for closing in self._closings:
+            closing.cancel()
         if self._mounts is not None:
             self._mounts.close()
             self._mounts = None
@@ -243,15 +251,15 @@ class WarmSandboxes:
             del self._spares[warm.key]
         self._end(warm, reason)
 
-    def _discard(self, warm: WarmSandbox) -> None:
-        self._end(warm, WarmEnd.CHANGED)
+    def _discard(self, warm: WarmSandbox, after: asyncio.Future[Any] | None) -> None:
+        self._end(warm, WarmEnd.CHANGED, after)
 
-    def _end(self, warm: WarmSandbox, reason: WarmEnd) -> None:
+    def _end(self, warm: WarmSandbox, reason: WarmEnd, after: asyncio.Future[Any] | None = None) -> None:
         if warm.timer is not None:
             warm.timer.cancel()
         warm.is_over = True
         self._ends[reason] += 1
-        closing = self._loop.create_task(warm.aclose())
+        closing = self._loop.create_task(_close_after(after, warm))
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
 
@@ -265,3 +273,9 @@ class WarmSandboxes:
     def _limits(self) -> list[tuple[int, int]]:
         """Return the limits that a process has which is started now."""
         return [resource.prlimit(self._spawner.helper_pid, number) for number in LIMITS]
+
+
+async def _close_after(user: asyncio.Future[Any] | None, warm: WarmSandbox) -> None:
+    if user is not None:
+        await asyncio.wait([user])
+    await warm.aclose()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
@@ -55,13 +55,13 @@ class Searched(NamedTuple):
     """What the user can do about it."""
 
 
-_obeyed: Final[list[str]] = []
+_obeyed: Final[dict[str, None]] = {}
 _searched: Final[list[Searched]] = []
 
 
 def obey(*paths: str | os.PathLike[str]) -> None:
     """Remember files whose words this process obeys, such as its settings: they become `own_paths`."""
-    _obeyed.extend(map(os.path.abspath, paths))
+    _obeyed.update(dict.fromkeys(map(os.path.abspath, paths)))
 
 
 def take_over(names: Sequence[str], searched: Sequence[tuple[str, str, str]]) -> None:
@@ -88,7 +88,7 @@ def shared_files() -> dict[FileId, str]:
     """Return those of Paddock's files that have other names, under which a command could change them."""
     found = InstalledFiles()
     # What is obeyed may be exchanged at any time, unlike the rest.
-    found.look_at(_obeyed)
+    found.look_at(tuple(_obeyed))
     return {**_installed().shared, **found.shared}
 
 
@@ -108,6 +108,17 @@ def searched() -> tuple[Searched, ...]:
     packages = site.getusersitepackages()
     reason = f"the interpreter obeys every file {packages}/*.pth, and the directory is missing"
     return (*_searched, Searched(os.path.realpath(packages), reason, f"run `mkdir -p {packages}`"))
+
+
+def rules_directories(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return where `paddock` looks for the user's rules, the first for this process, the second if it is told
+    of no other place (the XDG base directory specification). They need not be there.
+    """
+    configured = environment.get("XDG_CONFIG_HOME", "")
+    usual = os.path.join(os.path.expanduser("~"), ".config")
+    # A relative path counts as none.
+    bases = [base for base in (configured, usual) if base.startswith("/")]
+    return tuple(dict.fromkeys(os.path.join(base, "paddock", "rules") for base in bases))
 
 
 def import_path() -> list[str]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from paddock.agent.program_rules import intercept_params
 from paddock.errors import AmendmentRefused
+from paddock.installation import obey
 from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.question import ExecApprovalParams
 from paddock.rules.amendment import add_rule, check_prefix
@@ -43,7 +44,11 @@ def with_host_rules(written: WrittenProfile, paths: Sequence[Path]) -> WrittenPr
 
 
 def rule_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files that are named, and those in the directories that are."""
+    """Return the files that are named, and those in the directories that are.
+
+    No command that this process confines may put another there.
+    """
+    obey(*paths)
     return [file for path in paths for file in _files(path)]
 
 

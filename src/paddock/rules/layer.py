@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from paddock.errors import RulesError
+from paddock.installation import rules_directories
 
 SYSTEM_DIRECTORY = Path("/etc/paddock/rules")
 PROJECT_DIRECTORY = Path(".paddock/rules")
@@ -63,10 +64,11 @@ def _is_rules_file(entry: os.DirEntry[str]) -> bool:
 
 
 def user_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's layer, by the XDG base directory specification. A relative path counts as none."""
-    configured = environment.get("XDG_CONFIG_HOME", "")
-    base = Path(configured) if configured.startswith("/") else Path.home() / ".config"
-    return base / "paddock" / "rules"
+    """Return the user's layer, by the XDG base directory specification. Raises RulesError."""
+    directories = rules_directories(environment)
+    if not directories:
+        raise RulesError("can't be found: HOME is no absolute path")
+    return Path(directories[0])
 
 
 def standard_layers(trusted_projects: Iterable[Path] = ()) -> tuple[Layer, ...]:

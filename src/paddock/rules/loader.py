@@ -20,6 +20,7 @@ from pathlib import Path
 
 from paddock import own_program
 from paddock.errors import RulesError, RulesFileError, RulesUnavailable
+from paddock.installation import obey
 from paddock.own_program import ROOT, own_environment
 from paddock.rules.evaluation import (
     FILE_LIMIT_BYTES,
@@ -42,12 +43,19 @@ CHILD_TIMEOUT_S = 10.0
 
 
 def load_policy(paths: Iterable[Path]) -> Policy:
-    """Load the policy of files, in this order. Raises RulesError when none can be evaluated at all."""
-    return _load((path, None) for path in paths)
+    """Load the policy of files, in this order. Raises RulesError when none can be evaluated at all.
+
+    No command that this process confines may change them.
+    """
+    named = list(paths)
+    obey(*named)
+    return _load((path, None) for path in named)
 
 
 def load_layers(layers: Iterable[Layer]) -> Policy:
     """Load the policy of every file in some layers. Raises RulesError when none can be evaluated at all.
+
+    No command that this process confines may change them.
 
     A directory that others can change is a problem, for a file may be missing in it; what is
     there is in force all the same.
@@ -55,6 +63,7 @@ def load_layers(layers: Iterable[Layer]) -> Policy:
     found: list[tuple[Path, Layer]] = []
     problems: list[Problem] = []
     for layer in layers:
+        obey(layer.directory)
         try:
             found += ((path, layer) for path in layer.files())
             complaint = layer.complaint(layer.directory.stat())

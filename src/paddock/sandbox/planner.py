@@ -57,6 +57,7 @@ class Planner:
         self._own = (*installation.own_paths(), *ripgrep, *bubblewrap)
         self._own_links = installation.links()
         self._own_searched = installation.searched()
+        self._rules_directories = installation.rules_directories()
         self._own_files = frozenset(installation.shared_files())
         self._scanner = Scanner(directory / TREES_FILE)
         self._plans = PlanMemory()
@@ -124,6 +125,7 @@ class Planner:
             own,
             self._own_links,
             self._own_searched,
+            self._rules_directories,
             needs_minimal=names_minimal(profile),
         )
         grants = grants_of(profile, surroundings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from paddock import installation
 from paddock.errors import ConfigError, RulesError
 from paddock.model.decision import Action, Origin
 from paddock.model.endpoint import Endpoint
@@ -63,5 +62,4 @@ def load_host_rules(name: str) -> HostRules:
         raise ConfigError("network_rules_file", f"{name} can't be written: {error.strerror}") from error
     except RulesError as error:
         raise ConfigError("network_rules_file", str(error)) from error
-    installation.obey(path)
     return HostRules(path, as_host_rules(policy.network_rules))

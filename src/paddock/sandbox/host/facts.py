@@ -352,6 +352,7 @@ def surroundings_of(
     own: tuple[str, ...] = (),
     own_links: tuple[str, ...] = (),
     own_searched: tuple[tuple[str, str, str], ...] = (),
+    rules_directories: tuple[str, ...] = (),
     *,
     needs_minimal: bool = True,
 ) -> Surroundings:
@@ -373,6 +374,7 @@ def surroundings_of(
         own=own,
         own_links=own_links,
         own_searched=own_searched,
+        rules_directories=rules_directories,
     )
 
 

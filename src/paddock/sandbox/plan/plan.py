@@ -187,6 +187,7 @@ def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule
     roots = () if grants.is_unrestricted else scene.surroundings.project_roots
     implied = list(Protection(table, look, roots, _temporary(scene, look)).rules())
     implied += _own_programs(table, scene.surroundings)
+    implied += _own_rules(table, scene.surroundings, look)
     implied += _names_of_own_files(table, scene, look)
     implied_rules, implied_links = _without_links(implied, look)
     # What is protected as a whole is not granted, though of two rules about one path the wider one counts.
@@ -235,6 +236,35 @@ def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Ru
                 )
         if table.access_of(path) is Access.WRITE:
             yield Rule(path, Access.READ, OWN, is_metadata=True)
+
+
+def _own_rules(table: AccessTable, surroundings: Surroundings, look: Look) -> Iterator[Rule]:
+    """Yield read-only rules for where Paddock looks for its user's rules, and for what is missing of that.
+
+    A rule may let a program out of the sandbox. Raises ProfileRefused for a profile that grants just this,
+    or a link that leads there.
+    """
+    may_write_everything = table.access_of(ROOT) is Access.WRITE
+    for directory in surroundings.rules_directories:
+        fact = look.at(directory)
+        for link in () if may_write_everything else fact.links:
+            if table.access_of(link.path) is Access.WRITE:
+                raise ProfileRefused(
+                    f"write access to {parent(link.path)}",
+                    f"would let the command replace the link {link.path}, by which Paddock finds its rules",
+                    "grant another directory, or replace the link by what it leads to",
+                )
+        for rule in table.rules:
+            if rule.access is Access.WRITE and is_within(rule.path, fact.real):
+                raise ProfileRefused(
+                    f"write access to {rule.path}",
+                    f"would let the command write rules that Paddock obeys, in {directory}",
+                    "grant another directory",
+                )
+        # Whoever may write everything may make it, and replace the links that lead there.
+        is_left_alone = may_write_everything and (fact.kind is Kind.MISSING or fact.links)
+        if table.access_of(fact.real) is Access.WRITE and not is_left_alone:
+            yield Rule(directory, Access.READ, OWN, is_metadata=True)
 
 
 def _names_of_own_files(table: AccessTable, scene: Scene, look: Look) -> Iterator[Rule]:

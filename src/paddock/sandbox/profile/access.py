@@ -74,6 +74,8 @@ class Surroundings(Struct, frozen=True):
     """Links by which these are reached."""
     own_searched: tuple[tuple[str, str, str], ...] = ()
     """Where the next interpreter of Paddock would find other modules: path, reason, remedy."""
+    rules_directories: tuple[str, ...] = ()
+    """Written under no profile, there or not: where Paddock looks for its user's rules. May be links."""
     own_names: tuple[str, ...] = ()
     """Other names of files among `own`, and directories in which such names can't be looked for."""
 

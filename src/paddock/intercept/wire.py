@@ -34,6 +34,9 @@ byte of them takes six at most."""
 FILES_LIMIT: Final = 16
 """Descriptors that one message can bring."""
 
+_DIGITS_LIMIT: Final = 10
+"""Of a number: descriptors and signals have fewer."""
+
 _LENGTH: Final = struct.Struct("<I")
 
 Message = TypeVar("Message")
@@ -151,6 +154,14 @@ def _frame(message: Mapping[str, object]) -> bytes:
 def _read(message: bytes, kind: type[Message]) -> Message:
     try:
         # msgspec's own reader refuses lone surrogates.
-        return msgspec.convert(json.loads(message.decode()), kind)
+        text = message.decode()
+        return msgspec.convert(json.loads(text, parse_int=_number, parse_float=_number), kind)
     except (ValueError, RecursionError) as error:
         raise WireError(str(error)) from error
+
+
+def _number(text: str) -> int:
+    """Read a number. The long ones, which take Python long, mean nothing here, and nor do fractions."""
+    if len(text) > _DIGITS_LIMIT:
+        raise ValueError(f"a number of {len(text)} digits means nothing")
+    return int(text)

@@ -132,6 +132,7 @@ def _files(profile: Profile) -> RestrictedFileSystem | UnrestrictedFileSystem | 
 
 
 def _meet_networks(most: Network, asked: Network) -> Network:
+    _refuse_secrets(most, asked)
     if mode_of(most) is not mode_of(asked):
         return min(most, asked, key=lambda network: _NETWORK_ORDER.index(mode_of(network)))
     if most == asked or not isinstance(asked, ProxiedNetwork):
@@ -139,6 +140,16 @@ def _meet_networks(most: Network, asked: Network) -> Network:
     if not isinstance(most, ProxiedNetwork):
         return most
     raise InvalidProfile("network", "both the client and the server name hosts; leave that to the server")
+
+
+def _refuse_secrets(most: Network, asked: Network) -> None:
+    """Refuse secrets that the cap does not name: whoever uses one gets more than any network grants."""
+    named = most.secrets if isinstance(most, ProxiedNetwork) else ()
+    for secret in asked.secrets if isinstance(asked, ProxiedNetwork) else ():
+        if secret not in named:
+            raise InvalidProfile(
+                "network.secrets", f"the server's profile does not name the secret {secret!r}"
+            )
 
 
 def _meet_limits(one: Limits, other: Limits) -> Limits:

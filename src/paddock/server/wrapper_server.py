@@ -16,6 +16,7 @@ import logging
 import os
 import select
 import socket
+import stat
 import struct
 import threading
 from collections import deque
@@ -29,6 +30,7 @@ from msgspec import Struct, field
 from paddock.intercept import wire
 from paddock.intercept.wire import FrameReader, WireError
 from paddock.journal import Journal
+from paddock.protocol.value_count import count_strings
 from paddock.sandbox.denial.escalation import Escalation, Leader, ProcessStatus, escalation_of, status_of
 from paddock.sandbox.denial.exec_answer import Deny, Escalate, ExecAnswer, ExecPolicy, Run, Withdraw, leave
 from paddock.sandbox.denial.exec_call import NOT_THERE, ExecCall, ExecCallReader
@@ -40,6 +42,10 @@ STREAMS_LIMIT: Final = 256
 
 HELD_BYTES: Final = 64 << 20
 """What the requests that are not whole yet may take together: a few of the largest."""
+
+VALUES_LIMIT: Final = 1 << 18
+"""Values of one request: of the 2 MiB that the kernel takes by default (execve(2)), each word takes at least
+the eight bytes of its pointer. Reading them holds up all others in this process, for some milliseconds."""
 
 REASON_CHARACTERS: Final = 16 << 10
 """Length of a reason that a wrapper is told: a sixth of what a stream takes at once."""
@@ -222,6 +228,8 @@ class WrapperServer:
 
     def _take(self, stream: _Stream, message: bytes) -> None:
         """Take one message. Raises OSError and WireError."""
+        if count_strings(message, VALUES_LIMIT) is None:
+            raise WireError(f"a message has more than {VALUES_LIMIT} values")
         if stream.escalation is not None:
             self._let_out(stream, stream.escalation, wire.read_files(message, len(stream.files)))
         elif stream.program is not None and not stream.files:
@@ -405,7 +413,7 @@ def _received(file: socket.socket) -> tuple[bytes, list[int]]:
 
 def _stream_of(files: list[int]) -> _Stream | None:
     """Make a stream of what a wrapper has sent; None if that is none. Raises OSError."""
-    if len(files) != 1:
+    if len(files) != 1 or not stat.S_ISSOCK(os.fstat(files[0]).st_mode):
         return None
     received = socket.socket(fileno=os.dup(files[0]))
     try:

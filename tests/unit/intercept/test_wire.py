@@ -69,6 +69,8 @@ def test_bytes_that_are_not_utf8_come_through(argv: list[str], file: str, env: d
         changed(env={"": "x"}),
         changed(env={"A=B": "x"}),
         changed(env={"A": "\ud800"}),
+        changed(number=10**4000),
+        changed(number=1.5),
     ],
 )
 def test_what_no_program_can_be_given_is_refused(message: bytes) -> None:

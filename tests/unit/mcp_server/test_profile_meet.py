@@ -319,3 +319,17 @@ BAD_STATES: tuple[Any, ...] = (
 def test_state_that_cannot_be_read_is_refused(written: dict[str, Any]) -> None:
     with pytest.raises(InvalidProfile):
         parse_state(written)
+
+
+@pytest.mark.parametrize(
+    "network", [NetworkMode.ENABLED, NetworkMode.PROXIED, ProxiedNetwork(allow=("a.example",))]
+)
+def test_a_client_names_no_secret_that_the_server_does_not(network: Network) -> None:
+    """A network without a proxy is wider in hosts, and has no secrets."""
+    files = UnrestrictedFileSystem()
+    cap = Bounds(ManagedProfile(file_system=files, network=network), ("/ws",))
+    named = ProxiedNetwork(allow=("a.example",), secrets=("registry",))
+    wanted = ManagedProfile(file_system=files, network=named)
+    with pytest.raises(InvalidProfile, match="registry"):
+        met(wanted, cap=cap)
+    assert met(wanted, cap=Bounds(wanted, ("/ws",))).profile == wanted

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from paddock.network import gateway
+from paddock.network import name_lookup
 from paddock.network.address import Address
 from tests.wire import WireClient, WireError, attach, served, start_params
 
@@ -27,10 +27,10 @@ FETCH = ("curl", "-s", "-w", "%{http_code}\\n", "--max-time", "50")
 
 @pytest.fixture(autouse=True)
 def _no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def resolve(host: str, port: int) -> Sequence[Address]:
+    def look_up(host: str, port: int) -> Sequence[Address]:
         raise OSError("no such name")
 
-    monkeypatch.setattr(gateway, "resolve_by_system", resolve)
+    monkeypatch.setattr(name_lookup, "look_up_by_system", look_up)
 
 
 def fetch(*urls: str) -> tuple[str, ...]:

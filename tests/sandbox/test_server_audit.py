@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.network import gateway
+from paddock.network import name_lookup
 from paddock.network.address import Address
 from tests.sandbox.profiles import READ_ONLY
 from tests.unit.audit.logs import segments
@@ -123,10 +123,10 @@ async def test_what_could_not_be_let_out_is_told_as_denied(tmp_path: Path, is_au
 
 
 async def test_decisions_about_hosts_are_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def resolve(host: str, port: int) -> list[Address]:
+    def look_up(host: str, port: int) -> list[Address]:
         raise OSError("no such name")
 
-    monkeypatch.setattr(gateway, "resolve_by_system", resolve)
+    monkeypatch.setattr(name_lookup, "look_up_by_system", look_up)
     network = {"type": "proxied", "allow": ["a.test"]}
     profile = {"type": "managed", "file_system": {"type": "unrestricted"}, "network": network}
     sandbox = {"permissions": profile, "windowsSandboxLevel": "disabled"}

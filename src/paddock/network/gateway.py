@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from paddock.model.host_pattern import parse_address
 from paddock.model.network_secret import Scheme
 from paddock.network.address import Address
 from paddock.network.credential import Credentials
+from paddock.network.name_lookup import NameLookup
 from paddock.network.policy import Decision, Reason, Ruling
 from paddock.network.tls_stream import TlsStream
 from paddock.network.upstream import Upstream, connect_request, read_answer
@@ -81,7 +81,7 @@ class Gateway:
     ) -> None:
         self._judge = judge
         self._secrets = secrets
-        self._resolve = resolve or resolve_by_system
+        self._resolve = resolve or NameLookup()
         self._connect = connect or connect_by_system
         self._upstream = upstream
 
@@ -196,13 +196,6 @@ class Gateway:
             wire.abort()
             raise
         return wire
-
-
-async def resolve_by_system(host: str, port: int) -> Sequence[Address]:
-    """Ask the resolver of this host."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ip_address(entry[4][0]) for entry in found if "%" not in str(entry[4][0])]
 
 
 async def connect_by_system(address: Address, port: int) -> Wire:

@@ -1,0 +1,79 @@
+"""Looks up the addresses of names, in threads that belong to one proxy.
+
+The resolver blocks for as long as a name server does not answer, which may be half a minute. The loop has few
+threads for that, and all clients of a server would wait behind the slow names of one command. So each
+proxy has some for itself, and only its own names wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Final
+
+from paddock.network.address import Address
+
+LOOKUPS_LIMIT: Final = 8
+"""Names of one proxy that are looked up at once."""
+
+LookUp = Callable[[str, int], Sequence[Address]]
+"""Gives the addresses of a name. Blocks. Raises OSError."""
+
+
+class NameLookup:
+    """A `gateway.Resolve`: looks up names by the resolver of this host, or another."""
+
+    def __init__(self, look_up: LookUp | None = None) -> None:
+        self._look_up = look_up or look_up_by_system
+        self._places = asyncio.Semaphore(LOOKUPS_LIMIT)
+
+    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+        """Return the addresses of a name. Raises OSError."""
+        await self._places.acquire()
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Sequence[Address]] = loop.create_future()
+
+        def look_up() -> None:
+            addresses: Sequence[Address] = ()
+            problem: OSError | None = None
+            try:
+                addresses = self._look_up(host, port)
+            except OSError as error:
+                problem = error
+            except UnicodeError as error:
+                # A label that no name server knows.
+                problem = OSError(str(error))
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._finish, found, addresses, problem)
+
+        try:
+            # Nobody can end a lookup, so it must not keep the process from ending.
+            threading.Thread(target=look_up, name="paddock-names", daemon=True).start()
+        except RuntimeError as error:
+            self._places.release()
+            raise OSError(errno.EAGAIN, "no thread can be started to look it up") from error
+        return await found
+
+    def _finish(
+        self, found: asyncio.Future[Sequence[Address]], addresses: Sequence[Address], problem: OSError | None
+    ) -> None:
+        # Only now: a thread goes on though nobody waits for it any more.
+        self._places.release()
+        if found.done():
+            return
+        if problem is None:
+            found.set_result(addresses)
+        else:
+            found.set_exception(problem)
+
+
+def look_up_by_system(host: str, port: int) -> Sequence[Address]:
+    """Ask the resolver of this host."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(entry[4][0]) for entry in found if "%" not in str(entry[4][0])]

@@ -69,6 +69,11 @@ class HostRule(Struct, frozen=True):
     origin: str
     protocols: frozenset[NetworkProtocol] = EVERY_PROTOCOL
 
+    @property
+    def is_listed(self) -> bool:
+        """Return whether it is an entry of a list, and no rule of a file."""
+        return self.protocols == EVERY_PROTOCOL
+
 
 class Policy(Struct, frozen=True):
     """The hosts that a command may reach."""
@@ -114,13 +119,16 @@ class Policy(Struct, frozen=True):
         return Ruling(Decision.DENY, Reason.NOT_ALLOWED_LOCAL, f"{what} the {kind} address {address}")
 
     def changed(self, allow: Iterable[HostRule], deny: Iterable[HostRule]) -> Policy:
-        """Return the policy with these rules besides its own; each takes its opposite away."""
+        """Return the policy with these rules besides its own; each takes its opposite in a list away.
+
+        Rules of files are about one protocol. They stay: the server's own are among them.
+        """
         allow, deny = tuple(allow), tuple(deny)
         allowed, denied = {rule.pattern for rule in allow}, {rule.pattern for rule in deny}
         return replace(
             self,
             allow=(*(rule for rule in self.allow if rule.pattern not in denied), *allow),
-            deny=(*(rule for rule in self.deny if rule.pattern not in allowed), *deny),
+            deny=(*(rule for rule in self.deny if not rule.is_listed or rule.pattern not in allowed), *deny),
         )
 
     def _grant(self, endpoint: Endpoint) -> HostRule | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.model.endpoint import Endpoint, NetworkProtocol
-from paddock.model.host_pattern import normal_host
+from paddock.model.host_pattern import HostPattern, normal_host
 from paddock.network.policy import Decision, HostRule, Policy, Reason, policy_of
 
 HTTP, CONNECT = NetworkProtocol.HTTP, NetworkProtocol.HTTPS_CONNECT
@@ -198,6 +198,16 @@ def test_change_takes_its_opposite_away_and_nothing_else() -> None:
     assert after.judge(Endpoint("b.test", 80, HTTP)).is_allowed
     assert not after.judge(Endpoint("a.test", 80, HTTP)).is_allowed
     assert after.judge(Endpoint("x.c.test", 80, HTTP)).reason is DENIED
+
+
+@pytest.mark.parametrize("allowed", ["evil.test:*", "evil.test", "*:*", "**.test:*"])
+def test_no_change_takes_a_rule_of_a_file_away(allowed: str) -> None:
+    """Rules of the server's own file are among them, and a client sends the change."""
+    forbidden = HostRule(HostPattern("evil.test", has_any_port=True), "rules:1", frozenset({HTTP}))
+    before = Policy(deny=(forbidden,))
+    more = policy_of([allowed], [], allows_local=False)
+    ruling = before.changed(more.allow, more.deny).judge(Endpoint("evil.test", 80, HTTP))
+    assert (ruling.decision, ruling.rule) == (Decision.DENY, "rules:1")
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]))

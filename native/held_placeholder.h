@@ -34,9 +34,11 @@ enum { LINGER_MS = 1000 };
  * LINGER_MS doubled so often, which is about a minute. */
 enum { DOUBLINGS = 6 };
 
-/* Races that can be lost to other janitors in a row before something else must be wrong, and the pause after
- * each: what another does to a placeholder takes much less. */
-enum { ATTEMPTS = 100, PAUSE_MS = 1 };
+/* Races that can be lost to other janitors in a row, and the pause after each: what another does to a placeholder takes
+ * much less. A command may hold a lock for as long as it likes, on as many files as it likes, while other launches wait
+ * for this process. So there are so many pauses for all placeholders of one packet; the launcher may ask again. */
+enum { ATTEMPTS = 100, PAUSES = 10, PAUSE_MS = 1 };
+static int pauses; /* that are left */
 
 struct placeholder {
     struct placeholder *next;
@@ -108,6 +110,9 @@ static int acquire(const char *text, const struct item *item, int directory, boo
         if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !is_at(fd, directory, name)) {
             if (fd >= 0)
                 close(fd);
+            if (pauses == 0)
+                break;
+            pauses--;
             poll(NULL, 0, PAUSE_MS);
             continue;
         }

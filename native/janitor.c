@@ -24,7 +24,8 @@
  *
  * The launcher sends packets over a SOCK_SEQPACKET socket: a verb, then items (item.h), each
  * ended by NUL. Each packet is answered by one of one byte for each item: 0, or an errno.
- *     'h'  hold. EEXIST: something else is there, or the directory is not the one that was planned.
+ *     'h'  hold. EEXIST: something else is there, or the directory is not the one that was planned. EBUSY: somebody
+ *          else has it locked.
  *     'd'  drop. The sandbox has ended.
  *     'l'  linger: as drop, but the sandbox was killed, and may not be quite dead.
  *     'm'  mask: mount what is held, in the sandbox whose user and mount namespace come with the packet (late_mask.h). All
@@ -80,7 +81,8 @@ static void reclaim(char *text) {
         struct directory *directory = enter_directory(&item);
         int fd = directory ? acquire(text, &item, directory->fd, false) : -1;
         if (fd < 0) {
-            if (directory ? is_out_of_reach(directory->fd, item.name) : errno == EACCES)
+            bool is_locked = directory && errno == EBUSY;
+            if (is_locked || (directory ? is_out_of_reach(directory->fd, item.name) : errno == EACCES))
                 leave_to_next(text);
             else if (directory)
                 abandon_sockets(directory->fd, item.name);
@@ -102,6 +104,7 @@ static void sweep(void) {
     DIR *list = list_journals();
     if (!list)
         return;
+    pauses = PAUSES;
     for (struct dirent *entry; (entry = readdir(list));) {
         const char *name = entry->d_name;
         int fd = *name == '.' ? -1 : openat(journals, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -171,6 +174,7 @@ static bool serve(char *packet, size_t length, const int namespaces[2]) {
     size_t answered = 0;
     char verb = packet[0];
     int masking = EINVAL;
+    pauses = PAUSES;
     if (verb == 'h')
         note_new(packet + 1, packet + length);
     if (verb == 'm' && namespaces[1] >= 0)

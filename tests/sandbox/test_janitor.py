@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -265,8 +266,49 @@ def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor,
     file = os.open(tmp_path / ".aws", os.O_RDONLY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(SandboxUnavailable, match="busy"):
+        with pytest.raises(PlaceholderTaken):
             janitor.hold([_directory(tmp_path / ".aws")])
+    finally:
+        os.close(file)
+
+
+def test_many_that_somebody_has_locked_keep_nobody_else_waiting(janitor: Janitor, tmp_path: Path) -> None:
+    """A command makes what looks like places, and locks them; all launches of a server share the helper."""
+    janitor.hold([_file(tmp_path / "first")])
+    places = [_file(tmp_path / f"{number}") for number in range(50)]
+    with contextlib.ExitStack() as opened:
+        for place in places:
+            file = os.open(place.path, os.O_RDONLY | os.O_CREAT, 0o400)
+            opened.callback(os.close, file)
+            os.fchmod(file, 0o1400)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        before = _waits(janitor)
+        with pytest.raises(PlaceholderTaken):
+            janitor.hold(places)
+        assert _waits(janitor) - before < 30
+    janitor.hold(places)
+    janitor.release(places, was_killed=False)
+
+
+def _waits(janitor: Janitor) -> int:
+    """How often the helper has waited for something so far."""
+    status = Path(f"/proc/{janitor._pid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+def test_place_that_a_killed_janitor_left_is_not_forgotten_though_somebody_has_locked_it(
+    janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    left = _file(tmp_path / "left")
+    janitor.hold([left])
+    kill_janitors(runtime)
+    file = os.open(left.path, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        other_janitor.hold([_file(tmp_path / "other")])
+        # When it answers again, it has looked at what others have left.
+        other_janitor.hold([_file(tmp_path / "another")])
+        assert any(_item(left) in path.read_bytes() for path in (runtime / JOURNALS).iterdir())
     finally:
         os.close(file)
 

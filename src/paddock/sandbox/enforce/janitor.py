@@ -76,7 +76,8 @@ class Janitor:
     def hold(self, placeholders: Sequence[LocatedPlaceholder]) -> None:
         """Make the placeholders exist until each is given to `release`. All, or none.
 
-        Raises PlaceholderTaken when something real is there now, SandboxUnavailable when one can't be made.
+        Raises PlaceholderTaken when something real is there now, or somebody else has locked it,
+        SandboxUnavailable when one can't be made.
         """
         with self.holding(placeholders):
             pass
@@ -108,7 +109,9 @@ class Janitor:
                 return
             self._ask(_DROP, _items(held))
         for place, problem in zip(placeholders, answers, strict=True):
-            if problem == errno.EEXIST:
+            # What is locked may be about to be removed by another janitor. The next plan asks again, and
+            # others are served in between.
+            if problem in (errno.EEXIST, errno.EBUSY):
                 raise PlaceholderTaken(place.path)
             if problem:
                 raise _unavailable(place.path, problem)

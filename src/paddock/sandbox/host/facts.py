@@ -301,7 +301,8 @@ def _may_hold_place(mode: int, is_empty: bool, has_one_name: bool) -> bool:
 
 def _holds_nothing(directory: str) -> bool:
     try:
-        return set(os.listdir(directory)) <= {PLACEHOLDER_NOTE}
+        with os.scandir(directory) as entries:
+            return all(entry.name == PLACEHOLDER_NOTE for entry in entries)
     except OSError as error:
         refuse_unless(OUT_OF_REACH, error, directory)
         # Of another user: whoever wants to hold it, too, is told so.

@@ -1,13 +1,14 @@
 """Threads in which the sandboxes of a server are planned and made ready.
 
-That takes milliseconds, unless trees have to be searched. Searches have threads of their own, and each client
-has one search at a time, so that nobody waits for another client's. Why no sandbox can be had becomes one
-kind of error here.
+That takes milliseconds, unless trees have to be searched, or a large index of git has to be read. This has
+threads of its own, and each client has one at a time, so that nobody waits for another client's. Why no
+sandbox can be had becomes one kind of error here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -16,6 +17,7 @@ from paddock import installation
 from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
 from paddock.fs.lane import Lane
 from paddock.model.profile import Access
+from paddock.sandbox.host.haste import TakesLong, haste
 from paddock.sandbox.profile.enforced import entries_of
 from paddock.server.client_turns import ClientTurns
 from paddock.server.confinement import Confinement
@@ -49,11 +51,13 @@ class PlanningThreads:
     ) -> T:
         """Run in a thread what needs a plan, so that nobody who needs no search waits behind one.
 
+        `work` is run again if it turns out to take long; a plan must be the first thing that it makes.
         `give_up` gets the result if the caller is cancelled before it is there.
         """
         is_searched = any(entry.access is Access.DENY for entry in entries_of(wanted.profile))
         if not is_searched and not self._searches_always:
-            return await _result(self.lane.submit(work), give_up)
+            with contextlib.suppress(TakesLong):
+                return await _result(self.lane.submit(partial(_in_haste, work)), give_up)
         await self._turns.take(wanted.client)
         job = self._searching.submit(work)
         # A search goes on though its caller has given up, and takes its client's turn for as long.
@@ -68,6 +72,11 @@ class PlanningThreads:
     def _begin(self, make: Callable[[], T]) -> T:
         self._searches_always = bool(installation.shared_files())
         return make()
+
+
+def _in_haste(work: Callable[[], T]) -> T:
+    with haste():
+        return work()
 
 
 async def _result(job: asyncio.Future[T], give_up: Callable[[T], None] | None = None) -> T:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from functools import partial
 
 import pytest
 
 from paddock.errors import ProfileRefused, SandboxUnavailable, SandboxUnenforceable
-from paddock.server.planning_threads import _result
+from paddock.sandbox.host.haste import STEPS, take_steps
+from paddock.sandbox.profile.table import built_in
+from paddock.server.confinement import Confinement
+from paddock.server.planning_threads import PlanningThreads, _result
 
 
 @pytest.mark.parametrize(
@@ -41,3 +46,19 @@ async def test_result_that_comes_too_late_is_given_up(outcome: int | OSError) ->
         job.set_exception(outcome)
     await asyncio.sleep(0)
     assert given_up == ([7] if outcome == 7 else [])
+
+
+async def test_plan_that_takes_long_is_made_where_only_its_client_waits() -> None:
+    threads = PlanningThreads()
+
+    def plan(steps: int) -> str:
+        take_steps(steps)
+        return threading.current_thread().name
+
+    wanted = Confinement(built_in(":workspace"), client=7)
+    try:
+        quick = await threads.plan(wanted, partial(plan, STEPS))
+        slow = await threads.plan(wanted, partial(plan, STEPS + 1))
+        assert (quick.partition("-")[2][:7], slow.partition("-")[2][:6]) == ("sandbox", "search")
+    finally:
+        await threads.aclose()

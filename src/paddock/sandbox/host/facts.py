@@ -18,6 +18,7 @@ from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.host.git_index import Index, UnreadableIndex, can_name_submodules, read_index
+from paddock.sandbox.host.haste import take_steps
 from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.look import LINK_LIMIT, Kind, Link, PathFact
 from paddock.sandbox.host.lookup_record import LookupRecord
@@ -38,6 +39,15 @@ GITDIR_LIMIT_BYTES: Final = 8192
 INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """Of an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
 
+INDEX_SEARCHED_BYTES: Final = 1024 * 1024 * 1024
+"""Of an index without submodules, which is only searched for them: ten million files."""
+
+INDEX_ENTRY_BYTES: Final = 64
+"""At least, of each file in an index: to read the entry takes a step of haste."""
+
+INDEX_STEP_BYTES: Final = 2048
+"""Of an index, which are searched in a step."""
+
 INDEX_PART_BYTES: Final = 1024 * 1024
 """Of an index is searched at a time."""
 
@@ -46,8 +56,9 @@ INDEX_COUNT: Final = 64
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_indexes: dict[tuple[int, ...], Index] = {}
-"""What was found in indexes. Git makes each anew, so one with the same change time is the same."""
+_indexes: dict[tuple[int, ...], Index | UnreadableIndex] = {}
+"""What was found in indexes, or why they can't be read. Git makes each anew, so one with the same change time
+is the same."""
 
 
 NAMES_LIMIT: Final = 256
@@ -240,18 +251,22 @@ def _index(path: str) -> Index:
         known = _indexes.get(key)
         if known is None:
             try:
-                known = _found_in(content)
+                known = _found_in(content, status.st_size)
             except UnreadableIndex as error:
-                remedy = "mend it with git, or run the command elsewhere"
-                raise ProfileRefused(path, str(error), remedy) from error
+                known = error
             while len(_indexes) >= INDEX_COUNT:
                 _indexes.pop(next(iter(_indexes), key), None)
             _indexes[key] = known
+        if isinstance(known, UnreadableIndex):
+            raise ProfileRefused(path, str(known), "mend it with git, or run the command elsewhere")
         return known
 
 
-def _found_in(content: BinaryIO) -> Index:
-    """Return what an index tells of submodules. Raises UnreadableIndex."""
+def _found_in(content: BinaryIO, size_bytes: int) -> Index:
+    """Return what an index tells of submodules. Raises UnreadableIndex, and TakesLong."""
+    if size_bytes > INDEX_SEARCHED_BYTES:
+        raise UnreadableIndex("is too large to look for submodules in")
+    take_steps(1 + size_bytes // INDEX_STEP_BYTES)
     before = b""
     while part := content.read(INDEX_PART_BYTES):
         if can_name_submodules(before + part):
@@ -259,6 +274,7 @@ def _found_in(content: BinaryIO) -> Index:
         before = part[-3:]
     else:
         return Index()
+    take_steps(size_bytes // INDEX_ENTRY_BYTES)
     content.seek(0)
     data = content.read(INDEX_LIMIT_BYTES + 1)
     if len(data) > INDEX_LIMIT_BYTES:

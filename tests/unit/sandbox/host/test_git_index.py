@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import struct
@@ -23,6 +24,7 @@ from paddock.sandbox.host.git_index import (
     UnreadableIndex,
     read_index,
 )
+from paddock.sandbox.host.haste import TakesLong, haste
 
 GIT = shutil.which("git")
 COMMIT = "1234567890123456789012345678901234567890"
@@ -183,3 +185,50 @@ def test_nobody_waits_for_a_pipe(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
     assert FileFacts().gitlinks(str(tmp_path)) == ()
     assert FileFacts().commondir(str(tmp_path)) is None
+
+
+def _large_index(submodule_count: int) -> bytes:
+    """An index of 10,000 files and some submodules, with hashes of 20 bytes."""
+    modes = [0o100644] * 10_000 + [0o160000] * submodule_count
+    entries = [struct.pack(">10I20xH", *[0] * 6, mode, *[0] * 3, 1) + b"a\0" for mode in modes]
+    return b"DIRC" + struct.pack(">II", 2, len(entries)) + b"".join(entries) + bytes(20)
+
+
+@pytest.mark.parametrize("indexes", [1, 50], ids=["one large", "many"])
+def test_what_takes_long_to_read_is_not_read_in_haste(indexes: int, tmp_path: Path) -> None:
+    large, submodule = _large_index(1), b"DIRC" + struct.pack(">II", 2, 1) + _large_index(1)[-84:]
+    for number in range(indexes):
+        (tmp_path / f"{number}").mkdir()
+        # As large as all that is read in haste together, if there are many.
+        content = large if indexes == 1 else submodule + bytes(8192)
+        (tmp_path / f"{number}" / "index").write_bytes(content)
+
+    def look() -> None:
+        for number in range(indexes):
+            with contextlib.suppress(ProfileRefused):
+                FileFacts().gitlinks(str(tmp_path / f"{number}"))
+
+    with pytest.raises(TakesLong), haste():
+        look()
+    look()
+    # What was read is known from now on.
+    with haste():
+        look()
+
+
+def test_reason_why_an_index_can_not_be_read_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").write_bytes(_large_index(GITLINKS_LIMIT + 1))
+    with pytest.raises(ProfileRefused, match="more than 1000"):
+        FileFacts().gitlinks(str(tmp_path))
+    monkeypatch.setattr(facts, "read_index", None)
+    with haste(), pytest.raises(ProfileRefused, match="more than 1000"):
+        FileFacts().gitlinks(str(tmp_path))
+
+
+def test_index_that_is_too_large_to_be_searched_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index").touch()
+    os.truncate(tmp_path / "index", 1 << 40)
+    with pytest.raises(ProfileRefused, match="too large"):
+        FileFacts().gitlinks(str(tmp_path))

@@ -190,7 +190,7 @@ class PaddockSandbox(BaseSandbox):
         root = there.locate(path or "")
         try:
             fits = compile_grep_include_glob(pattern)
-            tree = self.workspace.call(there.files.walk(root))
+            tree = self.workspace.call(self.workspace.inner.walk(root))
         except ValueError as error:
             return GlobResult(error=f"Error: {error}")
         except OSError as error:

@@ -15,8 +15,11 @@ from paddock.client.completion import TimedOut, complete
 from paddock.client.ending import Ending
 from paddock.client.inbox import Output
 from paddock.client.workspace import Workspace
-from paddock.errors import SpawnError
+from paddock.errors import PaddockError, SpawnError
+from paddock.model.decision import Decision
 from paddock.model.denial import Denial, DenialKind
+from paddock.sandbox.denial.keyword import SIGSYS_STATUS
+from paddock.sandbox.denial.named_failure import failures
 
 OUTPUT_BYTES: Final = 100 * 1024
 """What a model reads of one command at most: its beginning and its end."""
@@ -31,6 +34,11 @@ NOT_STARTED: Final = 127
 
 TIMED_OUT: Final = 124
 """What timeout(1) says of a command that it ended."""
+
+EXPLAINED_BYTES: Final = 16 * 1024
+"""Of the end of what a command said."""
+
+EXPLAINING_S: Final = 10.0
 
 
 class Outcome(Struct, frozen=True):
@@ -82,33 +90,81 @@ async def run_line(
     try:
         await complete(process, transcript, None, timeout_s)
     except TimedOut:
-        shown = cut(transcript.kept, limit_bytes // BYTES_PER_TOKEN)
-        note = f"The command did not end within {timeout_s:g} s and was killed, with everything it started."
-        return Outcome(shown.text, None, shown.is_truncated, (note,))
+        output, is_cut = _shown(transcript.kept, limit_bytes)
+        return Outcome(output, None, is_cut, (timeout_note(timeout_s or 0),))
     exit_code = await process.wait()
-    shown = cut(transcript.kept, limit_bytes // BYTES_PER_TOKEN)
+    output, is_cut = _shown(transcript.kept, limit_bytes)
     notes = ending_notes(process.ending or Ending(exit_code), workspace)
-    return Outcome(shown.text, exit_code, shown.is_truncated, notes)
+    return Outcome(output, exit_code, is_cut, notes)
+
+
+def bounded(data: bytes, limit_bytes: int = OUTPUT_BYTES) -> tuple[str, bool]:
+    """Return what a model reads of some output, and whether that is not all of it."""
+    kept = HeadTail(limit_bytes)
+    kept.add(data)
+    return _shown(kept, limit_bytes)
+
+
+def _shown(kept: HeadTail, limit_bytes: int) -> tuple[str, bool]:
+    shown = cut(kept, limit_bytes // BYTES_PER_TOKEN)
+    return shown.text, shown.is_truncated
+
+
+async def explained(
+    workspace: Workspace, line: str, output: str, exit_code: int, *, cwd: str = ""
+) -> tuple[str, ...]:
+    """Return what the sandbox had to do with a line that a program ran which goes on, such as a shell.
+
+    A server explains what a process said when that ends. So another process says it again, in the same
+    sandbox and with the same line among its arguments, behind an `exit`.
+    """
+    words = output.encode("utf-8", "replace")[-EXPLAINED_BYTES:]
+    is_in_trouble = exit_code == SIGSYS_STATUS or any(failures(words.decode("utf-8", "replace")))
+    if exit_code == 0 or not is_in_trouble:
+        return ()
+    script = f"cat >&2; exit {exit_code}\n{line}"
+    try:
+        done = await workspace.run([*SHELL, script], input=words, cwd=cwd, timeout_s=EXPLAINING_S)
+    except (PaddockError, OSError):
+        # What the program has said is in the output.
+        return ()
+    return ending_notes(done.ending, workspace)
+
+
+def timeout_note(timeout_s: float) -> str:
+    """Return what a model reads of a command whose time was over."""
+    return f"The command did not end within {timeout_s:g} s and was killed, with everything it started."
 
 
 def ending_notes(ending: Ending, workspace: Workspace) -> tuple[str, ...]:
     """Return what the sandbox had to do with the end of a command; nothing if it had nothing."""
     if not ending.sandbox_denied and not ending.denials:
         return ()
-    return (denial_note(ending.denials), _advice(workspace))
+    return (denial_note(ending.denials), _advice(_place(workspace)))
 
 
 def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace) -> str:
     """Return what a model reads of a file that it could not have."""
     if error.errno == errno.EROFS:
-        denied = denial_note((Denial(kind, path, None, is_certain=True),))
-        return f"{denied} {_advice(workspace)}"
+        return denied_file(kind, path, _place(workspace))
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{error}. {_advice(workspace)}"
+        return f"{error}. {_advice(_place(workspace))}"
     return str(error)
 
 
-def _advice(workspace: Workspace) -> str:
-    there = workspace.opened
-    place = "its directory" if there is None else there.directory
+def denied_file(kind: DenialKind, path: str, place: str) -> str:
+    """Return what a model reads of a file that the profile keeps from it."""
+    return f"{denial_note((Denial(kind, path, None, is_certain=True),))} {_advice(place)}"
+
+
+def forbidden(decision: Decision) -> str:
+    """Return what a model reads of a command that rules forbid."""
+    return f"Not done: {decision.reason}. Do it another way, or ask the user; trying again changes nothing."
+
+
+def _place(workspace: Workspace) -> str:
+    return "its directory" if workspace.opened is None else workspace.opened.directory
+
+
+def _advice(place: str) -> str:
     return f"Work in {place}, or ask the user to grant more; trying again changes nothing."

@@ -26,6 +26,7 @@ from paddock.model.profile import (
     RootPath,
     mode_of,
 )
+from paddock.sandbox.profile.access import METADATA_NAMES as PROTECTED_NAMES
 from paddock.sandbox.profile.access import AccessTable, Surroundings, resolve
 from paddock.sandbox.profile.codec import encode_profile, profile_of
 from paddock.sandbox.profile.enforced import entries_of, is_enforced, restricted_files
@@ -35,6 +36,7 @@ from paddock.sandbox.profile.table import BUILT_IN_NAMES, built_in
 PATHS_LIMIT: Final = 8
 """More than a person would read before saying yes; beyond it the question is about the sandbox as a whole."""
 
+METADATA_NAMES: Final = frozenset(PROTECTED_NAMES)
 _DENIED: Final = f"= {Access.DENY}"
 _NOT_GRANTED: Final = "default "
 
@@ -217,6 +219,19 @@ class Reach(Struct, frozen=True):
         if self.table is None:
             return None
         return tuple(rule.path for rule in self.table.rules if rule.access is Access.WRITE)
+
+    def grants(self, path: str, wanted: Access) -> bool:
+        """Return whether the profile lets somebody read or write at a path without links.
+
+        The metadata of a repository is not written, as in a sandbox.
+        """
+        if self.table is None:
+            return True
+        rule = self.table.rule_of(path)
+        if rule is None or rule.access not in (wanted, Access.WRITE) or self._is_hidden(path):
+            return False
+        below = path[len(rule.path) :].split("/")
+        return wanted is Access.READ or METADATA_NAMES.isdisjoint(below)
 
     def lacks(self, reads: Iterable[str], writes: Iterable[str]) -> Permissions:
         """Return which of the paths the profile does not grant, and does not deny on purpose either."""

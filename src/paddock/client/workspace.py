@@ -17,12 +17,13 @@ from typing import IO, Any, Final, Self
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.client.box import Box
 from paddock.client.completed_process import CompletedProcess
 from paddock.client.confinement import Sandbox
 from paddock.client.connect import Connecting, connect
-from paddock.client.files import Files
+from paddock.client.files import MAX_DEPTH, Files, Tree
 from paddock.client.process import Bytes, Process
 from paddock.client.reference import BoxReference
 from paddock.client.remote_file import BLOCK_BYTES, RemoteWriter
@@ -64,8 +65,9 @@ class Workspace:
 
     `target` says which server; None is a private one. `directory` must exist there; None makes a new one that
     nobody else can enter, and removes it with `destroy`. `profile` is a name or a profile as a dict, with the
-    directory as its workspace. `env` is added to the environment of every command. Nothing happens before the
-    first call, and all calls belong to one event loop.
+    directory as its workspace. `env` is added to the environment of every command, or is all of it unless the
+    workspace `inherits_env` of the server. Nothing happens before the first call, and all calls belong to one
+    event loop.
     """
 
     def __init__(
@@ -75,12 +77,14 @@ class Workspace:
         directory: str | None = None,
         profile: str | Mapping[str, Any] = PROFILE,
         env: Mapping[str, str] | None = None,
+        inherits_env: bool = True,
     ) -> None:
         self._target = target
         self._wanted = directory
         self._is_ours = directory is None
         self._profile = profile
         self._env = dict(env or {})
+        self._inherits_env = inherits_env
         self._provider_id: str | None = None
         self._name = f"paddock-{uuid4().hex}"
         self._opening = asyncio.Lock()
@@ -156,6 +160,7 @@ class Workspace:
             timeout_s=timeout_s,
             output_limit_bytes=output_limit_bytes,
             cwd=there.locate(cwd),
+            env=None if self._inherits_env else {},
             extra_env=self._env | dict(env or {}),
             sandbox=there.sandbox,
         )
@@ -174,6 +179,7 @@ class Workspace:
         return await there.box.start(
             argv,
             cwd=there.locate(cwd),
+            env=None if self._inherits_env else {},
             extra_env=self._env | dict(env or {}),
             stdin=stdin,
             tty=tty,
@@ -217,6 +223,28 @@ class Workspace:
         there = await self.open()
         found, held = await _listing(there.files, there.locate(path))
         return sorted((e for e in found if e.file_name not in held), key=lambda entry: entry.file_name)
+
+    async def walk(self, path: str = "", *, max_depth: int = MAX_DEPTH) -> Tree:
+        """Return everything below a directory, without the names that only the sandbox holds."""
+        there = await self.open()
+        tree = await there.files.walk(there.locate(path), max_depth=max_depth)
+        directories = set(tree.directories)
+        doubtful = [
+            DirectoryEntry(file_name=name, is_directory=each in directories, is_file=each not in directories)
+            for each in (*tree.directories, *tree.files)
+            if posixpath.dirname(each) == there.directory
+            and may_be_placeholder(name := posixpath.basename(each))
+        ]
+        answers = await asyncio.gather(*(_is_held(there.files, there.directory, each) for each in doubtful))
+        held = {
+            there.locate(each.file_name) for each, is_held in zip(doubtful, answers, strict=True) if is_held
+        }
+        # A held directory is empty.
+        return replace(
+            tree,
+            directories=[each for each in tree.directories if each not in held],
+            files=[each for each in tree.files if each not in held],
+        )
 
     async def export_tree(
         self, sink: IO[bytes], path: str = "", *, leaves_out: Callable[[str], bool] | None = None

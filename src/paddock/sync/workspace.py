@@ -54,8 +54,11 @@ class Workspace:
         directory: str | None = None,
         profile: str | Mapping[str, Any] = PROFILE,
         env: Mapping[str, str] | None = None,
+        inherits_env: bool = True,
     ) -> None:
-        inner = AsyncWorkspace(_inner_of(target), directory=directory, profile=profile, env=env)
+        inner = AsyncWorkspace(
+            _inner_of(target), directory=directory, profile=profile, env=env, inherits_env=inherits_env
+        )
         self._set_up(inner, target)
 
     @classmethod

@@ -1,0 +1,126 @@
+"""Programs of a model that stay between its calls: a shell, a Python, and what their sandbox denied them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+import paddock
+from paddock.adapters import conversation, kernel_program
+from paddock.adapters.conversation import Conversation, ConversationOver
+from paddock.adapters.outcome import explained
+from paddock.adapters.shell import NEW_SHELL, Shell
+from tests.wire import served
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[paddock.Workspace]:
+    async with served() as server, paddock.Workspace(server.url) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+async def shell(workspace: paddock.Workspace) -> AsyncIterator[Shell]:
+    shell = Shell(workspace)
+    yield shell
+    await shell.close()
+
+
+async def test_a_shell_keeps_its_directory_and_variables_and_tells_what_was_denied(shell: Shell) -> None:
+    assert (await shell.run("mkdir a; cd a; word=kept")).text == ""
+    assert (await shell.run("basename $PWD; echo $word; printf end")).output == "a\nkept\nend"
+    refused = await shell.run("touch /etc/paddock-no")
+    assert refused.exit_code == 1
+    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in refused.text
+    # Neither an ordinary failure nor what failed before is a denial.
+    assert (await shell.run("cat missing")).notes == ()
+    assert (await shell.run("false")).notes == ()
+
+
+async def test_a_command_that_is_none_fails_and_one_that_reads_gets_nothing(shell: Shell) -> None:
+    broken = await shell.run("(echo")
+    assert broken.exit_code != 0
+    assert "syntax error" in broken.output
+    assert (await shell.run("cat; echo done")).output == "done\n"
+    assert (await shell.run('printf \'%s\' "it\'s \\"quoted\\""')).output == 'it\'s "quoted"'
+
+
+async def test_a_shell_that_ends_or_takes_too_long_is_replaced(shell: Shell) -> None:
+    await shell.run("word=kept")
+    ended = await shell.run("echo bye; exit 3")
+    assert (ended.output, ended.exit_code) == ("bye\n", 3)
+    assert ended.notes[-1] == NEW_SHELL
+    assert (await shell.run("echo -$word-")).output == "--\n"
+
+    slow = await shell.run("echo before; sleep 600", timeout_s=0.3)
+    assert (slow.output, slow.exit_code) == ("before\n", None)
+    assert slow.notes[0].startswith("The command did not end within 0.3 s")
+    assert (await shell.run("echo after")).output == "after\n"
+
+
+async def test_a_cancelled_command_ends_its_shell(shell: Shell, workspace: paddock.Workspace) -> None:
+    running = asyncio.create_task(shell.run("touch begun; sleep 600; echo late"))
+    while not await (await workspace.path("begun")).exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await shell.run("echo next")).output == "next\n"
+
+
+async def test_output_that_nobody_takes_is_bounded(
+    workspace: paddock.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "LIMIT_BYTES", 1000)
+    talk = Conversation(await workspace.start(["sh", "-c", "seq 1000; echo END; read line"], stdin=True))
+    found = await talk.answer(re.compile(rb"END"), 30)
+    said = talk.take(found)
+    assert said.startswith(b"1\n2\n")
+    assert said.endswith(b"\n1000\n")
+    assert re.search(rb"\[\xe2\x80\xa6 \d+ bytes are left out \xe2\x80\xa6\]", said)
+    assert len(said) < 1100
+    await talk.tell("over\n")
+    with pytest.raises(ConversationOver):
+        await talk.answer(re.compile(rb"never"), 30)
+    assert talk.is_over
+    await talk.end()
+
+
+async def test_a_python_stays_and_answers_behind_what_the_code_wrote(workspace: paddock.Workspace) -> None:
+    command = ["python3", "-c", inspect.getsource(kernel_program)]
+    talk = Conversation(await workspace.start(command, stdin=True))
+
+    async def asked(code: str) -> tuple[str, dict[str, object]]:
+        await talk.tell(json.dumps({"mark": "MARK", "code": code}) + "\n")
+        found = await talk.answer(re.compile(rb"MARK (.*)\n"), 30)
+        return talk.take(found).decode(), json.loads(found[1])
+
+    assert await asked("import os\nx = 2\nprint('said')") == ("said\n", {"value": None})
+    assert await asked("os.system('echo child >&2')\nx + 1") == ("child\n", {"value": "3"})
+    assert await asked(
+        "class FinalAnswerException(BaseException):\n value = 'v'\nraise FinalAnswerException"
+    ) == (
+        "",
+        {"final": "v"},
+    )
+    for code in ("open('/etc/paddock-no', 'w')", "exit(1)", "input()", "x ="):
+        said, answer = await asked(code)
+        assert (said, list(answer)) == ("", ["error"])
+    await talk.end()
+
+    code = "open('/etc/paddock-no', 'w')"
+    error = "OSError: [Errno 30] Read-only file system: '/etc/paddock-no'"
+    assert (await explained(workspace, code, error, 1))[0] == "The sandbox denied: write /etc/paddock-no."
+    assert await explained(workspace, "true", error, 0) == ()
+
+
+async def test_a_workspace_may_inherit_no_variable() -> None:
+    env = {"PATH": "/usr/bin:/bin", "WORD": "x"}
+    async with served() as server, paddock.Workspace(server.url, env=env, inherits_env=False) as workspace:
+        names = (await workspace.run(["env"])).stdout.decode()
+    assert {line.partition("=")[0] for line in names.splitlines()} - {"PWD"} == set(env)

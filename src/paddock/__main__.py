@@ -1,7 +1,5 @@
 """`python -m paddock`."""
 
-import sys
+from paddock.cli.main import run_and_end
 
-from paddock.cli.main import main
-
-sys.exit(main())
+run_and_end()

@@ -198,7 +198,8 @@ def test_file_that_may_be_written_is_what_the_command_has(launcher: Launcher, wo
 
 
 OPENED_BY_ANOTHER = """
-import os, sys
+# The last for what is imported late: the other user may not be able to read the interpreter's files.
+import os, sys, ctypes
 from types import SimpleNamespace
 from paddock.cli.confined_streams import ConfinedStreams
 from paddock.model.host import Enforcement

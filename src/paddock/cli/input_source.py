@@ -5,7 +5,6 @@ Most kinds of files let one look at what comes next without taking it from whoev
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import select
@@ -75,17 +74,20 @@ class PipeSource(Source):
     window_bytes = PAGE_BYTES
 
     def __init__(self, fd: int) -> None:
+        import ctypes
+
         super().__init__(fd)
         self._seen, self._shown = self._opened = os.pipe2(os.O_CLOEXEC)
         self._tee = ctypes.CDLL(None, use_errno=True).tee
         self._tee.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint)
         self._tee.restype = ctypes.c_ssize_t
+        self._errno = ctypes.get_errno
 
     def look(self, ahead: int, limit: int) -> bytes | None:
         """Copy what is in the pipe (tee(2))."""
         count = self._tee(self.fd, self._shown, limit, SPLICE_F_NONBLOCK)
         if count < 0:
-            error = ctypes.get_errno()
+            error = self._errno()
             if error == errno.EAGAIN:
                 return None
             raise OSError(error, os.strerror(error))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli import exit_status, mcp_install
+from paddock.cli import exit_status, garbage, mcp_install
 from paddock.cli.message import failed, tell
 from paddock.cli.options import Verbs, add_verb, seconds
 from paddock.cli.profile_choice import add_profile_option
@@ -104,15 +104,12 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client goes."""
-    import gc
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
         return failed(
             "the MCP SDK is not installed; run: pip install 'paddock-exec[mcp]'", VERB, exit_status.FAILURE
         )
-    # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
-    gc.disable()
     import uvloop
 
     try:
@@ -124,7 +121,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     import asyncio
-    import gc
     import logging
     from contextlib import AsyncExitStack
 
@@ -142,9 +138,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
     finally:
         policy = await rules
     workplace = Workplace(address, policy)
-    # What was imported lives as long as the server: no collection has to look at it again.
-    gc.freeze()
-    gc.enable()
+    # What was imported lives as long as the server.
+    garbage.resume()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(workplace.aclose)
         console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from paddock.cli import network_groups
 from paddock.cli.options import Verbs
 
@@ -26,7 +24,6 @@ def add_parser(verbs: Verbs) -> None:
         help="groups of hosts that commands can reach",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="what to tell")
     network_groups.add_parser(actions)

@@ -38,7 +38,6 @@ def add_verb(
         help=help,
         description=description,
         epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(handler=handler, usage_error=parser.error)
     return parser

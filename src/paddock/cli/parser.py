@@ -6,14 +6,31 @@ Imported for every command line, so it imports next to nothing itself.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from paddock.cli import exit_status
+
+USUAL_COLUMNS: Final = 80
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves descriptions and examples as they are written, and knows how wide the terminal is.
+
+    Without a width argparse imports `shutil` to learn it, and all that it needs, though nobody asks for help:
+    it makes a formatter for each argument that is declared.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose verbs, and their verbs, are parsers of this kind too."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, formatter_class=Formatter)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, as every other message is said, and end with status 2."""
@@ -33,3 +50,14 @@ class Parser(argparse.ArgumentParser):
             None if kind == "command" else action,
             f"there is no {kind} {str(value)!r}; " + (meant or f"choose from {', '.join(choices)}"),
         )
+
+
+def _columns() -> int:
+    """Return what `shutil.get_terminal_size` would."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isascii() and named.isdigit() and int(named):
+        return int(named)
+    try:
+        return os.get_terminal_size(1).columns or USUAL_COLUMNS
+    except OSError:
+        return USUAL_COLUMNS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from paddock.cli import rules_add, rules_check, rules_explain
 from paddock.cli.options import Verbs
 
@@ -29,7 +27,6 @@ def add_parser(verbs: Verbs) -> None:
         help="what the rules say about commands",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, help="what to do with them"

@@ -92,7 +92,6 @@ def add_parser(verbs: Verbs) -> None:
         "                   -- COMMAND [ARG]...",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--url", metavar="URL", help=f"the server, {URL_HELP}")

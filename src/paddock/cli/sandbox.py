@@ -122,7 +122,6 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
     from msgspec.structs import replace
 
     from paddock.cli.confined import run_confined
-    from paddock.cli.denial_text import explanation
     from paddock.cli.sandbox_network import sandbox_network
     from paddock.model.secret_name import without_secrets
     from paddock.sandbox.profile.source import read_profile
@@ -149,8 +148,11 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
         status = run_confined(confined, network.served)
         if confined.has_starved and status != 0:
             tell("the limit totalMemoryBytes of its profile ended it; raise it if that is too low", VERB)
-        for denial in network.denials:
-            tell(explanation(denial), VERB)
+        if network.denials:
+            from paddock.cli.denial_text import explanation
+
+            for denial in network.denials:
+                tell(explanation(denial), VERB)
         if arguments.trace:
             from paddock.cli.denial_text import trace_explanations
 

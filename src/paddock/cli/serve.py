@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli import garbage
 from paddock.errors import ConfigError, PaddockError
 from paddock.model.door_setting import DOOR_SETTINGS
 
@@ -47,7 +48,6 @@ def add_parser(verbs: Verbs) -> None:
         help="run a server",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--listen",
@@ -139,10 +139,6 @@ def _positive(text: str) -> int:
 
 def run_server(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes, or the client of stdio has gone."""
-    import gc
-
-    # Importing makes many objects and hardly any garbage: collecting waits until the server is ready.
-    gc.disable()
     settings = _settings(arguments)
     from paddock.server import log
 
@@ -189,7 +185,6 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
     import asyncio
-    import gc
     import signal
 
     from paddock.cli.hangup import Hangup
@@ -204,9 +199,8 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
     async with serve(settings) as server:
-        # What was imported lives as long as the server: no collection has to look at it again.
-        gc.freeze()
-        gc.enable()
+        # What was imported lives as long as the server.
+        garbage.resume()
         if server.url != "stdio":
             _announce(server.url)
             if settings.log_format == "text":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from paddock.errors.base import PaddockError
@@ -23,7 +22,7 @@ class CommandFailed(CommandError):
         self.stderr = stderr
 
     def __str__(self) -> str:
-        return f"command `{shlex.join(self.argv)}` ended with status {self.returncode}"
+        return f"command `{_joined(self.argv)}` ended with status {self.returncode}"
 
 
 class RunTimeout(CommandError, TimeoutError):
@@ -37,7 +36,7 @@ class RunTimeout(CommandError, TimeoutError):
         self.stderr = stderr
 
     def __str__(self) -> str:
-        return f"command `{shlex.join(self.argv)}` did not end within {self.timeout_s} s and was killed"
+        return f"command `{_joined(self.argv)}` did not end within {self.timeout_s} s and was killed"
 
 
 class OutputTooLarge(CommandError):
@@ -51,7 +50,7 @@ class OutputTooLarge(CommandError):
         self.stderr = stderr
 
     def __str__(self) -> str:
-        return f"command `{shlex.join(self.argv)}` wrote more than {self.limit_bytes} bytes and was killed"
+        return f"command `{_joined(self.argv)}` wrote more than {self.limit_bytes} bytes and was killed"
 
 
 class WaitTimeout(CommandError, TimeoutError):
@@ -129,3 +128,9 @@ class ProcessLost(CommandError):
 
     def __str__(self) -> str:
         return f"process {self.process_id!r} is lost: {self.reason}"
+
+
+def _joined(argv: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from paddock.errors.base import PaddockError
@@ -58,6 +57,8 @@ class AmendmentRefused(RulesError):
         self.problem = problem
 
     def __str__(self) -> str:
+        import shlex
+
         return (
             f"`{shlex.join(self.prefix)}` is not added: {self.problem}; name more words of the command, "
             "or write the rule into the file yourself"

@@ -5,7 +5,6 @@ Shared by whoever makes decisions, asks people about them, acts on them and writ
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -104,6 +103,8 @@ SHOWN_COMMAND_CHARACTERS = 200
 
 
 def _shown(command: tuple[str, ...]) -> str:
+    import shlex
+
     # No more words than can be shown: a command may have hundreds of thousands.
     text = shlex.join(command[: SHOWN_COMMAND_CHARACTERS + 1])
     if len(text) > SHOWN_COMMAND_CHARACTERS:

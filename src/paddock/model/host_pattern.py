@@ -7,10 +7,12 @@ these are addresses here too; letters are small, and a dot at the end is gone. P
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 NAME_LIMIT: Final = 253
 """Length of a name without the dot at its end (RFC 1035 has 255 bytes, of which two are not written)."""
@@ -20,9 +22,10 @@ WEB_PORTS: Final = (80, 443)
 
 ANY: Final = "*"
 
-_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
-_PORT: Final = re.compile(r"[0-9]{1,5}")
+# Compiled when they are first used, by `re`: most profiles name no host.
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NUMBER: Final = r"0[xX][0-9a-fA-F]*|[0-9]+"
+_PORT: Final = r"[0-9]{1,5}"
 
 LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
 """What hosts call themselves."""
@@ -32,6 +35,8 @@ MAX_PORT: Final = 0xFFFF
 
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
     """Return the address that a normal host is; None if it is a name."""
+    from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
     try:
         return IPv6Address(host) if ":" in host else IPv4Address(host)
     except AddressValueError:
@@ -40,6 +45,8 @@ def parse_address(host: str) -> IPv4Address | IPv6Address | None:
 
 def normal_host(text: str) -> str:
     """Return a host in the form in which hosts are compared. Raises ValueError for what is none."""
+    from ipaddress import AddressValueError, IPv6Address
+
     host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if ":" in host or host != text:
         if "%" in host:
@@ -51,17 +58,23 @@ def normal_host(text: str) -> str:
         return str(address.ipv4_mapped or address)
     host = host.lower().removesuffix(".")
     labels = host.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
+    if re.fullmatch(_NUMBER, labels[-1]):
         return str(_numeric_address(text, labels))
-    if len(host) > NAME_LIMIT or not all(map(_LABEL.fullmatch, labels)):
+    if len(host) > NAME_LIMIT or not all(re.fullmatch(_LABEL, label) for label in labels):
         raise ValueError(f"the host {text[:NAME_LIMIT]!r} is no name of a host; write it in ASCII")
     return host
 
 
 def _numeric_address(text: str, labels: list[str]) -> IPv4Address:
     """Return what inet_aton(3) makes of one to four numbers, decimal, octal or hexadecimal."""
+    from ipaddress import IPv4Address
+
     flaw = ValueError(f"the host {text[:NAME_LIMIT]!r} looks like an address and is none")
-    if len(labels) > 4 or not all(map(_NUMBER.fullmatch, labels)) or max(map(len, labels)) > NAME_LIMIT:
+    if (
+        len(labels) > 4
+        or not all(re.fullmatch(_NUMBER, label) for label in labels)
+        or max(map(len, labels)) > NAME_LIMIT
+    ):
         raise flaw
     try:
         *head, last = (_number(label) for label in labels)
@@ -96,7 +109,7 @@ def split_port(text: str) -> tuple[str, str | None]:
 
 def parse_port(text: str) -> int:
     """Read a port. Raises ValueError."""
-    if not _PORT.fullmatch(text) or not 0 < int(text) <= MAX_PORT:
+    if not re.fullmatch(_PORT, text) or not 0 < int(text) <= MAX_PORT:
         raise ValueError(f"the port {text[:16]!r} is not a number from 1 to {MAX_PORT}")
     return int(text)
 

@@ -26,6 +26,9 @@ SECRET_NAMES: Final = (
     "*PASSWD*",
 )
 
+_WORDS: Final = ("key", "secret", "token", "password", "passwd")
+"""Each pattern has one of these in it. Few names do, and patterns take a while to be made ready."""
+
 SECRETS_HELP: Final = (
     "variables whose names look like secrets (KEY, SECRET, TOKEN or PASSWORD as a word) are left out"
 )
@@ -33,12 +36,15 @@ SECRETS_HELP: Final = (
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables whose names do not look like secrets."""
-    patterns = _patterns()
-    return {
-        name: value
-        for name, value in environment.items()
-        if not any(pattern.matches(name) for pattern in patterns)
-    }
+    return {name: value for name, value in environment.items() if not _is_secret(name)}
+
+
+def _is_secret(name: str) -> bool:
+    # Patterns that ignore case take a long s for an s, as this does.
+    folded = name.casefold()
+    if not any(word in folded for word in _WORDS):
+        return False
+    return any(pattern.matches(name) for pattern in _patterns())
 
 
 @cache

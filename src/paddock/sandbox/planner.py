@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -21,7 +22,6 @@ from paddock.model.profile import Access
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.host.device_node import owned_nodes
 from paddock.sandbox.host.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
-from paddock.sandbox.host.glob_scan import Scanner
 from paddock.sandbox.host.kernel_file import closed_files
 from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.mount_alias import aliases_of
@@ -33,6 +33,9 @@ from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir
 from paddock.sandbox.profile.enforced import EnforcedProfile, restricted_files
 from paddock.sandbox.profile.path import ROOT
 from paddock.shortage import raise_if_short
+
+if TYPE_CHECKING:
+    from paddock.sandbox.host.glob_scan import Scanner
 
 TREES_FILE: Final = "trees"
 """In the private directory: what searches for deny patterns have found."""
@@ -59,7 +62,7 @@ class Planner:
         self._own_searched = installation.searched()
         self._rules_directories = installation.rules_directories()
         self._own_files = frozenset(installation.shared_files())
-        self._scanner = Scanner(directory / TREES_FILE)
+        self._trees = directory / TREES_FILE
         self._plans = PlanMemory()
 
     def plan(
@@ -129,16 +132,28 @@ class Planner:
             needs_minimal=names_minimal(profile),
         )
         grants = grants_of(profile, surroundings)
-        temporary = [os.path.realpath(path) for path in (SLASH_TMP, surroundings.tmpdir) if path]
-        own_names = self._scanner.names_in_grants(self._own_files, grants, own, temporary)
+        own_names: tuple[str, ...] = ()
+        if self._own_files:
+            temporary = [os.path.realpath(path) for path in (SLASH_TMP, surroundings.tmpdir) if path]
+            own_names = self._scanner.names_in_grants(self._own_files, grants, own, temporary)
+        denied_matches: tuple[str, ...] = ()
+        if grants.denies_anything:
+            denied_matches = self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile))
         return Scene(
             surroundings=replace(surroundings, own_names=own_names) if own_names else surroundings,
             cwd=ROOT,
-            denied_matches=self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile)),
+            denied_matches=denied_matches,
             is_root=os.geteuid() == 0,
             closed=closed_files(),
             owned_nodes=owned_nodes(),
         )
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        """Imported when it is needed: most profiles deny nothing."""
+        from paddock.sandbox.host.glob_scan import Scanner
+
+        return Scanner(self._trees)
 
     def _ceiling(self) -> Ceiling | None:
         """Return the cap on the files as they are now: links may change before the next look."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,8 +26,8 @@ RUN_ROOT: Final = Path("/run/user")
 """Where login managers make a private directory for each user, even if a service does not learn of it."""
 SHARED_ROOT: Final = Path("/tmp")
 
-_SOCKET_NAME: Final = re.compile(r"(\d+)-[0-9a-f]{8}\.sock")
-_CONSOLE_NAME: Final = re.compile(r"(\d+)-[0-9a-f]{8}\.ask")
+_SOCKET_NAME: Final = r"(\d+)-[0-9a-f]{8}\.sock"
+_CONSOLE_NAME: Final = r"(\d+)-[0-9a-f]{8}\.ask"
 """Of an agent that has questions, and is no server."""
 
 
@@ -137,17 +136,17 @@ def trusted(directories: list[Path], uid: int) -> list[Path]:
 
 def new_socket_path(directory: Path) -> Path:
     """Return a name for the socket of this process that nobody has had or will have."""
-    return directory / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+    return directory / f"{os.getpid()}-{os.urandom(4).hex()}.sock"
 
 
 def new_console_path(directory: Path) -> Path:
     """Return a name for the socket at which this process is to be answered, as unique as a server's."""
-    return directory / f"{os.getpid()}-{secrets.token_hex(4)}.ask"
+    return directory / f"{os.getpid()}-{os.urandom(4).hex()}.ask"
 
 
 def console_paths(directory: Path) -> list[Path]:
     """Return the sockets of agents with questions, alive or dead, in the order of their names."""
-    return sorted(path for path in directory.iterdir() if _CONSOLE_NAME.fullmatch(path.name))
+    return sorted(path for path in directory.iterdir() if re.fullmatch(_CONSOLE_NAME, path.name))
 
 
 def socket_paths(directory: Path) -> list[Path]:
@@ -157,7 +156,7 @@ def socket_paths(directory: Path) -> list[Path]:
 
 def pid_of(path: Path) -> int | None:
     """Return the server's process id, as its own pid namespace knows it; None for a file of another kind."""
-    match = _SOCKET_NAME.fullmatch(path.name)
+    match = re.fullmatch(_SOCKET_NAME, path.name)
     return int(match[1]) if match else None
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -156,7 +155,7 @@ def _set(group: Group, values: Mapping[str, int]) -> None:
 
 def _make(parent: Path, keeper: GroupKeeper) -> Group:
     _remove_abandoned(parent)
-    path = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    path = parent / f"{PREFIX}{os.urandom(8).hex()}"
     # Known before it exists, so that there is no moment in which it could be left behind.
     keeper.keep_group(path)
     try:

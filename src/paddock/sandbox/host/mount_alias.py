@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.profile.path import is_within
 
-_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+_ESCAPE: Final = rb"\\([0-7]{3})"
 
 
 class Mount(NamedTuple):
@@ -114,4 +114,6 @@ def _parsed(table: bytes) -> tuple[Mount, ...]:
 
 
 def _path(field: bytes) -> str:
-    return os.fsdecode(_ESCAPE.sub(lambda match: bytes((int(match[1], 8),)), field))
+    if b"\\" in field:
+        field = re.sub(_ESCAPE, lambda match: bytes((int(match[1], 8),)), field)
+    return os.fsdecode(field)

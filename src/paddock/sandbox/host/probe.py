@@ -53,7 +53,7 @@ _NO_PROC: Final = Problem(
     "a new /proc can't be mounted here, so confined commands see an empty one",
     f"in a container, unmask /proc: --security-opt systempaths=unconfined ({bwrap_failure.GUIDE})",
 )
-_OPTION: Final = re.compile(r"^\s+(--[a-z0-9-]+)", re.MULTILINE)
+_OPTION: Final = r"(?m)^\s+(--[a-z0-9-]+)"
 
 
 class _Search(Struct, frozen=True):
@@ -101,7 +101,7 @@ class Probe(Struct):
 
     def _is_wsl1(self) -> bool:
         version = (self.kernel.text("/proc/version") or "").lower()
-        if told := re.search(r"wsl(\d+)", version):
+        if "wsl" in version and (told := re.search(r"wsl(\d+)", version)):
             return told[1] == "1"
         return "microsoft" in version and "microsoft-standard" not in version
 
@@ -173,7 +173,7 @@ class Probe(Struct):
     def _capabilities(self, found: Candidate) -> BwrapCapabilities:
         told = self._run(found, ["--help"])
         # Some versions write it to stderr.
-        options = set(_OPTION.findall(told.stdout + told.stderr))
+        options = set(re.findall(_OPTION, told.stdout + told.stderr))
         return BwrapCapabilities(
             **{known.name: _option(known.name) in options for known in fields(BwrapCapabilities)}
         )
@@ -276,5 +276,6 @@ def _close(found: Candidate) -> None:
 
 
 def _version(release: str) -> tuple[int, int]:
-    told = re.match(r"(\d+)\.(\d+)", release)
-    return (int(told[1]), int(told[2])) if told else (0, 0)
+    major, _, rest = release.partition(".")
+    minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return (int(major), int(minor)) if major.isdecimal() and minor else (0, 0)

@@ -105,6 +105,11 @@ class Grants(Struct, frozen=True):
     is_unrestricted: bool = False
     """Whether the profile leaves files to somebody else, or to nobody."""
 
+    @property
+    def denies_anything(self) -> bool:
+        """Whether there may be more to deny than what its rules name."""
+        return bool(self.denied_patterns) or any(rule.access is Access.DENY for rule in self.rules)
+
 
 class AccessTable:
     """The access of every path under a set of rules."""

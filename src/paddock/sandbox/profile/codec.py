@@ -7,7 +7,6 @@ Whatever is not understood is an error. Pure.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -81,6 +80,8 @@ def encode_profile(profile: Profile) -> bytes:
 
 def digest_of(profile: Profile) -> str:
     """Return a name of the profile that no other has."""
+    import hashlib
+
     return f"sha256:{hashlib.sha256(encode_profile(profile)).hexdigest()}"
 
 

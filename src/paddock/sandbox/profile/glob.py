@@ -8,7 +8,6 @@ never closed. Pure.
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -21,7 +20,7 @@ from paddock.wildcard import Wildcard
 SPECIAL: Final = frozenset("*?[]")
 ANY_DIRECTORIES: Final = "**"
 
-_PLAIN: Final = frozenset(string.ascii_letters + string.digits + "._-")
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Letters that stand for themselves in the patterns of every program."""
 
 

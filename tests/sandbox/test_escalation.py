@@ -23,6 +23,7 @@ from tests.sandbox.job_control import require_job_control
 from tests.sandbox.user_server import user_server
 
 ESCALATED = paddock.Verdict.ESCALATE
+HOST_PYTHON = Path(PYTHON).resolve()
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +186,9 @@ PLANTED = {
     "a directory in PATH": "mkdir bin; cp /usr/bin/touch bin; PATH=$PWD/bin touch {0}/x",
     "a link to another program": "ln -s /bin/sh touch; ./touch -c 'echo x > {0}/x'",
     "another name": "exec -a touch sh -c 'echo x > {0}/x'",
+    "its own name in the sandbox": "exec -a $PWD/touch /usr/bin/touch {0}/x",
+    "a relative name": "exec -a ./touch /usr/bin/touch {0}/x",
+    "a name that leads back": "cd /usr; exec -a ../$OLDPWD/touch /usr/bin/touch {0}/x",
     "a loader's variable": "LD_PRELOAD=$PWD/evil.so touch {0}/x",
     "a library path": "LD_LIBRARY_PATH=$PWD touch {0}/x",
     "a memory file": PYTHON + " -c \"import os; f = os.memfd_create('touch', 0);"
@@ -371,6 +375,24 @@ async def test_no_variable_leads_an_allowed_program_to_what_the_sandbox_wrote(
     done = await run(url, ["bash", "-c", script], workspace, wanted, env={"PATH": "/usr/bin:/bin"})
     assert told(done, ESCALATED) == ["tool"], done.stderr
     assert sorted(os.listdir(outside)) == ["ran", "tool"], done.stderr
+
+
+async def test_a_path_that_a_program_is_called_by_leads_it_to_nothing_that_the_sandbox_wrote(
+    url: str, workspace: Path, outside: Path
+) -> None:
+    """Python takes its modules from beside the path in its first argument, whatever was executed."""
+    version = HOST_PYTHON.name
+    library = workspace / "lib" / version
+    (library / "encodings").mkdir(parents=True)
+    (library / "os.py").touch()
+    evil = f"import posix; posix.system('touch {outside}/got-out')"
+    (library / "encodings/__init__.py").write_text(evil)
+    code = f"open('{outside}/ran', 'w')"
+    script = f'(exec -a $PWD/bin/{version} {HOST_PYTHON} -c "$0"); exec {HOST_PYTHON} -c "$0"'
+    wanted = rules(rule("allow", str(HOST_PYTHON), "-c", code))
+    done = await run(url, ["bash", "-c", script, code], workspace, wanted, env={"PATH": "/usr/bin:/bin"})
+    assert told(done, ESCALATED) == [version], done.ending.execs
+    assert os.listdir(outside) == ["ran"], done.stderr
 
 
 async def test_a_program_outside_leaves_no_image_of_its_memory(url: str, workspace: Path) -> None:

@@ -6,6 +6,7 @@ the name stands for. So a program that the sandbox could have written is never l
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator
 
 from paddock.intercept.execution import Execution
@@ -27,6 +28,8 @@ def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
             return f"the sandbox can write {role}{path}"
         if written is not None:
             return f"the sandbox can write {written}, which {role}{path} is in"
+    if _is_called_into_sandbox(execution, is_writable):
+        return f"its caller calls it {execution.argv[0]}, and the sandbox has a say in what is there"
     return None
 
 
@@ -49,6 +52,19 @@ def leads_to_sandbox(path: str, is_writable: IsWritable) -> bool:
 def first_writable(path: str, is_writable: IsWritable) -> str | None:
     """Return the absolute path itself, or the nearest directory above it, that the sandbox may write."""
     return next((directory for directory in _upwards(path) if is_writable(directory)), None)
+
+
+def _is_called_into_sandbox(execution: Execution, is_writable: IsWritable) -> bool:
+    """Return whether the first argument is a path in the sandbox's reach.
+
+    Some programs, such as Python and the drivers of compilers, look beside that path for what they load. A
+    name without a slash they look for in PATH.
+    """
+    name = execution.argv[0] if execution.argv else ""
+    if "/" not in name:
+        return False
+    parts = posixpath.join(execution.cwd, name).split("/")
+    return leads_to_sandbox("/".join(part for part in parts if part != "."), is_writable)
 
 
 def _programs(execution: Execution) -> Iterator[tuple[str, str]]:

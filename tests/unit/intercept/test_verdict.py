@@ -134,6 +134,21 @@ def test_a_name_in_a_safe_place_counts_and_the_strictest_of_both_decides() -> No
     assert verdict(judge(linked, policy(rule(ALLOW, "awk")).decide, terms())).verdict is Verdict.ESCALATE
 
 
+@pytest.mark.parametrize("arg0", ["/work/git", "./git", "bin/git", "/usr/../work/git", "../usr/bin/git"])
+def test_a_program_that_is_called_by_a_path_in_the_sandbox_stays_there(arg0: str) -> None:
+    """Some look beside that path for what they load."""
+    called = execution("/usr/bin/git", "push", arg0=arg0)
+    found = judge(called, policy(rule(Action.ALLOW, "git")).decide, terms())
+    assert isinstance(found, ExecVerdict)
+    assert found.verdict is Verdict.RUN
+    assert f"calls it {arg0}" in str(found.not_escalated)
+    asked = judge(called, policy(rule(Action.PROMPT, "git")).decide, terms())
+    assert isinstance(asked, Approval)
+    assert f"calls it {arg0}" in asked.reason
+    answered = settle(called, asked, Answer(Verdict.ESCALATE, "the client"), terms())
+    assert answered.verdict is Verdict.RUN
+
+
 @pytest.mark.parametrize("called", ["/work/git", "/usr/../work/git", "/usr/bin/./git"])
 def test_a_link_that_the_sandbox_made_gives_a_program_no_name(called: str) -> None:
     linked = execution("/usr/bin/python3", "evil.py", called=called)

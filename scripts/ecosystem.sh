@@ -11,6 +11,23 @@ readonly stamp=$folder/.done
 
 say() { printf 'ecosystem: %s\n' "$*" >&2; }
 
+# fetch_tests PACKAGE...: their tests, which only the source distributions have, into $folder/upstream/PACKAGE.
+fetch_tests() {
+    local sources package
+    sources=$(mktemp -d)
+    # What a package is pinned to is in its line and the indented ones behind it.
+    awk -v names=" $* " '/^[^ ]/ { split($1, pin, "=="); is_in = index(names, " " pin[1] " ") } is_in' ecosystem.lock \
+        >"$sources/pins"
+    "$folder/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+        --no-binary :all: --require-hashes -r "$sources/pins" -d "$sources"
+    for package; do
+        mkdir -p "$folder/upstream/${package//-/_}"
+        tar -xzf "$sources/${package//-/_}"-*.tar.gz -C "$folder/upstream/${package//-/_}" --strip-components=2 \
+            --wildcards '*/tests/*'
+    done
+    rm -rf "$sources"
+}
+
 # Scripts in the environment name its interpreter by absolute path: a moved tree needs a new one.
 readonly wanted="$PWD $(sha256sum <ecosystem.lock)"
 if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
@@ -18,6 +35,7 @@ if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
     rm -rf "$folder"
     .venv/bin/python -m venv "$folder"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r ecosystem.lock
+    fetch_tests smolagents swe-rex
     printf '%s\n' "$wanted" >"$stamp"
 fi
 # Its entry points are known once it is installed.

@@ -37,6 +37,7 @@ class Suite:
 SUITES = (
     Suite("anthropic", "none; tool runner, worker and hooks with scripted endpoints", "test_anthropic.py"),
     Suite("mini-swe-agent", "none; an agent with its own test model", "test_mini_swe_agent.py"),
+    Suite("smolagents", "`CommonDockerExecutorIntegration` of its source", "test_smolagents.py"),
     Suite("openai-agents", "none; a `SandboxAgent` with `ScriptedModel`", "test_openai_agents.py"),
     Suite(
         "deepagents",

@@ -48,6 +48,7 @@ class Proxies(Row):
         Figure("proxy: time of a body through CONNECT, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: time of a body through SOCKS, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: time of an HTTP body, to a plain relay", Unit.TIMES, bound=1.25),
+        Figure("proxy: time of an HTTP upload, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: a small request, to a direct one", Unit.TIMES),
         Figure("proxy: a small request, to srt's proxy", Unit.TIMES),
         Figure("proxy: a small request takes longer by", Unit.SECONDS),
@@ -72,12 +73,19 @@ class Proxies(Row):
         bodies = [
             _body_s(self._proxy, *opening) for opening in (CONNECT, SOCKS, (_get(f"http://{HOST}/large"),))
         ]
+        uploads = _upload_s(self._proxy, f"http://{HOST}/upload"), _upload_s(self._relay, "/upload")
         direct = _requests_s(self._origin, "/small")
         through = _requests_s(self._proxy, f"http://{HOST}/small")
         other = None
         if self._srt is not None:
             other = through / _requests_s(self._srt_port, f"http://{LOOPBACK}:{self._origin}/small")
-        return *(body / relayed for body in bodies), through / direct, other, (through - direct) / REQUESTS
+        return (
+            *(body / relayed for body in bodies),
+            uploads[0] / uploads[1],
+            through / direct,
+            other,
+            (through - direct) / REQUESTS,
+        )
 
     def close(self) -> None:
         self._process.kill()
@@ -96,13 +104,17 @@ def _start_srt() -> subprocess.Popen[bytes] | None:
 
 
 def _serve_origin() -> int:
-    """Serve `/large` and `/small`, in threads of this process. Returns the port."""
+    """Serve `/large`, `/small` and `/upload`, in threads of this process. Returns the port."""
     listener = socket.create_server((LOOPBACK, 0))
 
     def answer(client: socket.socket) -> None:
         with client:
             while head := client.recv(4096):
                 if b"/small" in head:
+                    client.sendall(SMALL)
+                    continue
+                if b"/upload" in head:
+                    _take(client, BODY_BYTES - len(head.partition(b"\r\n\r\n")[2]))
                     client.sendall(SMALL)
                     continue
                 if not head.startswith(b"\0"):
@@ -138,11 +150,31 @@ def _body_s(port: int, *said: bytes) -> float:
             client.sendall(words)
             client.recv(4096)
         client.sendall(said[-1])
-        left = BODY_BYTES
-        buffer = bytearray(1 << 20)
-        while left > 0:
-            left -= client.recv_into(buffer) or left
+        _take(client, BODY_BYTES)
         return time.perf_counter() - begun
+
+
+def _upload_s(port: int, target: str) -> float:
+    head = f"PUT {target} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {BODY_BYTES}\r\n\r\n"
+    with socket.create_connection((LOOPBACK, port)) as client:
+        begun = time.perf_counter()
+        client.sendall(head.encode())
+        for _ in range(BODY_BYTES // len(PIECE)):
+            client.sendall(PIECE)
+        _receive_small(client)
+        return time.perf_counter() - begun
+
+
+def _take(client: socket.socket, left: int) -> None:
+    buffer = bytearray(1 << 20)
+    while left > 0:
+        left -= client.recv_into(buffer) or left
+
+
+def _receive_small(client: socket.socket) -> None:
+    answer = b""
+    while not answer.endswith(b"\r\n\r\nok"):
+        answer += client.recv(4096)
 
 
 def _requests_s(port: int, target: str) -> float:
@@ -152,9 +184,7 @@ def _requests_s(port: int, target: str) -> float:
         begun = time.perf_counter()
         for _ in range(REQUESTS):
             client.sendall(request)
-            answer = b""
-            while not answer.endswith(b"\r\n\r\nok"):
-                answer += client.recv(4096)
+            _receive_small(client)
         return time.perf_counter() - begun
 
 

@@ -33,7 +33,7 @@ from paddock.network.http_message import (
 )
 from paddock.network.policy import Ruling
 from paddock.network.stream import Stream
-from paddock.network.wire import Wire, relay
+from paddock.network.wire import Wire, relay, relay_part
 
 journal = Journal(logging.getLogger(__name__))
 
@@ -191,12 +191,14 @@ class HttpExchange:
         head = server.messages.send(passed_on) or b""
         first = self._messages.next_event()
         sending = None
+        size = large_body_bytes(request)
         if isinstance(first, h11.EndOfMessage):
             # Most have no body, and nothing is left to be sent while their answer comes.
             await server.wire.send(head + (server.messages.send(h11.EndOfMessage()) or b""))
         else:
             await server.wire.send(head)
-            sending = asyncio.ensure_future(self._send_body(server, first))
+            body = self._send_body(server, first) if size is None else self._upload(server, first, size)
+            sending = asyncio.ensure_future(body)
 
         def give_up(_: asyncio.Future[None]) -> None:
             server.wire.abort()
@@ -204,7 +206,9 @@ class HttpExchange:
         self._client.lost.add_done_callback(give_up)
         is_whole, is_sent = False, True
         try:
-            is_whole = await self._send_response(server, is_for_head=request.method == b"HEAD")
+            is_whole = await self._send_response(
+                server, is_for_head=request.method == b"HEAD", is_last=size is not None
+            )
         finally:
             self._client.lost.remove_done_callback(give_up)
             if sending is not None:
@@ -228,18 +232,26 @@ class HttpExchange:
                 server.wire.abort()
                 raise
             match event:
-                case h11.Data():
-                    await server.wire.send(server.messages.send(h11.Data(data=event.data)) or b"")
+                case h11.Data() | h11.EndOfMessage():
+                    body, is_whole = self._at_hand(self._messages, server.messages, event)
+                    await server.wire.send(body)
+                    if is_whole:
+                        return
                     event = h11.NEED_DATA
-                case h11.EndOfMessage():
-                    await server.wire.send(server.messages.send(h11.EndOfMessage()) or b"")
-                    return
                 case _:
                     # The client is gone, and the server must not take half of a request for all of it.
                     server.wire.abort()
                     return
 
-    async def _send_response(self, server: _Server, *, is_for_head: bool) -> bool:
+    async def _upload(self, server: _Server, first: object, left: int) -> None:
+        """Pass on a body of known length without reading it again. It is the last on both connections."""
+        if isinstance(first, h11.Data):
+            left -= len(first.data)
+            await server.wire.send(bytes(first.data))
+        if left > 0 and await relay_part(self._client, server.wire, left):
+            server.wire.abort()
+
+    async def _send_response(self, server: _Server, *, is_for_head: bool, is_last: bool) -> bool:
         """Pass on the answer. Returns whether it was whole."""
         has_begun = False
         while True:
@@ -263,46 +275,56 @@ class HttpExchange:
                     has_begun = True
                     if (size := large_body_bytes(event, is_for_head=is_for_head)) is not None:
                         return await self._pass_large_body(server, event, size)
-                    head = self._messages.send(forwarded_response(event)) or b""
-                    rest, is_whole = self._at_hand(server)
-                    await self._client.send(head + rest)
+                    head = self._messages.send(forwarded_response(event, is_last=is_last)) or b""
+                    body, is_whole = self._at_hand(server.messages, self._messages)
+                    # Together they take one packet, as most answers do.
+                    await self._client.send(head + body)
                     if is_whole:
                         return True
-                case h11.Data():
-                    await self._client.send(self._messages.send(h11.Data(data=event.data)) or b"")
+                case h11.Data() | h11.EndOfMessage():
+                    body, is_whole = self._at_hand(server.messages, self._messages, event)
+                    await self._client.send(body)
+                    if is_whole:
+                        return True
                     if self._client.lost.done():
                         server.wire.abort()
                         return False
-                case h11.EndOfMessage():
-                    await self._client.send(self._messages.send(h11.EndOfMessage()) or b"")
-                    return True
                 case _:
                     if not has_begun:
                         await self._answer(*own_response(502, b"the server gave no answer\n"))
                     return False
 
-    def _at_hand(self, server: _Server) -> tuple[bytes, bool]:
-        """Return the beginning of a body that has come with its head, and whether that is all of it.
+    def _at_hand(
+        self, source: h11.Connection, target: h11.Connection, first: object = None
+    ) -> tuple[bytes, bool]:
+        """Return what has come of a body, written anew, and whether that is its end.
 
-        Sent together they take one packet, as most answers do.
+        `first` is what was read of it already. Many small pieces become one.
         """
-        parts = []
+        event, parts, is_whole = first, list[bytes](), False
         for _ in range(PIECES_PER_TURN):
-            try:
-                event = server.messages.next_event()
-            except h11.RemoteProtocolError:
-                # It is raised again by the next attempt.
-                break
-            match event:
-                case h11.Data():
-                    parts.append(self._messages.send(h11.Data(data=event.data)) or b"")
-                case h11.EndOfMessage():
-                    parts.append(self._messages.send(h11.EndOfMessage()) or b"")
-                    return b"".join(parts), True
-                case _:
-                    # More has to come, or the connection is closed: the next attempt finds the same.
+            if event is None:
+                try:
+                    event = source.next_event()
+                except h11.RemoteProtocolError:
+                    # It is raised again by the next attempt.
                     break
-        return b"".join(parts), False
+            if isinstance(event, h11.Data):
+                self._pieces += 1
+                parts.append(event.data)
+                event = None
+                continue
+            # If more has to come, or the connection is closed, the next attempt finds the same.
+            is_whole = isinstance(event, h11.EndOfMessage)
+            break
+        body = b""
+        if parts:
+            # What is one piece already is not copied.
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            body = target.send(h11.Data(data=data)) or b""
+        if is_whole:
+            body += target.send(h11.EndOfMessage()) or b""
+        return body, is_whole
 
     async def _pass_large_body(self, server: _Server, response: h11.Response, left: int) -> bool:
         """Pass on a body of known length without reading it again. It is the last on both connections."""
@@ -313,17 +335,8 @@ class HttpExchange:
                 break
             left -= len(event.data)
             await self._client.send(bytes(event.data))
-        client, wire = self._client, server.wire
-        if left > 0 and isinstance(client, Wire) and isinstance(wire, Wire):
-            wire.splice(client, left)
-            await asyncio.wait((client.lost, wire.lost), return_when=asyncio.FIRST_COMPLETED)
-            left = wire.left_bytes or 0
-        while left > 0 and (data := await server.wire.receive()):
-            # Whatever comes after the body is nobody's.
-            data = data[:left]
-            left -= len(data)
-            await self._client.send(data)
-        if left > 0:
+        # Whatever comes after the body is nobody's.
+        if left > 0 and await relay_part(server.wire, self._client, left):
             self._client.abort()
         return False
 
@@ -336,7 +349,8 @@ class HttpExchange:
     async def _next(self, messages: h11.Connection, wire: Stream) -> object:
         # Many small pieces may have come at once.
         self._pieces += 1
-        if self._pieces % PIECES_PER_TURN == 0:
+        if self._pieces >= PIECES_PER_TURN:
+            self._pieces = 0
             await self._client.turn()
         while (event := messages.next_event()) is h11.NEED_DATA:
             data = await wire.receive()

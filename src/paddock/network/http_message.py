@@ -132,11 +132,11 @@ LARGE_BODY_BYTES: Final = 1 << 20
 """From here on a body is worth a connection of its own."""
 
 
-def large_body_bytes(response: h11.Response, *, is_for_head: bool) -> int | None:
-    """Return how long the body of a response is, if that is known and much."""
-    if is_for_head or response.status_code in (204, 304):
+def large_body_bytes(message: h11.Request | h11.Response, *, is_for_head: bool = False) -> int | None:
+    """Return how long the body of a message is, if that is known and much."""
+    if is_for_head or (isinstance(message, h11.Response) and message.status_code in (204, 304)):
         return None
-    names = {name: value for name, value in response.headers if name in FRAMING}
+    names = {name: value for name, value in message.headers if name in FRAMING}
     if b"transfer-encoding" in names or b"content-length" not in names:
         return None
     # h11 has made sure that it is a number, and the only one.

@@ -35,8 +35,9 @@ class Wire(asyncio.Protocol):
         self._is_full = False
         self._onward: Wire | None = None
         self._source: Wire | None = None
-        self.left_bytes: int | None = None
-        """What is still to be sent on of something whose length is known."""
+        self._left_bytes = 0
+        self._passed: asyncio.Future[None] | None = None
+        """Done when so much was sent on, or nothing more comes; None if there is no limit."""
 
     async def turn(self) -> None:
         """Wait until there is time for another piece of work for this connection."""
@@ -92,15 +93,13 @@ class Wire(asyncio.Protocol):
             finally:
                 self._writer = None
 
-    def splice(self, onward: Wire, limit_bytes: int | None = None) -> None:
-        """Send everything that comes here from now on to another wire, and its end too.
-
-        With a limit the other wire is closed when so much was sent; what comes after it is nobody's.
-        """
+    def splice(self, onward: Wire) -> None:
+        """Send everything that comes here from now on to another wire, and its end too."""
         data = b"".join(self._received)
         self._received.clear()
+        is_stopped = self._received_bytes > RECEIVED_LIMIT_BYTES
+        self._received_bytes = 0
         self._onward, onward._source = onward, self
-        self.left_bytes = limit_bytes
         if data:
             self._pass_on(onward, data)
         if self._is_at_end:
@@ -108,25 +107,48 @@ class Wire(asyncio.Protocol):
         elif not self.lost.done():
             if onward._is_full:
                 self.transport.pause_reading()
-            elif self._received_bytes > RECEIVED_LIMIT_BYTES:
+            elif is_stopped:
                 self.transport.resume_reading()
-        self._received_bytes = 0
+
+    async def pass_on(self, onward: Wire, limit_bytes: int) -> int:
+        """Send the next bytes that come here to another wire. Returns how many of them did not come.
+
+        What comes after them can be received. For one coroutine at a time, as `receive`.
+        """
+        self._left_bytes = limit_bytes
+        self._passed = self._loop.create_future()
+        self.splice(onward)
+        try:
+            await asyncio.wait((self._passed, self.lost, onward.lost), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._passed = None
+            self._part(onward)
+        return self._left_bytes
 
     def _pass_on(self, onward: Wire, data: bytes) -> None:
-        if self.left_bytes is not None:
-            data = data[: self.left_bytes]
-            self.left_bytes -= len(data)
+        if self._passed is not None:
+            data, rest = data[: self._left_bytes], data[self._left_bytes :]
+            self._left_bytes -= len(data)
+            if self._left_bytes == 0:
+                self._wake(self._passed)
+                self._part(onward)
+                self._keep(rest)
         if not onward.lost.done():
             onward.transport.write(data)
-        if self.left_bytes == 0:
-            onward.close()
+
+    def _part(self, onward: Wire) -> None:
+        """Keep what comes here from now on for whoever receives it."""
+        if self._onward is not None:
+            self._onward = onward._source = None
+            if onward._is_full and not self.lost.done():
+                self.transport.resume_reading()
 
     def _end_onward(self, onward: Wire) -> None:
-        if self.left_bytes is None:
+        if self._passed is None:
             onward.end()
-        elif self.left_bytes > 0:
-            # What was sent must not be taken for whole.
-            onward.abort()
+        else:
+            # What was sent is not whole, and whoever waits has to say so.
+            self._wake(self._passed)
 
     def end(self) -> None:
         """Send nothing more; what comes from there still does."""
@@ -159,6 +181,11 @@ class Wire(asyncio.Protocol):
         """Pass data on, or keep it."""
         if self._onward is not None:
             self._pass_on(self._onward, data)
+        else:
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        if not data:
             return
         # Past the limit the reading is stopped already.
         was_full = self._received_bytes > RECEIVED_LIMIT_BYTES
@@ -218,6 +245,19 @@ async def relay(client: Stream, server: Stream) -> None:
     # What was received before one end was lost is still sent to the other.
     client.close()
     server.close()
+
+
+async def relay_part(source: Stream, onward: Stream, limit_bytes: int) -> int:
+    """Pass on the next bytes of one direction. Returns how many of them did not come."""
+    if isinstance(source, Wire) and isinstance(onward, Wire):
+        return await source.pass_on(onward, limit_bytes)
+    left = limit_bytes
+    while left > 0 and (data := await source.receive()):
+        source.unread(data[left:])
+        data = data[:left]
+        left -= len(data)
+        await onward.send(data)
+    return left
 
 
 async def _copy_both(client: Stream, server: Stream) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from paddock.journal import printable
 from paddock.model.cause import Cause
 from paddock.model.denial import OWN, DenialKind
 from paddock.model.endpoint import Endpoint, NetworkProtocol
@@ -61,9 +62,12 @@ def trace_explanations(trace: Trace) -> Iterator[str]:
 
 
 def explanation(denial: Denial) -> str:
-    """Say what the sandbox denied, by which rule, and the way out if there is one that works."""
+    """Say what the sandbox denied, by which rule, and the way out if there is one that works.
+
+    It is one line: the command has chosen the names in it.
+    """
     way_out = _way_out(denial)
-    return _what(denial) if way_out is None else f"{_what(denial)}; {way_out}"
+    return printable(_what(denial) if way_out is None else f"{_what(denial)}; {way_out}")
 
 
 def _what(denial: Denial) -> str:

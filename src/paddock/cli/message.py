@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 
 from paddock.cli import exit_status
+from paddock.journal import printable
 
 
 def line(text: str, verb: str | None = None) -> str:
-    """Return the whole line. Without a verb it is about the program, or about the command that it ran."""
+    """Return the whole line. Without a verb it is about the program, or about the command that it ran.
+
+    A server or a command may have chosen a part of the text: nothing in it disturbs a terminal. A text of
+    Paddock's own may have several lines.
+    """
     speaker = "paddock" if verb is None else f"paddock {verb}"
-    return f"{speaker}: {text}\n"
+    shown = "\n".join(map(printable, text.split("\n")))
+    return f"{speaker}: {shown}\n"
 
 
 def tell(text: str, verb: str | None = None) -> None:

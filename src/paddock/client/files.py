@@ -15,7 +15,8 @@ from paddock.client.connection import Connection
 from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.client.resume import Session
 from paddock.client.watch import Watch
-from paddock.client.wire_path import RemotePathLike, local_name, wire_path
+from paddock.client.wire_path import RemotePathLike, is_name, local_name, wire_path
+from paddock.errors import ProtocolViolation
 from paddock.protocol.fs import (
     CanonicalizeResult,
     ChmodParams,
@@ -169,9 +170,14 @@ class Files:
         """Return the names in a directory, in no particular order.
 
         Links that lead nowhere are among them, neither file nor directory, where the server tells of them.
+        Each is a name and no path, so that it can be joined to one of this host.
         """
         params = ReadDirectoryParams(path=self._wire(path), all_links=self.has("fsLinks") or None)
-        return (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
+        entries = (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
+        for entry in entries:
+            if not is_name(entry.file_name):
+                raise ProtocolViolation(f"the server listed {entry.file_name!r}, which is no name of a file")
+        return entries
 
     async def canonicalize(self, path: RemotePathLike) -> str:
         """Return the absolute path without links and dots."""

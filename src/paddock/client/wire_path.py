@@ -29,6 +29,11 @@ def wire_path(environment: EnvironmentInfo, path: RemotePathLike) -> HostPath:
     return uri if is_same or not environment.capabilities.get("absolutePaths", False) else written
 
 
+def is_name(text: str) -> bool:
+    """Return whether a text names something in a directory, and leads nowhere else."""
+    return text not in ("", ".", "..") and "/" not in text and "\0" not in text
+
+
 def local_name(text: str) -> str:
     """Return the path that a server's answer means. Bytes that are not UTF-8 are surrogates, as in `os`."""
     if text.startswith(_UNDECODABLE):

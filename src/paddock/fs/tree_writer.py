@@ -23,6 +23,9 @@ from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
 """What may come before the content of an entry: a path, the target of a link, 4 KiB each; and attributes."""
 
+MAX_COMMON_BYTES = 64 * 1024
+"""What an archive may say of all entries that follow (pax(1), typeflag g). Each of them gets a copy."""
+
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -45,7 +48,7 @@ class TreeWriter:
             os.close(self._entry.directory)
             raise
         self._problem: Exception | None = None
-        self._modes: list[tuple[bytes, int, int]] = []
+        self._modes: dict[bytes, tuple[int, int]] = {}
         self._tail = b""
         self.offset = 0
         """How much was written."""
@@ -115,7 +118,7 @@ class TreeWriter:
     def _set_modes(self) -> None:
         """Set modes and times last of all: a tree with a read-only directory could not be removed again."""
         problem: OSError | None = None
-        for path, mode, modified_at_s in reversed(self._modes):
+        for path, (mode, modified_at_s) in reversed(self._modes.items()):
             try:
                 self._set_mode(path, mode, modified_at_s)
             except (FileNotFoundError, NotADirectoryError):
@@ -178,7 +181,7 @@ class TreeWriter:
         mode = entry.mode & MODE_BITS
         modified_at_s = int(entry.mtime)
         if path == b"." and entry.isdir():
-            self._modes.append((path, mode, modified_at_s))
+            self._modes[path] = mode, modified_at_s
             return
         names = path.split(b"/")
         if not path or any(name in (b"", b".", b"..") for name in names):
@@ -188,7 +191,7 @@ class TreeWriter:
         try:
             if entry.isdir():
                 os.mkdir(names[-1], 0o700, dir_fd=directory)
-                self._modes.append((path, mode, modified_at_s))
+                self._modes[path] = mode, modified_at_s
             elif entry.issym():
                 os.symlink(os.fsencode(entry.linkname), names[-1], dir_fd=directory)
             elif entry.isreg():
@@ -230,6 +233,8 @@ class _Source(io.RawIOBase):
         self._left_bytes = None
         # It remembers every entry, for archives that are read in any order.
         archive.members.clear()  # type: ignore[attr-defined]
+        if sum(len(name) + len(value) for name, value in archive.pax_headers.items()) > MAX_COMMON_BYTES:
+            raise InvalidRequest("the archive describes all of its entries at too great length")
         return entry
 
     def read(self, size: int = -1, /) -> bytes:

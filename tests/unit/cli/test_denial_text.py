@@ -30,6 +30,19 @@ from paddock.model.denial import Denial, DenialKind
             ),
         ),
         (
+            Denial(
+                DenialKind.WRITE,
+                "/e\x1b]0;x\a/a\npaddock run: b\x9b",
+                "root = read",
+                is_certain=True,
+                grant="/e\x1b",
+            ),
+            (
+                r"the sandbox denied writing /e\u001b]0;x\u0007/a\npaddock run: b\u009b (root = read); "
+                r'a profile with "/e\u001b" = "write" allows it'
+            ),
+        ),
+        (
             Denial(DenialKind.READ, None, None, is_certain=False),
             "the sandbox may have denied reading",
         ),

@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from paddock.errors import InvalidRequest, OperationFailed
-from paddock.fs.tree_reader import TreeReader
+from paddock.fs.tree_reader import END, TreeReader
 from paddock.fs.tree_writer import MAX_DESCRIPTION_BYTES, TreeWriter
 from tests.processes import open_descriptors
 
@@ -241,6 +241,37 @@ def test_entries_that_were_unpacked_are_not_remembered(tmp_path: Path) -> None:
     unpacked_with_peak(1)
     # An entry takes about half a kilobyte.
     assert unpacked_with_peak(1500) < unpacked_with_peak(500) + 200_000
+
+
+def test_what_is_said_of_all_entries_does_not_pile_up_in_memory(tmp_path: Path) -> None:
+    parts = []
+    for number in range(4):
+        common = {f"{number}": "x" * (MAX_DESCRIPTION_BYTES // 2)}
+        parts += [tarfile.TarInfo.create_pax_global_header(common), entry(f"{number}").tobuf()]
+    with pytest.raises(InvalidRequest, match="all of its entries at too great length"):
+        unpack(b"".join([*parts, END]), tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_said_of_all_entries_counts(tmp_path: Path) -> None:
+    common = tarfile.TarInfo.create_pax_global_header({"comment": "of git archive", "mtime": "7"})
+    unpack(common + entry("a").tobuf() + entry("b").tobuf() + END, tmp_path / "copy")
+    assert [(tmp_path / "copy" / name).stat().st_mtime for name in "ab"] == [7, 7]
+
+
+def test_the_directory_itself_may_be_described_without_end(tmp_path: Path) -> None:
+    def unpacked_with_peak(count: int) -> int:
+        archive = entry(".", tarfile.DIRTYPE).tobuf() * count + END
+        tracemalloc.start()
+        try:
+            unpack(archive, tmp_path / f"copy-{count}", length=1 << 16)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    unpacked_with_peak(1)
+    # To remember one takes about a hundred bytes.
+    assert unpacked_with_peak(2500) < unpacked_with_peak(500) + 50_000
 
 
 def test_set_id_bits_are_not_kept(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ signals that are not ignored, and coverage that is measured at a bearable cost.
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import coverage
@@ -42,31 +44,96 @@ def same_descriptor_limit() -> Iterator[None]:
     assert after == before
 
 
+# ---------------------------------------------------------------- coverage
+
 MEASURED_EXAMPLES = 10
 """Of each test by Hypothesis: to trace all hundred costs as much again as to run them, for few more lines."""
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure the first examples of a test by Hypothesis only."""
+def pytest_collection() -> Generator[None, object, object]:
+    """Measure what imports execute in the first process only: it is the same in all."""
     measurement = coverage.Coverage.current()
-    handle = getattr(getattr(item, "obj", None), "hypothesis", None)
-    if measurement is None or handle is None:
+    if measurement is None or os.environ.get("PYTEST_XDIST_WORKER") in (None, "gw0"):
         return (yield)
-    inner_test = handle.inner_test
+    with _unmeasured(measurement):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure no test that is marked so, and the first examples of a test by Hypothesis only."""
+    measurement = coverage.Coverage.current()
+    test = getattr(item, "obj", None)
+    by_hypothesis = getattr(test, "hypothesis", None)
+    machine = getattr(test, "_hypothesis_state_machine_class", None)
+    is_marked = item.get_closest_marker("unmeasured") is not None
+    if measurement is None or not (by_hypothesis or machine or is_marked):
+        return (yield)
+    with _unmeasured(measurement), pytest.MonkeyPatch.context() as patch:
+        if by_hypothesis:
+            example = _first_measured(measurement, by_hypothesis.inner_test)
+            patch.setattr(by_hypothesis, "inner_test", example)
+        if machine:
+            _measure_first(measurement, machine, patch)
+        return (yield)
+
+
+@contextmanager
+def _unmeasured(measurement: coverage.Coverage) -> Iterator[None]:
+    measurement.stop()
+    try:
+        yield
+    finally:
+        measurement.start()
+
+
+@contextmanager
+def _measured(measurement: coverage.Coverage) -> Iterator[None]:
+    measurement.start()
+    try:
+        yield
+    finally:
+        measurement.stop()
+
+
+def _first_measured(measurement: coverage.Coverage, example: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the test of one example, measured without what makes the examples."""
     left = MEASURED_EXAMPLES
 
-    def counted(*arguments: Any, **named: Any) -> object:
+    async def finish(running: Coroutine[Any, Any, None]) -> None:
+        with _measured(measurement):
+            await running
+
+    def run(*arguments: Any, **named: Any) -> Any:
         nonlocal left
-        if left == 0:
+        left -= 1
+        if left < 0:
+            return example(*arguments, **named)
+        if inspect.iscoroutinefunction(example):
+            return finish(example(*arguments, **named))
+        with _measured(measurement):
+            return example(*arguments, **named)
+
+    return run
+
+
+def _measure_first(measurement: coverage.Coverage, machine: Any, patch: pytest.MonkeyPatch) -> None:
+    """Measure the first instances of a state machine, each from its beginning to its end."""
+    begin, end = machine.__init__, machine.teardown
+    left = MEASURED_EXAMPLES
+
+    def measured_begin(self: object) -> None:
+        if left > 0:
+            measurement.start()
+        begin(self)
+
+    def measured_end(self: object) -> None:
+        nonlocal left
+        end(self)
+        if left > 0:
             measurement.stop()
         left -= 1
-        return inner_test(*arguments, **named)
 
-    handle.inner_test = counted
-    try:
-        return (yield)
-    finally:
-        handle.inner_test = inner_test
-        if left < 0:
-            measurement.start()
+    patch.setattr(machine, "__init__", measured_begin)
+    patch.setattr(machine, "teardown", measured_end)

@@ -81,6 +81,7 @@ async def transfer(client: Counter, method: str, rest: str) -> None:
         await client.answer(number)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(300)
 async def test_a_gibibyte_up_and_down_costs_less_than_64_mib(tmp_path: Path) -> None:
     path = tmp_path / "file"

@@ -105,6 +105,7 @@ def server(tmp_path: Path) -> Iterator[tuple[int, str]]:
             process.terminate()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(300)
 def test_a_hundred_thousand_broken_frames_leave_the_server_as_it_was(server: tuple[int, str]) -> None:
     pid, url = server

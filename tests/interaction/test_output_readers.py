@@ -109,6 +109,7 @@ async def test_a_child_that_holds_the_output_does_not_hold_up_run(box: paddock.B
     assert not done.is_output_complete
 
 
+@pytest.mark.unmeasured
 async def test_a_child_that_writes_without_end_does_not_hold_up_run(box: paddock.Box) -> None:
     async with asyncio.timeout(DRAIN_LIMIT_S + 30):
         done = await box.run(shell("yes & echo started"))

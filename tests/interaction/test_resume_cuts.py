@@ -20,6 +20,7 @@ POLICY = paddock.ReconnectPolicy(
 )
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(600)
 async def test_two_thousand_cuts_under_load_lose_and_double_nothing(
     record_property: Callable[[str, object], None],

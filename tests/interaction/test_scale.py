@@ -43,6 +43,7 @@ async def dial(server: Server) -> WireClient:
     return client
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(300)
 async def test_a_thousand_live_processes_on_one_connection_and_none_leaked() -> None:
     async with serve(Settings(closed_process_ttl_s=0)) as server:
@@ -69,6 +70,7 @@ async def test_a_thousand_live_processes_on_one_connection_and_none_leaked() -> 
         assert Census() == before
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(300)
 async def test_two_hundred_connections_at_once_and_none_leaked() -> None:
     async with serve(Settings(closed_process_ttl_s=0, session_ttl_s=0)) as server:
@@ -92,6 +94,7 @@ async def test_two_hundred_connections_at_once_and_none_leaked() -> None:
         assert Census() == before
 
 
+@pytest.mark.unmeasured
 async def test_a_failed_start_leaks_nothing() -> None:
     async with serve(Settings()) as server:
         client = attach(server)

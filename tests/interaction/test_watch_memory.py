@@ -61,6 +61,7 @@ def objects() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.unmeasured
 async def test_a_standing_watch_gives_the_garbage_collector_nothing_to_do(tmp_path: Path) -> None:
     for name in ("small", "large"):
         (tmp_path / name).mkdir()

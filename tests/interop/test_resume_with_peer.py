@@ -30,6 +30,7 @@ async def pass_through(gate: Path, done: Path) -> None:
     await asyncio.to_thread(done.read_text)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.timeout(300)
 async def test_cuts_under_load_lose_and_double_nothing(peer_url: str) -> None:
     async with (

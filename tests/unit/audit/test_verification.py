@@ -172,6 +172,7 @@ KINDS: list[Callable[[random.Random, Files], None]] = [
 ]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "killed"])
 def test_random_tamperings_are_all_found(tmp_path: Path, is_closed: bool) -> None:
     directory = tmp_path / "log"

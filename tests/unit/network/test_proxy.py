@@ -673,6 +673,7 @@ async def test_large_body_passes_in_bounded_memory(scene: Scene, size: int, by: 
     assert peak < 16 << 20
 
 
+@pytest.mark.unmeasured
 async def test_five_hundred_clients_are_served_at_once(scene: Scene) -> None:
     everybody = asyncio.Barrier(500)
 

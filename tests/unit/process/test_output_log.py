@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -109,6 +110,7 @@ def test_streams_are_kept_apart_and_their_losses_counted_apart() -> None:
     assert len(stderr.data) + stderr.omitted_bytes == 1000
 
 
+@pytest.mark.unmeasured
 def test_byte_by_byte_output_does_not_cost_more_chunks_than_the_bound_pays_for() -> None:
     log = filled(100_000, size=1, limit=LIMIT)
 

@@ -31,6 +31,7 @@ def test_no_array_is_an_empty_one() -> None:
     assert Strings(Memory(), os.getpid(), 0).strings(0) == []
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("texts", [[b"x" * 99_999] * 40, [b""] * 450_000], ids=["long", "many"])
 def test_one_string_under_many_pointers_counts_for_each(texts: list[bytes]) -> None:
     # Each takes a pointer and a NUL beside its bytes.

@@ -168,6 +168,7 @@ def calls_of_interest(machine: str) -> Iterator[Call]:
             yield Call(known.audit_architecture, known.numbers[name], choice)
 
 
+@pytest.mark.unmeasured
 @every_mode
 @every_machine
 def test_every_verdict_is_that_of_the_same_policy_compiled_by_libseccomp(

@@ -69,7 +69,8 @@ def _usual(environment: Mapping[str, str], uid: int, run_root: Path, shared_root
     if told.startswith("/"):
         found.append(Path(told) / NAME)
     own = run_root / str(uid)
-    if own.is_dir():
+    # Not Path.is_dir: it raises where even a look is refused, as under ProtectHome= of systemd.
+    if os.path.isdir(own):
         found.append(own / NAME)
     found.append(shared_root / f"{NAME}-{uid}")
     return list(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -54,6 +55,17 @@ def test_a_server_without_a_login_finds_the_directory_of_its_user(parent: Path) 
 def test_without_any_of_them_the_shared_directory_is_left() -> None:
     environment = {"XDG_RUNTIME_DIR": "not/absolute"}
     assert candidates(environment, 7, run_root=Path("/nowhere")) == [Path("/tmp/paddock-7")]
+
+
+def test_a_root_that_can_not_be_looked_into_is_passed_over(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    # Root may look anywhere, so the refusal is made up.
+    monkeypatch.setattr(os, "stat", refuse)
+    assert candidates({}, 7, run_root=parent) == [Path("/tmp/paddock-7")]
 
 
 def test_a_directory_of_ones_own_excludes_the_others() -> None:

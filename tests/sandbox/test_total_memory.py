@@ -17,16 +17,20 @@ from tests.operators import PADDOCK, PATIENCE_S
 from tests.serving import serving
 
 MOST = 120_000_000
-HOARD = "x = b'a' * 40_000_000; input()"
-"""Of one process: far less than the limit."""
+HOARD = "x = b'a' * 40_000_000; print(flush=True); input()"
+"""What one process uses is far less than the limit."""
 
 HOARDERS = f"""\
 import subprocess, sys
-hoarders = [subprocess.Popen([sys.executable, '-c', "{HOARD}"], stdin=subprocess.PIPE) for _ in range(5)]
+PIPE = subprocess.PIPE
+hoarders = [subprocess.Popen([sys.executable, '-c', "{HOARD}"], stdin=PIPE, stdout=PIPE) for _ in range(5)]
+for hoarder in hoarders:
+    hoarder.stdout.readline()
 for hoarder in hoarders:
     hoarder.communicate(b'x')
 sys.exit(any(hoarder.returncode for hoarder in hoarders))
 """
+"""None of them ends before all have taken their memory, or were killed."""
 COMMAND = ["python3", "-c", HOARDERS]
 
 

@@ -28,6 +28,7 @@ class FakeKernel(Kernel):
 
     files: dict[str, str] = field(default_factory=lambda: {"/proc/sys/kernel/random/boot_id": "one"})
     writable: set[str] = field(default_factory=set)
+    attributes: dict[tuple[str, str], bytes] = field(default_factory=dict)
     abi: int = 7
     is_x86: bool = True
     uid: int = 1000
@@ -54,6 +55,9 @@ class FakeKernel(Kernel):
 
     def can_write(self, path: str) -> bool:
         return path in self.writable
+
+    def attribute(self, path: str, name: str) -> bytes | None:
+        return self.attributes.get((path, name))
 
     def landlock_abi(self) -> int:
         return self.abi

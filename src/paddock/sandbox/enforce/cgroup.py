@@ -5,27 +5,37 @@ limit adds up the memory of several processes; the controllers `pids` and `memor
 made below our own, so that whatever limits us limits the sandbox too. The first process of the sandbox enters
 it through a descriptor that we have opened: it neither sees the hierarchy nor has a right to it.
 
+In version 2 only a group without processes of its own can have such children. We divide ours when the first
+one is needed: everything in it moves to a child, `LEAF`. We can't remove that child, because we live in it to
+the end; whoever delegated the group to us removes both.
+
 The janitor knows of each group, and removes it should we be killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from paddock.errors import SandboxUnavailable
+from paddock.sandbox.host.cgroup_controller import LEAF
 
 PREFIX: Final = "paddock-"
 
 ABANDONED_S: Final = 60.0
 """A group this old that nothing is in was left by a launcher and a janitor that were killed: entering it is a
 matter of milliseconds."""
+
+DIVIDE_ROUNDS: Final = 100
+"""A process that forks while it is moved may leave a child behind. Each round moves those that are left: far
+more rounds than any fork takes."""
 
 _OOM_FILES: Final = ("memory.events", "memory.oom_control")
 """Where each version counts what was killed for want of memory."""
@@ -116,10 +126,14 @@ def make(processes: Bound | None, memory: Bound | None, keeper: GroupKeeper) -> 
 
     Raises SandboxUnavailable.
     """
-    parents = dict.fromkeys(bound.parent for bound in (processes, memory) if bound is not None)
+    controllers: dict[str, list[str]] = {}
+    for bound, controller in ((processes, "pids"), (memory, "memory")):
+        if bound is not None:
+            controllers.setdefault(bound.parent, []).append(controller)
     made: dict[str, Group] = {}
     with contextlib.ExitStack() as undone:
-        for parent in parents:
+        for parent, names in controllers.items():
+            _divide(Path(parent), names)
             made[parent] = _make(Path(parent), keeper)
             undone.callback(os.close, made[parent].entrance)
             undone.callback(made[parent].remove)
@@ -131,6 +145,31 @@ def make(processes: Bound | None, memory: Bound | None, keeper: GroupKeeper) -> 
     return Groups(
         None if processes is None else made[processes.parent], None if memory is None else made[memory.parent]
     )
+
+
+def _divide(parent: Path, controllers: Sequence[str]) -> None:
+    """Give the children of a group of version 2 these controllers, and move its own processes to a child."""
+    switch = parent / "cgroup.subtree_control"
+    try:
+        if set(controllers) <= set(switch.read_text().split()):
+            return
+    except FileNotFoundError:
+        return  # Children of a group of version 1 always have its controllers.
+    leaf = parent / LEAF
+    for rounds_left in reversed(range(DIVIDE_ROUNDS)):
+        try:
+            leaf.mkdir(exist_ok=True)
+            for pid in (parent / "cgroup.procs").read_text().split():
+                # It may have ended.
+                with contextlib.suppress(ProcessLookupError):
+                    (leaf / "cgroup.procs").write_text(pid)
+            switch.write_text(" ".join(f"+{controller}" for controller in controllers))
+        except OSError as error:
+            # EBUSY: a process is still, or again, in the group itself.
+            if error.errno != errno.EBUSY or not rounds_left:
+                raise _unavailable(switch, error) from error
+        else:
+            return
 
 
 def _limit_memory(group: Group, most: int) -> None:

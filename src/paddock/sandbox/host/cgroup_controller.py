@@ -1,11 +1,27 @@
-"""Finds where this user can make control groups that limit a resource (cgroups(7))."""
+"""Finds where this user can make control groups that limit a resource (cgroups(7)).
+
+In version 1 that is our own group. In version 2 a group that holds processes can't give its children a
+controller, so our own group serves only if we may divide it; `enforce.cgroup` does so for the first sandbox
+that needs it. We may in a unit of systemd with `Delegate=yes`, and, where systemd does not run, as in most
+containers, in a group that holds no process but ours.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 from paddock.sandbox.host.kernel import Kernel
+
+LEAF: Final = "paddock.launcher"
+"""The child of a divided group that we and everything that is not limited live in."""
+
+_DELEGATED: Final = ("user.delegate", "trusted.delegate")
+"""How systemd marks a group that it leaves alone: for everybody since version 251, for root before."""
+
+_SYSTEMD: Final = "/run/systemd/system"
+"""There while systemd runs the host (sd_booted(3)) and looks after every group that it has not delegated."""
 
 
 def directory(kernel: Kernel, controller: str) -> str | None:
@@ -14,7 +30,7 @@ def directory(kernel: Kernel, controller: str) -> str | None:
 
 
 def _hierarchies(kernel: Kernel, controller: str) -> Iterator[str]:
-    """Yield our own group in each hierarchy whose groups have the controller."""
+    """Yield the group in each hierarchy whose children can have the controller."""
     own: dict[str, str] = {}
     for line in (kernel.text("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -26,10 +42,53 @@ def _hierarchies(kernel: Kernel, controller: str) -> Iterator[str]:
             case ["cgroup", _, options] if controller in options.split(",") and controller in own:
                 yield _below(mount_point, root, own[controller])
             case ["cgroup2", _, _] if "" in own:
-                group = _below(mount_point, root, own[""])
-                # Children have it only if it is switched on for them, which is up to whoever owns the group.
-                if controller in (kernel.text(f"{group}/cgroup.subtree_control") or "").split():
-                    yield group
+                yield from _divisible(kernel, _below(mount_point, root, own[""]), controller)
+
+
+def _divisible(kernel: Kernel, group: str, controller: str) -> Iterator[str]:
+    """Yield our own group of version 2 and the one above it, if their children have the controller or can."""
+    if _lists(kernel, f"{group}/cgroup.subtree_control", controller) or (
+        _can_give(kernel, group, controller) and _may_divide(kernel, group)
+    ):
+        yield group
+    # Where we are once it is divided, by us or by systemd (DelegateSubgroup=).
+    above, name = os.path.split(group)
+    if (name == LEAF or _is_marked(kernel, above)) and _can_give(kernel, above, controller):
+        yield above
+
+
+def _can_give(kernel: Kernel, group: str, controller: str) -> bool:
+    """Return whether the group has the controller, and we may pass it on to its children."""
+    return _lists(kernel, f"{group}/cgroup.controllers", controller) and kernel.can_write(
+        f"{group}/cgroup.subtree_control"
+    )
+
+
+def _may_divide(kernel: Kernel, group: str) -> bool:
+    """Return whether it is up to us to move everything that is in a group to a child of it."""
+    if _is_marked(kernel, group):
+        # Children that are not ours belong to somebody who has divided it in another way.
+        is_whole = (kernel.text(f"{group}/cgroup.stat") or "").startswith("nr_descendants 0")
+        return is_whole or kernel.exists(f"{group}/{LEAF}")
+    pids = (kernel.text(f"{group}/cgroup.procs") or "").split()
+    return not kernel.exists(_SYSTEMD) and all(_is_ours(kernel, int(pid)) for pid in pids)
+
+
+def _is_marked(kernel: Kernel, group: str) -> bool:
+    return any(kernel.attribute(group, name) == b"1" for name in _DELEGATED)
+
+
+def _is_ours(kernel: Kernel, pid: int) -> bool:
+    """Return whether a process is this one or descends from it."""
+    while pid > 1 and pid != os.getpid():
+        # "PID (NAME) STATE PARENT ...", and the name can contain anything: proc(5).
+        _, _, rest = (kernel.text(f"/proc/{pid}/stat") or "").rpartition(")")
+        pid = int(rest.split()[1]) if rest else 0
+    return pid == os.getpid()
+
+
+def _lists(kernel: Kernel, path: str, controller: str) -> bool:
+    return controller in (kernel.text(path) or "").split()
 
 
 def _below(mount_point: str, root: str, path: str) -> str:

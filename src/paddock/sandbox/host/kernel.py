@@ -67,6 +67,13 @@ class Kernel:
         """Return whether this user may write to a file, or make something in a directory."""
         return os.access(path, os.W_OK)
 
+    def attribute(self, path: str, name: str) -> bytes | None:
+        """Return an extended attribute of a file; None if there is none, or we may not see it."""
+        try:
+            return os.getxattr(path, name)
+        except OSError:
+            return None
+
     def landlock_abi(self) -> int:
         """Return the version of Landlock, 0 without it."""
         import ctypes

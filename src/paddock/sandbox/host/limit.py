@@ -19,8 +19,8 @@ MEMORY_PROBLEM: Final = Problem(
     "limits",
     "the memory of a command as a whole can't be limited: that takes a control group with `memory`, and none "
     "can be made here",
-    "run paddock where it may make such groups (Delegate=memory of a systemd unit), or limit each process: "
-    "addressSpaceBytes instead of totalMemoryBytes",
+    "run paddock in a unit of systemd with Delegate=yes, as in `systemd-run --user --scope -p Delegate=yes "
+    "paddock ...`, or limit each process: addressSpaceBytes instead of totalMemoryBytes",
 )
 
 
@@ -48,5 +48,5 @@ def processes_problem(facts: HostFacts) -> Problem:
     return Problem(
         "limits",
         f"{detail}, and none can be made here",
-        "run paddock as an ordinary user or where it may make groups with `pids`, or leave the limit out",
+        "run paddock as an ordinary user or in a unit of systemd with Delegate=yes, or leave the limit out",
     )

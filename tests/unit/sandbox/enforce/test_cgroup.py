@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,63 @@ def test_own_group_of_the_second_version_is_used_if_its_children_are_counted() -
     assert cgroup_controller.directory(host(V2, "0::/app", directory, **counted), "pids") == directory
     uncounted = {f"{directory}/cgroup.subtree_control": "cpu memory"}
     assert cgroup_controller.directory(host(V2, "0::/app", directory, **uncounted), "pids") is None
+
+
+APP = "/sys/fs/cgroup/app"
+SYSTEMD = {"/run/systemd/system": ""}
+
+
+def whole(processes: str = "7", **files: str) -> FakeKernel:
+    """A host with an undivided group of the second version, which this user may divide."""
+    there = {
+        f"{APP}/cgroup.controllers": "cpu memory pids",
+        f"{APP}/cgroup.subtree_control": "",
+        f"{APP}/cgroup.procs": processes,
+        f"{APP}/cgroup.stat": "nr_descendants 0\nnr_dying_descendants 0",
+    }
+    return host(V2, "0::/app", APP, f"{APP}/cgroup.subtree_control", **there | files)
+
+
+def test_group_that_systemd_has_delegated_can_be_divided() -> None:
+    kernel = whole(**SYSTEMD)
+    assert cgroup_controller.directory(kernel, "memory") is None
+    kernel.attributes[APP, "user.delegate"] = b"1"
+    assert cgroup_controller.directory(kernel, "memory") == APP
+    assert cgroup_controller.directory(kernel, "io") is None
+    kernel.writable.remove(f"{APP}/cgroup.subtree_control")
+    assert cgroup_controller.directory(kernel, "memory") is None
+
+
+def test_group_that_somebody_else_has_divided_is_left_alone() -> None:
+    kernel = whole(**SYSTEMD)
+    kernel.attributes[APP, "trusted.delegate"] = b"1"
+    kernel.files[f"{APP}/cgroup.stat"] = "nr_descendants 1\nnr_dying_descendants 0"
+    assert cgroup_controller.directory(kernel, "memory") is None
+    kernel.files[f"{APP}/{cgroup_controller.LEAF}"] = ""
+    assert cgroup_controller.directory(kernel, "memory") == APP
+
+
+def test_without_systemd_a_group_with_nothing_but_our_processes_can_be_divided() -> None:
+    ours = {"/proc/77/stat": "77 (a) b) S 76 1", "/proc/76/stat": f"76 (x) S {os.getpid()} 1"}
+    assert cgroup_controller.directory(whole(f"{os.getpid()}\n77", **ours), "memory") == APP
+    theirs = {"/proc/77/stat": "77 (a) b) S 1 1"}
+    assert cgroup_controller.directory(whole(f"{os.getpid()}\n77", **theirs), "memory") is None
+    # The kernel gives no number to a process of another pid namespace.
+    assert cgroup_controller.directory(whole(f"{os.getpid()}\n0"), "memory") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "directory"),
+    [(cgroup_controller.LEAF, b"", APP), ("main", b"1", APP), ("main", b"", None)],
+    ids=["divided-by-us", "divided-by-systemd", "not-delegated"],
+)
+def test_once_its_group_is_divided_a_launcher_makes_groups_beside_itself(
+    name: str, mark: bytes, directory: str | None
+) -> None:
+    kernel = whole(**SYSTEMD)
+    kernel.files["/proc/self/cgroup"] = f"0::/app/{name}"
+    kernel.attributes[APP, "user.delegate"] = mark
+    assert cgroup_controller.directory(kernel, "memory") == directory
 
 
 def test_group_that_can_not_be_written_is_not_used() -> None:
@@ -110,8 +168,8 @@ def kernel_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     make_directory = Path.mkdir
 
     def fill(names: str) -> None:
-        def mkdir(path: Path) -> None:
-            make_directory(path)
+        def mkdir(path: Path, *, exist_ok: bool = False) -> None:
+            make_directory(path, exist_ok=exist_ok)
             for name in names.split():
                 (path / name).touch()
 
@@ -122,6 +180,38 @@ def kernel_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 V2_FILES = "cgroup.procs pids.max memory.max memory.swap.max memory.events"
 V1_FILES = "cgroup.procs memory.limit_in_bytes memory.memsw.limit_in_bytes memory.oom_control"
+
+
+def test_group_of_the_second_version_is_emptied_before_its_children_get_controllers(
+    kernel_files: Callable[[str], None], tmp_path: Path
+) -> None:
+    kernel_files(V2_FILES)
+    (tmp_path / "cgroup.subtree_control").write_text("cpu")
+    (tmp_path / "cgroup.procs").write_text("12\n")
+    bound = cgroup.Bound(str(tmp_path), 1000)
+    cgroup.make(bound, bound, Keeper()).discard()
+    assert (tmp_path / cgroup_controller.LEAF / "cgroup.procs").read_text() == "12"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids +memory"
+
+
+def test_group_that_never_gets_empty_gives_no_controllers(
+    kernel_files: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernel_files(V2_FILES)
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    (tmp_path / "cgroup.procs").write_text("12\n")
+    write_text, tries = Path.write_text, []
+
+    def write(path: Path, text: str) -> int:
+        if path.name == "cgroup.subtree_control":
+            tries.append(text)
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return write_text(path, text)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    with pytest.raises(SandboxUnavailable, match="subtree_control: Device or resource busy"):
+        cgroup.make(None, cgroup.Bound(str(tmp_path), 1000), Keeper())
+    assert len(tries) == cgroup.DIVIDE_ROUNDS
 
 
 def test_second_version_has_one_group_for_processes_and_memory(

@@ -15,10 +15,11 @@ import httpx2
 import pytest
 
 from paddock.mcp_server.catalogue import ALL_TOOLS
-from paddock.mcp_server.http import HttpDoor, HttpSessions, application
+from paddock.mcp_server.http import HttpSessions, application
 from paddock.mcp_server.service import Service, offered
 from paddock.mcp_server.session import Session
 from paddock.mcp_server.workplace import Terms
+from paddock.server.asgi import HttpDoor
 from paddock.server.http import RequestFilter
 from tests.life_line import LifeLine
 from tests.mcp_client import META, rules_file, workplace

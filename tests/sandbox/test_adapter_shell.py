@@ -6,12 +6,14 @@ import asyncio
 import inspect
 import json
 import re
+import shlex
 from collections.abc import AsyncIterator
 
 import pytest
 
 import paddock
 from paddock.adapters import conversation, kernel_program
+from paddock.adapters.bash_session import BashSession
 from paddock.adapters.conversation import Conversation, ConversationOver
 from paddock.adapters.outcome import explained
 from paddock.adapters.shell import NEW_SHELL, Shell
@@ -124,3 +126,41 @@ async def test_a_workspace_may_inherit_no_variable() -> None:
     async with served() as server, paddock.Workspace(server.url, env=env, inherits_env=False) as workspace:
         names = (await workspace.run(["env"])).stdout.decode()
     assert {line.partition("=")[0] for line in names.splitlines()} - {"PWD"} == set(env)
+
+
+async def test_a_bash_on_a_terminal_says_how_a_line_ended_and_where(workspace: paddock.Workspace) -> None:
+    await workspace.write_bytes("startup", b"echo sourced; PS1=changed\n")
+    session = BashSession(workspace)
+    assert await session.start(["startup"], 30) == "sourced\n"
+    for line, output, status in (
+        ("printf '\\n x'", "\n x", 0),
+        ("cd /tmp\nfalse", "", 1),
+        ("echo 'a\tb!c' ünï", "a\tb!c ünï\n", 0),
+        ("cat <<EOF\nit's\nEOF", "it's\n", 0),
+        ("# nothing", "", 0),
+    ):
+        seen = await session.run(line, 30)
+        assert (seen.output, seen.exit_code, seen.seen) == (output, status, "")
+    refused = await session.run("touch /etc/paddock-no", 30)
+    assert refused.notes[0] == "The sandbox denied: write /etc/paddock-no."
+    assert (await session.run("echo one two; cat", 30, ["o.e"])).seen == "o.e"
+    assert (await session.interrupt(5, 3)).exit_code == 130
+    with pytest.raises(ConversationOver):
+        await session.run("exit", 30)
+    await session.close()
+
+
+async def test_a_program_on_a_terminal_is_talked_to_and_killed_if_it_does_not_listen(
+    workspace: paddock.Workspace,
+) -> None:
+    session = BashSession(workspace)
+    await session.start([], 30)
+    asks = shlex.quote("stty echo; printf 'name? '; read name; echo hello $name")
+    assert (await session.type(f"sh -c {asks}", 30, ["name[?] "])).seen == "name[?] "
+    assert "hello you\n" in (await session.type("you", 30)).output
+    await session.restore()
+    with pytest.raises(TimeoutError):
+        await session.run("sh -c 'trap \"\" INT; echo deaf; while :; do sleep 600; done'", 0.3)
+    assert (await session.interrupt(0.3, 1)).exit_code == 0
+    assert "after\n" in (await session.run("echo after", 30)).output
+    await session.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paddock.client.answering import RequestHandler
     from paddock.client.box import Box
+    from paddock.server.app import Server
     from paddock.transport.link import Accept, Link
 
 
@@ -30,13 +31,10 @@ async def embedded_server(
     server as they reach any other of this user. Raises what `serve` and `open_box` raise; nothing is left
     running then.
     """
-    from paddock.client.connect import REQUEST_TIMEOUT_S, open_box
-    from paddock.client.connection import Connection
     from paddock.config import make_settings
     from paddock.model.log_setting import LogFormat, LogLevel
     from paddock.server import log
-    from paddock.server.app import line_limits, serve
-    from paddock.transport.memory import connect_memory
+    from paddock.server.app import serve
 
     log.configure(LogFormat.TEXT, LogLevel.WARNING)
     settings = make_settings(
@@ -48,12 +46,27 @@ async def embedded_server(
             "warm_sandboxes": 0,
         }
     )
-    async with serve(settings, is_listening=False) as server:
+    async with (
+        serve(settings, is_listening=False) as server,
+        embedded_client(server, client_name, on_request=on_request) as box,
+    ):
+        yield box
 
-        async def dial(accept: Accept) -> Link:
-            _, link = connect_memory(server.accept, accept, line_limits(settings))
-            return link
 
-        connection = Connection(request_timeout_s=REQUEST_TIMEOUT_S, on_request=dict(on_request or {}))
-        async with aclosing(await open_box(connection, dial, client_name=client_name)) as box:
-            yield box
+@asynccontextmanager
+async def embedded_client(
+    server: Server, client_name: str, *, on_request: Mapping[str, RequestHandler] | None = None
+) -> AsyncIterator[Box]:
+    """Connect to a server of this process, for the time of the `async with` block."""
+    from paddock.client.connect import REQUEST_TIMEOUT_S, open_box
+    from paddock.client.connection import Connection
+    from paddock.server.app import line_limits
+    from paddock.transport.memory import connect_memory
+
+    async def dial(accept: Accept) -> Link:
+        _, link = connect_memory(server.accept, accept, line_limits(server.settings))
+        return link
+
+    connection = Connection(request_timeout_s=REQUEST_TIMEOUT_S, on_request=dict(on_request or {}))
+    async with aclosing(await open_box(connection, dial, client_name=client_name)) as box:
+        yield box

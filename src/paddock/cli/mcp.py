@@ -16,9 +16,9 @@ from paddock.errors import PaddockError
 if TYPE_CHECKING:
     from paddock.agent.approval import Approver
     from paddock.agent.command_rules import CommandRules
-    from paddock.mcp_server.http import HttpDoor
     from paddock.mcp_server.workplace import Terms, Workplace
     from paddock.sandbox.profile.table import WrittenProfile
+    from paddock.server.asgi import HttpDoor
 
 DESCRIPTION = """\
 Serve the tools of Paddock to MCP clients, on standard input and output or over HTTP: `shell`,
@@ -171,8 +171,8 @@ async def _serve_http(
 def _door(arguments: argparse.Namespace) -> HttpDoor:
     """Return where to listen and whom to let in, by the rules of Paddock's own server."""
     from paddock.config import make_settings
-    from paddock.mcp_server.http import HttpDoor
     from paddock.server.address import WebSocketAddress
+    from paddock.server.asgi import HttpDoor
     from paddock.server.http import host_name, is_loopback
     from paddock.server.listen_policy import load_listen_policy
 

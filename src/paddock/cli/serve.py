@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Verbs = _SubParsersAction[argparse.ArgumentParser]
 
+SWEREX_LISTEN = "http://127.0.0.1:0"
+
 DESCRIPTION = """\
 Listen for clients and run commands for them. The URL to connect to is the only
 line on standard output; logs go to standard error. SIGTERM or SIGINT ends the
@@ -38,6 +40,7 @@ examples:
   paddock serve --log-level info --log-format json
   paddock serve --listen ws://0.0.0.0:4100 --ws-auth capability-token --ws-token-file ~/.paddock-token \\
       --tls-cert cert.pem --tls-key key.pem       for other machines
+  paddock serve --swerex --workspace ~/project    for SWE-agent and others, by SWE-ReX's protocol
 """
 
 
@@ -89,6 +92,7 @@ def add_parser(verbs: Verbs) -> None:
         help="let clients' rules about executed programs let these out of sandboxes",
     )
     _add_door_flags(parser)
+    _add_swerex_flags(parser)
     parser.set_defaults(handler=run_server)
 
 
@@ -125,6 +129,23 @@ def _add_door_flags(parser: argparse.ArgumentParser) -> None:
     doors.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, not encrypted")
 
 
+def _add_swerex_flags(parser: argparse.ArgumentParser) -> None:
+    options = parser.add_argument_group("SWE-ReX", "for agents that speak its protocol")
+    options.add_argument(
+        "--swerex",
+        action="store_true",
+        help=f"serve that over HTTP, in a sandbox; --listen is http://IP:PORT then (default {SWEREX_LISTEN})",
+    )
+    options.add_argument(
+        "--workspace", metavar="DIR", help="what its commands may write (default: a new directory)"
+    )
+    options.add_argument(
+        "--profile",
+        metavar="PROFILE",
+        help="what confines its commands: a name, a file or JSON, as of `paddock run` (default :workspace)",
+    )
+
+
 def _unsigned(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
@@ -139,6 +160,8 @@ def _positive(text: str) -> int:
 
 def run_server(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes, or the client of stdio has gone."""
+    if (arguments.workspace or arguments.profile) and not arguments.swerex:
+        raise PaddockError("--workspace and --profile go with --swerex; other clients name their own")
     settings = _settings(arguments)
     from paddock.server import log
 
@@ -146,6 +169,10 @@ def run_server(arguments: argparse.Namespace) -> int:
     import uvloop
 
     try:
+        if arguments.swerex:
+            from paddock.cli.swerex_server import run_swerex
+
+            return run_swerex(arguments, settings)
         return uvloop.run(_serve(settings, arguments))
     except ConfigError as error:
         if arguments.config is not None:
@@ -174,6 +201,10 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         )
         if (value := getattr(arguments, name)) is not None
     }
+    if arguments.swerex:
+        from paddock.cli.swerex_server import websocket_url
+
+        overrides["listen"] = websocket_url(arguments.listen or SWEREX_LISTEN)
     if arguments.config is not None:
         settings = load_settings(arguments.config, overrides)
     else:

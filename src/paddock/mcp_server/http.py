@@ -8,25 +8,32 @@ of its own; stateless requests share one.
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Awaitable, Callable, Hashable, Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CancelledNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
-from paddock.errors import ListenError
 from paddock.mcp_server.call_table import CallTable
 from paddock.mcp_server.service import Context, Service, request_name
-from paddock.server.http import WEBSOCKET_PATH, RequestFilter
-from paddock.transport.http import Headers, HttpRequest, HttpResponse
+from paddock.server.asgi import (
+    Application,
+    HttpDoor,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    refusal_of,
+    refuse,
+    serve_application,
+)
+from paddock.server.http import RequestFilter
 
 PATH: Final = "/mcp"
 SESSION_HEADER: Final = "mcp-session-id"
@@ -45,44 +52,6 @@ NOTIFICATION_LIMIT_BYTES: Final = 16 * 1024
 """Of a notification that the server looks for a cancelled request in; one has some hundred bytes."""
 
 ACCEPTED: Final = 202
-
-BACKLOG: Final = 128
-"""Clients that connect before the server has started."""
-
-SHUTDOWN_S: Final = 2
-"""For answers that are under way when the server is told to stop."""
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-class HttpDoor(Struct, frozen=True):
-    """Where to listen, and whom to let in."""
-
-    host: str
-    port: int
-    request_filter: RequestFilter
-    tls_cert: str | None = None
-    tls_key: str | None = None
-
-    def listen(self) -> tuple[socket.socket, str]:
-        """Return a listening socket and the URL of the server there. Raises ListenError."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        scheme = "http" if self.tls_cert is None else "https"
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self.host, self.port))
-        except OSError as error:
-            listener.close()
-            raise ListenError(
-                f"{scheme}://{name}:{self.port}", (error.strerror or str(error)).lower()
-            ) from error
-        return listener, f"{scheme}://{name}:{listener.getsockname()[1]}{PATH}"
 
 
 class Closing(Protocol):
@@ -165,13 +134,10 @@ class Guard:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        headers = Headers(
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
-        )
-        # The filter's own paths are those of another server; here there is one, and the router knows it.
-        refusal = self._filter.answer(HttpRequest(scope["method"], WEBSOCKET_PATH, headers))
+        headers = headers_of(scope)
+        refusal = refusal_of(self._filter, scope["method"], headers)
         if refusal is not None:
-            await _refuse(refusal, send)
+            await refuse(refusal, send)
             return
         if scope["method"] == "POST" and headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
             await self._serve_stateless(scope, receive, send)
@@ -206,22 +172,6 @@ class Guard:
                 self._sessions.cancel(request_name(HTTPConnection(scope), cancelled.params.request_id))
 
 
-async def _refuse(refusal: HttpResponse, send: Send) -> None:
-    headers = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
-    headers.append((b"content-type", refusal.content_type.encode()))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    # The words are those of another transport.
-    await send({"type": "http.response.body", "body": refusal.body.replace(b"websocket ", b"")})
-
-
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals to its caller: the library would raise them again before anything is cleaned up."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessions[Any]) -> Guard:
     """Return the whole server as an ASGI application."""
     inner = service.server.streamable_http_app(
@@ -252,31 +202,13 @@ async def serve_http(
 
     `announce` gets the URL once clients can connect.
     """
-    listener, url = door.listen()
-    server = _Uvicorn(
-        uvicorn.Config(
-            application(service, door, listener.getsockname()[1], sessions),
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            ssl_certfile=door.tls_cert,
-            ssl_keyfile=door.tls_key,
-            timeout_graceful_shutdown=SHUTDOWN_S,
-            lifespan="on",
-            ws="none",
-        )
-    )
-    listener.listen(BACKLOG)
-    serving = asyncio.create_task(server.serve([listener]))
-    stopping = asyncio.create_task(stop.wait())
     try:
-        # The socket listens: whoever connects from now on waits a moment at most.
-        announce(url)
-        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        server.should_exit = True
-        await serving
+        await serve_application(
+            door,
+            lambda port: application(service, door, port, sessions),
+            announce=lambda url: announce(f"{url}{PATH}"),
+            stop=stop,
+            has_lifespan=True,
+        )
     finally:
-        server.should_exit = True
-        stopping.cancel()
         await sessions.aclose()

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from paddock.mcp_server.http import HttpDoor, HttpSessions, serve_http
+from paddock.mcp_server.http import HttpSessions, serve_http
 from paddock.mcp_server.service import Service
+from paddock.server.asgi import HttpDoor
 from paddock.server.http import RequestFilter
 from tests.interop.mcp_fixture import features
 from tests.interop.mcp_fixture.session import FixtureSession

@@ -1,0 +1,153 @@
+"""A Bash on a terminal, in a sandbox, as a person has it: programs that run in it may be talked to.
+
+The prompt says when a command has ended, how, and where. It holds a word that no command knows beforehand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from paddock.adapters.conversation import Conversation
+from paddock.adapters.outcome import explained
+from paddock.agent.unified_exec import ENVIRONMENT
+from paddock.client.workspace import Workspace
+from paddock.model.terminal import TerminalSize
+
+START_S: Final = 30.0
+"""For what the user's own files have Bash do before its first prompt."""
+
+SIZE: Final = TerminalSize(rows=24, cols=200)
+INTERRUPT, SUSPEND = "\x03", "\x1a"
+"""What a terminal makes SIGINT and SIGTSTP of."""
+
+_ESCAPES: Final = re.compile(rb"\x1b[@-_][0-?]*[ -/]*[@-~]")
+_PLAIN: Final = frozenset(map(chr, range(0x20, 0x7F))) - frozenset("\\'!")
+
+SETTINGS: Final = (
+    "stty -echo",
+    "bind 'set disable-completion on'",
+    "bind 'set enable-bracketed-paste off'",
+    "unset HISTFILE",
+    "PS0= PS2=",
+)
+"""So that what is typed stands nowhere in the output, and a tab is a tab."""
+
+
+class Observed(Struct, frozen=True):
+    """What came of a line."""
+
+    output: str
+    exit_code: int | None
+    """None if the line is not known to have ended."""
+    seen: str
+    """Which of the patterns was found; empty if the prompt was."""
+    notes: tuple[str, ...] = ()
+
+
+class BashSession:
+    """One Bash. `start` it first and `close` it in the end; in between, one call at a time.
+
+    Calls raise TimeoutError, and whatever runs goes on; and ConversationOver when Bash has ended.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._mark = secrets.token_hex(16)
+        self._prompt = rb"(?P<prompt>%b(?P<status>\d+):(?P<cwd>[^\n]*?):%b)" % ((self._mark.encode(),) * 2)
+        self._talk: Conversation | None = None
+        self._cwd = ""
+        self._turn = asyncio.Lock()
+
+    async def start(self, sources: Sequence[str], timeout_s: float) -> str:
+        """Start Bash, have it read files, and return what it said."""
+        process = await self._workspace.start(["bash"], env=ENVIRONMENT, tty=SIZE)
+        self._talk = Conversation(process)
+        # Before each prompt, for what a command sources may change it.
+        prompt = f"PROMPT_COMMAND=\"PS1='{self._mark}\\$?:\\$PWD:{self._mark}'\""
+        await self._told("; ".join([*SETTINGS, prompt]) + "\n")
+        await self._observed((), START_S)
+        if not sources:
+            return ""
+        return (await self.run("\n".join(f"source {_quoted(path)}" for path in sources), timeout_s)).output
+
+    async def run(self, line: str, timeout_s: float | None, patterns: Sequence[str] = ()) -> Observed:
+        """Run a line to its end, or until its output has one of the patterns."""
+        async with self._turn:
+            await self._told(f"eval {_quoted(line)}\n")
+            seen = await self._observed(patterns, timeout_s)
+        if not seen.exit_code:
+            return seen
+        notes = await explained(self._workspace, line, seen.output, seen.exit_code, cwd=self._cwd)
+        return Observed(seen.output, seen.exit_code, seen.seen, notes)
+
+    async def type(self, line: str, timeout_s: float | None, patterns: Sequence[str] = ()) -> Observed:
+        """Type a line for whatever runs, and wait for the prompt or one of the patterns."""
+        async with self._turn:
+            await self._told(f"{line}\n")
+            return await self._observed(patterns, timeout_s)
+
+    async def restore(self) -> None:
+        """Take the terminal back from a program that has left it in another state."""
+        await self.run(SETTINGS[0], 5.0)
+
+    async def interrupt(self, timeout_s: float, retries: int, patterns: Sequence[str] = ()) -> Observed:
+        """Interrupt what runs; kill it if it does not listen."""
+        async with self._turn:
+            for _ in range(retries):
+                await self._told(INTERRUPT)
+                try:
+                    return await self._observed(patterns, timeout_s)
+                except TimeoutError:
+                    continue
+            await self._told(SUSPEND)
+            stopped = await self._observed(patterns, timeout_s)
+            await self._told("kill -9 %%\n")
+            killed = await self._observed(patterns, timeout_s)
+        return Observed(stopped.output + killed.output, killed.exit_code, killed.seen)
+
+    async def close(self) -> None:
+        """End Bash with everything in it. Idempotent."""
+        talk, self._talk = self._talk, None
+        if talk is not None:
+            await talk.end()
+
+    # --- inside -------------------------------------------------------------
+
+    @property
+    def _there(self) -> Conversation:
+        assert self._talk is not None, "the session is not started"
+        return self._talk
+
+    async def _told(self, text: str) -> None:
+        await self._there.tell(text)
+
+    async def _observed(self, patterns: Sequence[str], timeout_s: float | None) -> Observed:
+        wanted = b"|".join([self._prompt, *(b"(?:%b)" % pattern.encode() for pattern in patterns)])
+        found = await self._there.answer(re.compile(wanted, re.DOTALL), timeout_s)
+        output = _plain(self._there.take(found))
+        if found["prompt"] is None:
+            seen = next(each for each in patterns if re.fullmatch(each.encode(), found[0], re.DOTALL))
+            return Observed(output, None, seen)
+        self._cwd = found["cwd"].decode("utf-8", "surrogateescape")
+        return Observed(output, int(found["status"]), "")
+
+
+def _quoted(text: str) -> str:
+    """Return a word of Bash that can be typed: no line end, and nothing that an editor of lines obeys."""
+    plain = (
+        each
+        if each in _PLAIN
+        else "".join(f"\\x{byte:02x}" for byte in each.encode("utf-8", "surrogateescape"))
+        for each in text
+    )
+    return f"$'{''.join(plain)}'"
+
+
+def _plain(data: bytes) -> str:
+    return _ESCAPES.sub(b"", data).decode("utf-8", "backslashreplace").replace("\r\n", "\n")

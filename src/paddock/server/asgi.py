@@ -1,0 +1,128 @@
+"""Serves another protocol over HTTP, as an ASGI application, behind the checks of Paddock's own listener.
+
+A page in a browser is refused by its Origin, a name that was made to lead here by its Host, and everybody
+without the token. It needs uvicorn, which comes with the extras that use this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from msgspec import Struct
+
+from paddock.errors import ListenError
+from paddock.server.http import WEBSOCKET_PATH, RequestFilter
+from paddock.transport.http import Headers, HttpRequest, HttpResponse
+
+BACKLOG: Final = 128
+"""Clients that connect before the server has started."""
+
+SHUTDOWN_S: Final = 2
+"""For answers that are under way when the server is told to stop."""
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class HttpDoor(Struct, frozen=True):
+    """Where to listen, and whom to let in."""
+
+    host: str
+    port: int
+    request_filter: RequestFilter
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    def listen(self) -> tuple[socket.socket, str]:
+        """Return a listening socket and the URL of the server there. Raises ListenError."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "http" if self.tls_cert is None else "https"
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+        except OSError as error:
+            listener.close()
+            raise ListenError(
+                f"{scheme}://{name}:{self.port}", (error.strerror or str(error)).lower()
+            ) from error
+        return listener, f"{scheme}://{name}:{listener.getsockname()[1]}"
+
+
+def headers_of(scope: Scope) -> Headers:
+    """Return the headers of a request."""
+    return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+
+
+def refusal_of(request_filter: RequestFilter, method: str, headers: Headers) -> HttpResponse | None:
+    """Return the answer to a request that may not come in; None if it may."""
+    # The filter's own paths are those of another server, and the application knows its own.
+    return request_filter.answer(HttpRequest(method, WEBSOCKET_PATH, headers))
+
+
+async def refuse(refusal: HttpResponse, send: Send) -> None:
+    """Answer with a refusal."""
+    headers = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
+    headers.append((b"content-type", refusal.content_type.encode()))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    # The words are those of another transport.
+    await send({"type": "http.response.body", "body": refusal.body.replace(b"websocket ", b"")})
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to its caller: the library would raise them again before anything is cleaned up."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_application(
+    door: HttpDoor,
+    application: Callable[[int], Application],
+    *,
+    announce: Callable[[str], None],
+    stop: asyncio.Event,
+    has_lifespan: bool = False,
+) -> None:
+    """Serve until `stop` is set. Raises ListenError.
+
+    `application` makes the application for a port, and `announce` gets the URL once clients can connect.
+    """
+    listener, url = door.listen()
+    server = _Uvicorn(
+        uvicorn.Config(
+            application(listener.getsockname()[1]),
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            ssl_certfile=door.tls_cert,
+            ssl_keyfile=door.tls_key,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+            lifespan="on" if has_lifespan else "off",
+            ws="none",
+        )
+    )
+    listener.listen(BACKLOG)
+    serving = asyncio.create_task(server.serve([listener]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        # The socket listens: whoever connects from now on waits a moment at most.
+        announce(url)
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+    finally:
+        server.should_exit = True
+        stopping.cancel()
+        await asyncio.gather(serving, stopping, return_exceptions=True)

@@ -1,0 +1,199 @@
+"""SWE-ReX's own tests of a remote runtime, against `paddock serve --swerex`, and ours beside them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from swerex.deployment.remote import RemoteDeployment
+from swerex.exceptions import DeploymentNotStartedError, SessionDoesNotExistError
+from swerex.runtime.abstract import (
+    BashAction,
+    CloseBashSessionRequest,
+    Command,
+    CreateBashSessionRequest,
+    ReadFileRequest,
+    UploadRequest,
+    WriteFileRequest,
+)
+from swerex.runtime.remote import RemoteRuntime
+
+from paddock.adapters.swerex import PaddockDeployment
+from tests.ecosystem.pages import run_page
+from tests.ecosystem.upstream import upstream_tests
+
+KEY = "a-key-of-the-tests"
+TIMEOUT_S = 20.0
+
+
+class _Action(BashAction):
+    """As in the file of helpers that the source leaves out: nothing waits for ever."""
+
+    timeout: float | None = TIMEOUT_S
+
+
+class _Command(Command):
+    timeout: float | None = TIMEOUT_S
+
+
+@dataclass(frozen=True)
+class RemoteServer:
+    """Where a server listens, and with which key."""
+
+    port: int
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"X-API-Key": KEY}
+
+
+HELPERS: dict[str, Any] = {
+    "_Action": _Action,
+    "_Command": _Command,
+    "RemoteServer": RemoteServer,
+    "TEST_API_KEY": KEY,
+}
+SUITES = ("test_execution", "test_server", "test_remote_deployment")
+for suite in SUITES:
+    module = upstream_tests("swe_rex", suite, __conftest=HELPERS, tests__conftest=HELPERS)
+    tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
+    globals().update(tests)
+
+
+@pytest.fixture(scope="session")
+def swerex_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    home = tmp_path_factory.mktemp("home")
+    token = home / "token"
+    token.write_text(KEY)
+    token.chmod(0o600)
+    options = ["--swerex", "--ws-auth", "capability-token", "--ws-token-file", str(token)]
+    command = [sys.executable, "-P", "-m", "paddock", "serve", *options]
+    # What a login shell of this host says is no part of a command's output.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HOME": str(home)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, process_group=0, env=environment
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+@pytest.fixture
+def remote_server(swerex_url: str) -> RemoteServer:
+    return RemoteServer(int(swerex_url.rpartition(":")[2]))
+
+
+@pytest_asyncio.fixture
+async def remote_runtime(remote_server: RemoteServer) -> AsyncIterator[RemoteRuntime]:
+    runtime = RemoteRuntime(port=remote_server.port, auth_token=KEY, timeout=TIMEOUT_S)
+    yield runtime
+    await runtime.close()
+
+
+@pytest_asyncio.fixture
+async def runtime_with_default_session(remote_runtime: RemoteRuntime) -> AsyncIterator[RemoteRuntime]:
+    await remote_runtime.create_session(CreateBashSessionRequest())
+    yield remote_runtime
+
+
+async def test_a_remote_deployment_is_told_of_a_refused_write_to_etc(
+    runtime_with_default_session: RemoteRuntime,
+) -> None:
+    runtime = runtime_with_default_session
+    said = await runtime.run_in_session(_Action(command="touch /etc/paddock-no", check="silent"))
+    assert said.exit_code == 1
+    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in said.output
+    ran = await runtime.execute(_Command(command="touch /etc/paddock-no", shell=True))
+    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in ran.stderr
+    with pytest.raises(OSError, match="The sandbox denied: write /etc/paddock-no"):
+        await runtime.write_file(WriteFileRequest(path="/etc/paddock-no", content="x"))
+
+
+async def test_commands_and_files_see_one_directory_that_is_their_own(remote_runtime: RemoteRuntime) -> None:
+    await remote_runtime.write_file(WriteFileRequest(path="a/file", content="text"))
+    ran = await remote_runtime.execute(_Command(command="pwd; cat a/file", shell=True))
+    directory, text = ran.stdout.splitlines()
+    assert text == "text"
+    assert directory.startswith("/tmp/paddock-")
+
+
+async def test_an_upload_stays_in_its_directory(remote_runtime: RemoteRuntime, tmp_path: Path) -> None:
+    source = tmp_path / "tree" / "below"
+    source.mkdir(parents=True)
+    (source / "file").write_text("x")
+    for _ in range(2):
+        await remote_runtime.upload(UploadRequest(source_path=str(tmp_path / "tree"), target_path="copy"))
+    read = await remote_runtime.read_file(ReadFileRequest(path="copy/below/file"))
+    assert read.content == "x"
+    with pytest.raises(OSError, match="The sandbox denied"):
+        await remote_runtime.upload(
+            UploadRequest(source_path=str(source / "file"), target_path="/etc/paddock-no")
+        )
+
+
+def test_who_has_no_key_or_a_wrong_one_is_turned_away(swerex_url: str) -> None:
+    for headers, status in (({}, 403), ({"X-API-Key": "wrong"}, 401), ({"X-API-Key": KEY}, 200)):
+        assert httpx.get(f"{swerex_url}/is_alive", headers=headers, timeout=30).status_code == status
+    page = {"X-API-Key": KEY, "Origin": "http://a.test"}
+    assert httpx.get(f"{swerex_url}/is_alive", headers=page, timeout=30).status_code == 403
+
+
+def test_a_request_that_is_repeated_is_carried_out_once(swerex_url: str) -> None:
+    headers = {"X-API-Key": KEY, "X-Request-ID": "one"}
+    body = {"command": "echo x >> counted; wc -l < counted", "shell": True}
+    answers = [httpx.post(f"{swerex_url}/execute", json=body, headers=headers, timeout=30) for _ in range(3)]
+    assert [answer.json()["stdout"].strip() for answer in answers] == ["1"] * 3
+
+
+def test_what_is_no_request_is_refused(swerex_url: str) -> None:
+    headers = {"X-API-Key": KEY}
+    assert httpx.post(f"{swerex_url}/execute", json={}, headers=headers, timeout=30).status_code == 422
+    assert httpx.post(f"{swerex_url}/nothing", headers=headers, timeout=30).status_code == 404
+
+
+async def test_a_session_that_ends_itself_is_gone(remote_runtime: RemoteRuntime) -> None:
+    await remote_runtime.create_session(CreateBashSessionRequest(session="brief"))
+    ended = await remote_runtime.run_in_session(_Action(command="exit 3", session="brief", check="silent"))
+    assert "has ended" in ended.failure_reason
+    with pytest.raises(SessionDoesNotExistError):
+        await remote_runtime.close_session(CloseBashSessionRequest(session="brief"))
+
+
+async def test_a_deployment_works_on_a_server_without_http(server_url: str, requests: Counter[str]) -> None:
+    deployment = PaddockDeployment(server_url)
+    with pytest.raises(DeploymentNotStartedError):
+        await deployment.is_alive()
+    await deployment.start()
+    assert await deployment.is_alive()
+    runtime = deployment.runtime
+    requests.clear()
+    await runtime.write_file(WriteFileRequest(path="file", content="text"))
+    assert (await runtime.read_file(ReadFileRequest(path="file"))).content == "text"
+    assert requests == {"fs/writeFile": 1, "fs/readFile": 1}
+    await runtime.create_session(CreateBashSessionRequest())
+    assert (await runtime.run_in_session(_Action(command="cat file"))).output == "text"
+    await deployment.stop()
+
+
+async def test_a_remote_deployment_connects_by_its_settings(swerex_url: str) -> None:
+    host, _, port = swerex_url.rpartition(":")
+    deployment = RemoteDeployment(host=host, port=int(port), auth_token=KEY, timeout=TIMEOUT_S)
+    await deployment.start()
+    assert (await deployment.runtime.execute(_Command(command=["echo", "hi"]))).stdout == "hi\n"
+    await deployment.stop()
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    run_page("swerex", tmp_path)

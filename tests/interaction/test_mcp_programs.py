@@ -37,7 +37,8 @@ def life_line(workspace: Path) -> Iterator[LifeLine]:
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:
-    return {"command": command, "workdir": str(workspace), "login": False, **more}
+    # A busy host may take longer than the ten seconds that a command has by default.
+    return {"command": command, "workdir": str(workspace), "login": False, "timeout_ms": 60_000, **more}
 
 
 @each_era
@@ -88,10 +89,10 @@ def asking_the_console(workspace: Path, directory: Path, operator: Operator) -> 
     return parameters(*options, env=os.environ | operator.env)
 
 
-async def asked(operator: Operator) -> str:
+async def asked(operator: Operator, calling: asyncio.Task[Any]) -> str:
     """The id of the one question that waits, as `paddock approve` lists it."""
     while "git init" not in (listed := await asyncio.to_thread(operator.output, "approve")):
-        pass
+        assert not calling.done(), calling
     return listed.split()[0]
 
 
@@ -107,7 +108,7 @@ async def test_whoever_runs_approve_answers_while_the_call_waits(
         for number, answer in enumerate(answers):
             line = call(f"git init -q r{number}; echo rc=$?", workspace)
             calling = asyncio.create_task(client.call_tool("shell", line))
-            question = await asked(operator)
+            question = await asked(operator, calling)
             assert "makes a repo" in await asyncio.to_thread(operator.output, "approve", question)
             await asyncio.to_thread(operator.output, "approve", question, *answer)
             told.append(fields(await calling)["output"])
@@ -124,7 +125,7 @@ async def test_client_that_goes_while_the_console_is_asked_leaves_nothing(
     async with connected(started) as client:
         line = call(f"{life_line.hold} git init -q never", workspace)
         calling = asyncio.create_task(client.call_tool("shell", line))
-        await asked(operator)
+        await asked(operator, calling)
         calling.cancel()
         await life_line.cut()
     assert await asyncio.to_thread(operator.output, "approve") == "nothing waits for an answer\n"

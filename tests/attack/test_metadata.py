@@ -142,6 +142,8 @@ BARE = (
 
 NOT_ITS_OWN = [
     _attempt("a bare repository in the project itself", BARE, owner="true"),
+    _attempt("a bare repository beside one with an empty HEAD", BARE, owner=f"{OWN}; : > .git/HEAD"),
+    _attempt("a bare repository beside one without refs", BARE, owner=f"{OWN}; rm -r .git/refs"),
     _attempt(
         "the repository of a second root",
         "git -C $SECOND config core.fsmonitor $ROOT/trap",

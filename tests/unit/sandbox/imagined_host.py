@@ -11,6 +11,9 @@ from paddock.sandbox.profile.path import ROOT, ancestors, join
 PLACE = "held"
 """The content of a directory that is the placeholder of other commands."""
 
+DAMAGED = "damaged"
+"""The content of a HEAD for which git does not take its directory for a repository."""
+
 
 class ImaginedFiles:
     """`{"/repo/": "", "/repo/f": "text", "/l": "-> /repo"}`: a directory, a file and a link."""
@@ -53,6 +56,9 @@ class ImaginedFiles:
 
     def commondir(self, directory: str) -> str | None:
         return self._files.get(f"{directory}/commondir")
+
+    def is_git_directory(self, directory: str) -> bool:
+        return self._files.get(f"{directory}/HEAD", DAMAGED) != DAMAGED
 
     def gitlinks(self, directory: str) -> list[str]:
         return (self._files.get(f"{directory}/index") or "").split()

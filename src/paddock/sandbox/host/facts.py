@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import BinaryIO, Final, NamedTuple
 
@@ -56,6 +57,9 @@ INDEX_COUNT: Final = 64
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
+"""How the file HEAD of a repository begins."""
+
 _indexes: dict[tuple[int, ...], Index | UnreadableIndex] = {}
 """What was found in indexes, or why they can't be read. Git makes each anew, so one with the same change time
 is the same."""
@@ -100,6 +104,10 @@ class FileFacts:
         """Return the repository that a linked worktree belongs to, absolute but with its links."""
         line = self.lookups.ask(_first_line, join(directory, "commondir")).rstrip()
         return _joined(directory, line)
+
+    def is_git_directory(self, directory: str) -> bool:
+        """Return whether git certainly takes a directory for a repository, and looks no further."""
+        return self.lookups.ask(_is_git_directory, directory)
 
     def gitlinks(self, directory: str) -> tuple[str, ...]:
         """Return where a repository's index has submodules. Raises ProfileRefused if it can't be read."""
@@ -226,6 +234,18 @@ def _first_line(path: str) -> bytes:
         return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
     finally:
         os.close(file)
+
+
+def _is_git_directory(directory: str) -> bool:
+    """Decide as git does (`is_git_directory` in its setup.c); in doubt it is none."""
+    head = join(directory, "HEAD")
+    try:
+        says_what = os.readlink(head).startswith("refs/")
+    except OSError as error:
+        raise_if_short(error)
+        says_what = os.access(head, os.R_OK) and _HEAD.match(_first_line(head)) is not None
+    common = _joined(directory, _first_line(join(directory, "commondir")).rstrip()) or directory
+    return says_what and all(os.access(join(common, name), os.X_OK) for name in ("objects", "refs"))
 
 
 def _open_file(path: str) -> int | None:

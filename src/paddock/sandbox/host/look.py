@@ -74,6 +74,10 @@ class Look(Protocol):
         """Return the repository that a linked worktree belongs to, by its directory there; None for none."""
         ...
 
+    def is_git_directory(self, directory: str) -> bool:
+        """Return whether git certainly takes a directory for a repository, and looks no further."""
+        ...
+
     def gitlinks(self, directory: str) -> Sequence[str]:
         """Return where the index of a repository has submodules, relative to its working tree."""
         ...

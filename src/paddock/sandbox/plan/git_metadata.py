@@ -59,8 +59,17 @@ def repositories_around(directory: str, look: Look) -> Iterator[str]:
     return (above for above in ancestors(directory) if has_repository(above, look))
 
 
+def ends_search(directory: str, look: Look) -> bool:
+    """Return whether git certainly looks no further than the `.git` of a directory.
+
+    It looks past a repository that is damaged, as by an empty HEAD, at the directory itself and further up.
+    """
+    pointer = join(directory, GIT)
+    return look.at(pointer).kind is Kind.FILE or look.is_git_directory(pointer)
+
+
 def has_repository(directory: str, look: Look) -> bool:
-    """Return whether git looks no further than the `.git` of a directory."""
+    """Return whether a directory has a repository, which may be damaged, by its `.git`."""
     pointer = join(directory, GIT)
     head = look.at(join(pointer, HEAD))
     return look.at(pointer).kind is Kind.FILE or head.kind is not Kind.MISSING or bool(head.links)

@@ -16,6 +16,7 @@ from paddock.sandbox.plan.git_metadata import (
     GIT,
     ORIGIN,
     bare_repository,
+    ends_search,
     has_repository,
     linked_repository,
     repositories_around,
@@ -91,7 +92,7 @@ class Protection:
                 is_owners = is_in_project or self._is_owners(directory)
                 if is_looked_after and rule.path not in self._temporary and is_owners:
                     yield directory
-            if is_repository:
+            if ends_search(directory, self._look):
                 return
 
     def _around(self, directory: str) -> Iterator[Rule]:
@@ -132,10 +133,10 @@ class Protection:
                 yield from linked_repository(path, self._table, self._look, is_trusted=is_trusted)
         if not is_workspace:
             return
-        # Git looks past a `.git` that is an empty directory, not past a file.
         if has_repository(parent(path), self._look):
             yield from submodules(parent(path), self._table, self._look)
-        else:
+        # Git looks past a `.git` that is an empty directory, not past a file.
+        if not ends_search(parent(path), self._look):
             yield from bare_repository(parent(path), self._look)
 
     def _is_open(self, path: str) -> bool:

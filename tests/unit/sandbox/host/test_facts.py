@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,31 @@ def test_git_file_points_to_its_directory(content: str, directory: str | None, t
     (tmp_path / "w" / ".git").write_text(content.format(tmp=tmp_path))
     expected = None if directory is None else str(tmp_path / directory)
     assert FileFacts().gitdir(str(tmp_path / "w" / ".git")) == expected
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "true",
+        "git symbolic-ref HEAD refs/heads/other",
+        "echo 0123456789012345678901234567890123456789 > .git/HEAD",
+        "ln -sf refs/heads/other .git/HEAD",
+        "mkdir main; mv .git/objects .git/refs main; echo ../main > .git/commondir",
+        ": > .git/HEAD",
+        "echo ref: heads/main > .git/HEAD",
+        "rm .git/HEAD",
+        "rm -r .git/refs",
+        "rm -r .git/objects",
+        "echo ../main > .git/commondir",
+        "ln -sf config .git/HEAD",
+        "rm -r .git; mkdir .git",
+        "rm -r .git",
+    ],
+)
+def test_repository_is_what_git_takes_for_one(damage: str, tmp_path: Path) -> None:
+    script = f"unset GIT_DIR; git init -q . && {damage}; GIT_CEILING_DIRECTORIES=.. git rev-parse --git-dir"
+    ended = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+    assert FileFacts().is_git_directory(str(tmp_path / ".git")) is (ended.stdout == b".git\n")
 
 
 def _tmpdir(root: Path, name: str) -> str | None:

@@ -6,7 +6,7 @@ from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.plan.metadata import Protection
 from paddock.sandbox.profile.access import AccessTable, Rule
-from tests.unit.sandbox.imagined_host import ImaginedFiles
+from tests.unit.sandbox.imagined_host import DAMAGED, ImaginedFiles
 
 REPOSITORY = {"/w/.git/HEAD": "ref: refs/heads/main"}
 
@@ -35,6 +35,11 @@ def test_project_with_an_empty_git_directory_counts_as_one_without() -> None:
 
 def test_project_with_a_repository_needs_no_more_than_that() -> None:
     assert _protected(REPOSITORY) == {"/w/.git"}
+
+
+def test_project_with_a_damaged_repository_can_become_none_of_the_other_kind() -> None:
+    damaged = {"/w/.git/HEAD": DAMAGED, "/w/.git/index": "src", "/w/src/.git/": ""}
+    assert _protected(damaged) == {"/w/.git", "/w/HEAD", "/w/src/.git"}
 
 
 def test_in_a_repository_the_word_head_stays_free() -> None:
@@ -209,8 +214,9 @@ def test_git_finds_no_new_repository_between_a_grant_and_the_project_root_in_it(
     names = {"/home/src/a/.git", "/home/src/a/HEAD"}
     for more in ((), (Rule("/home/src/a/w", Access.READ, "read"),)):
         assert names <= _below_grant({}, "/home/src/a/w", ABOVE, *more)
-    # Git looks no further than the project.
+    # Git looks no further than the project, if that is sound.
     assert not names & _below_grant({"/home/src/a/w/.git/HEAD": ""}, "/home/src/a/w", ABOVE)
+    assert names <= _below_grant({"/home/src/a/w/.git/HEAD": DAMAGED}, "/home/src/a/w", ABOVE)
 
 
 def test_repository_around_a_project_root_in_a_wider_grant_is_protected() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -118,9 +119,10 @@ async def client_of(target: Any, era: str, answer: Answer | None = None) -> Asyn
 class RawStdio:
     """`paddock mcp` on its standard streams, before a stateless client that writes what a test wants."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, hears: bool = False) -> None:
         self._command = parameters(*arguments)
         self._process: asyncio.subprocess.Process
+        self._hears = hears
 
     async def __aenter__(self) -> RawStdio:
         self._process = await asyncio.create_subprocess_exec(
@@ -128,6 +130,7 @@ class RawStdio:
             *self._command.args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE if self._hears else None,
             limit=LINE_LIMIT_BYTES,
         )
         return self
@@ -141,6 +144,12 @@ class RawStdio:
     def status(self) -> int | None:
         """The exit status, after the block."""
         return self._process.returncode
+
+    async def heard_after(self, number: signal.Signals) -> str:
+        """Send a signal, and return the next line on its stderr."""
+        self._process.send_signal(number)
+        assert self._process.stderr is not None
+        return (await self._process.stderr.readline()).decode()
 
     async def send(self, **message: Any) -> None:
         await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

@@ -74,6 +74,13 @@ class CommandRules:
             self._policy.problems,
         )
 
+    def renew(self, policy: Policy) -> None:
+        """Put other rules in force. What was allowed for always stays, unless a file holds it."""
+        kept = [rule for rule in self._policy.rules if rule.origin == _SESSION]
+        self._policy = Policy(
+            (*policy.rules, *kept), policy.host_executables, policy.network_rules, policy.problems
+        )
+
     def proposed_prefix(self, line: str) -> tuple[str, ...]:
         """Return the first words of a line with one plain command, if a rule may allow them; else nothing."""
         script = parse_script(line)

@@ -14,9 +14,14 @@ from paddock.cli.server_choice import add_credential_options, read_token
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+    from typing import Any
+
     from paddock.agent.approval import Approver
     from paddock.agent.command_rules import CommandRules
     from paddock.mcp_server.workplace import Terms, Workplace
+    from paddock.rules.policy import Policy
     from paddock.sandbox.profile.table import WrittenProfile
     from paddock.server.asgi import HttpDoor
 
@@ -37,6 +42,8 @@ examples:
   paddock mcp --ask console                            answer with `paddock approve`
   paddock mcp --listen http://127.0.0.1:8000 --listen-token-file ~/.paddock-token
                                                        over HTTP; the URL is the line on standard output
+
+SIGHUP makes it read its files of rules again.
 
 exit status:
   0 when the client has gone, or after SIGTERM or SIGINT over HTTP.
@@ -122,8 +129,13 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(arguments: argparse.Namespace) -> None:
     import asyncio
     import logging
+    import signal
     from contextlib import AsyncExitStack
 
+    from paddock.cli.hangup import Hangup
+
+    stop, reload = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
     # Files of rules are evaluated in a child; meanwhile this process imports the SDK, which takes longer.
     rules = asyncio.get_running_loop().run_in_executor(None, _rules, arguments)
 
@@ -136,21 +148,39 @@ async def _serve(arguments: argparse.Namespace) -> None:
         terms = _terms(arguments)
         address = ServerAddress(arguments.server, read_token(arguments.token_file), arguments.tls_ca)
     finally:
-        policy = await rules
-    workplace = Workplace(address, policy)
+        in_force = await rules
+    workplace = Workplace(address, in_force)
     # What was imported lives as long as the server.
     garbage.resume()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(workplace.aclose)
+        stack.callback(asyncio.create_task(_renew_whenever(reload, in_force, arguments)).cancel)
         console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None
         if arguments.listen is None:
-            await serve_stdio(workplace, terms, console)
+            await _until(stop, serve_stdio(workplace, terms, console))
         else:
-            await _serve_http(arguments, workplace, terms, console)
+            await _serve_http(arguments, workplace, terms, console, stop)
+
+
+async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until the client goes, or until `stop`."""
+    import asyncio
+
+    tasks = asyncio.create_task(serving), asyncio.create_task(stop.wait())
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    if not tasks[0].cancelled():
+        tasks[0].result()
 
 
 async def _serve_http(
-    arguments: argparse.Namespace, workplace: Workplace, terms: Terms, console: Approver | None
+    arguments: argparse.Namespace,
+    workplace: Workplace,
+    terms: Terms,
+    console: Approver | None,
+    stop: asyncio.Event,
 ) -> None:
     import asyncio
 
@@ -162,7 +192,6 @@ async def _serve_http(
     door = _door(arguments)
     sessions = HttpSessions(lambda: Session(workplace, terms, console))
     service = Service(offered(terms.tools), sessions.of)
-    stop = asyncio.Event()
     for number in STOPPING_SERVER:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await serve_http(door, service, sessions, announce=_announce, stop=stop)
@@ -235,14 +264,43 @@ def _terms(arguments: argparse.Namespace) -> Terms:
 
 def _rules(arguments: argparse.Namespace) -> CommandRules:
     from paddock.agent.command_rules import CommandRules
+    from paddock.rules.layer import AMENDED_FILE, user_directory
+
+    policy = _policy(arguments)
+    for problem in policy.problems:
+        tell(f"not in force: {problem}", VERB)
+    # With --rules, an "always" counts for this server alone: it need not be in what was named there.
+    return CommandRules(policy, None if arguments.rules else user_directory() / AMENDED_FILE)
+
+
+def _policy(arguments: argparse.Namespace) -> Policy:
     from paddock.cli.run_rules import rule_files
-    from paddock.rules.layer import AMENDED_FILE, standard_layers, user_directory
+    from paddock.rules.layer import standard_layers
     from paddock.rules.loader import load_layers, load_sound_policy
 
     if arguments.rules:
-        # An "always" counts for this server alone then: it need not be in what was named here.
-        return CommandRules(load_sound_policy(rule_files(arguments.rules)))
-    policy = load_layers(standard_layers())
-    for problem in policy.problems:
-        tell(f"not in force: {problem}", VERB)
-    return CommandRules(policy, user_directory() / AMENDED_FILE)
+        return load_sound_policy(rule_files(arguments.rules))
+    return load_layers(standard_layers())
+
+
+async def _renew_whenever(wanted: asyncio.Event, rules: CommandRules, arguments: argparse.Namespace) -> None:
+    """Read the files of rules again each time that somebody asks for it."""
+    import asyncio
+
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        try:
+            policy = await asyncio.to_thread(_policy, arguments)
+        except PaddockError as error:
+            _keep_rules(str(error))
+            continue
+        if policy.problems:
+            _keep_rules("; ".join(map(str, policy.problems)))
+            continue
+        rules.renew(policy)
+        tell(f"read the rules again: {len(policy.rules)} about programs", VERB)
+
+
+def _keep_rules(reason: str) -> None:
+    tell(f"rules not read again; those before stay in force: {reason}", VERB)

@@ -29,7 +29,7 @@ from paddock.protocol.methods import (
     ServerRequest,
 )
 from paddock.server import session, session_process
-from paddock.server.handlers import handler_table, process
+from paddock.server.handlers import Handlers, process
 from scripts.reference.docstring import constant_meanings, field_meanings, paragraphs, summary
 from scripts.reference.example import Example
 from scripts.reference.examples import EXAMPLES
@@ -203,7 +203,7 @@ def _purpose(method: Method) -> str:
     users = [other for other in METHODS.values() if other.params is method.params]
     if len(users) == 1:
         return _text(method.params)
-    return summary(handler_table()[method.name])
+    return summary(Handlers()[method.name])
 
 
 def _notification(name: str, kind: type[structure.Result], note: str) -> str:

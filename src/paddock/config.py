@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -250,6 +249,8 @@ def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settin
 
     No command that this process confines may change the file.
     """
+    import tomllib
+
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -295,15 +296,15 @@ def make_settings(table: dict[str, Any]) -> Settings:
         raise _named(str(error), table) from error
 
 
-_LOCATED = re.compile(r"(.*) - at `\$\.(.*)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_LOCATED = r"(.*) - at `\$\.(.*)`"
+_UNKNOWN = r"Object contains unknown field `(.*)`"
 
 _NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
 """A user may have put a token itself there, and errors end up in logs."""
 
 
 def _named(problem: str, table: dict[str, Any]) -> ConfigError:
-    if located := _LOCATED.fullmatch(problem):
+    if located := re.fullmatch(_LOCATED, problem):
         key, text = located[2], f"{located[1][0].lower()}{located[1][1:]}"
         if key.partition("[")[0] in _NEVER_SHOWN:
             return ConfigError(key, text)
@@ -311,7 +312,7 @@ def _named(problem: str, table: dict[str, Any]) -> ConfigError:
             text = f"expected {' or '.join(choices)}"
         # An item of a list is located as `name[0]`.
         return ConfigError(key, f"{text}; it is {table.get(key.partition('[')[0])!r}")
-    if unknown := _UNKNOWN.fullmatch(problem):
+    if unknown := re.fullmatch(_UNKNOWN, problem):
         known = sorted(Settings.__struct_fields__)
         meant = suggestion(unknown[1], known) or f"there are {', '.join(known)}"
         return ConfigError(unknown[1], f"there is no such setting; {meant}")

@@ -26,8 +26,8 @@ from paddock.agent.event import (
 )
 from paddock.agent.process_table import PROCESS_LIMIT
 from paddock.agent.reply import ExecReply
-from paddock.client.connect import open_box
 from paddock.client.connection import Connection
+from paddock.client.opening import open_box
 from paddock.model.decision import Action, Origin
 from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, AccessEntry, ExactPath, ManagedProfile, RestrictedFileSystem

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import paddock
-from paddock.client.connect import open_box
 from paddock.client.connection import Connection
 from paddock.client.flow_control import FlowLimits
+from paddock.client.opening import open_box
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 from paddock.transport.memory import connect_memory

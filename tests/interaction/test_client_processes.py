@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.client.connect import open_box
 from paddock.client.connection import Connection
+from paddock.client.opening import open_box
 from paddock.errors import (
     CommandFailed,
     ConnectError,

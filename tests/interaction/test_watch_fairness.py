@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from paddock.fs.changes import Changes
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.fs.watch_set import WatchSet
 from paddock.inotify import Inotify
 from paddock.protocol.path import parse_path

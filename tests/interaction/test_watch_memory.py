@@ -14,7 +14,7 @@ import pytest
 
 from paddock.errors import InvalidRequest
 from paddock.fs import watch_set
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.protocol.path import parse_path
 from paddock.protocol.structure import Result
 from paddock.server.watches import ClientWatches

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paddock.fs import changes, watch_tree
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.fs.watch_missing import MissingWatch, _Expected
 from paddock.fs.watch_set import WatchSet
 from paddock.inotify import Inotify, Notice, parse

@@ -7,7 +7,6 @@ line tells is not known here; see `event`.
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -56,6 +55,8 @@ class Link(Struct, frozen=True):
 
 def hash_of(line: bytes) -> str:
     """Return the hash of a line, its line end included."""
+    import hashlib
+
     return hashlib.sha256(line).hexdigest()
 
 
@@ -78,13 +79,10 @@ def seal(
     return line, Anchor(seq, hash_of(line))
 
 
-_links = msgspec.json.Decoder(Link)
-
-
 def link_of(line: bytes) -> Link | None:
     """Return what chains a line, with or without its line end; None if it is not a record."""
     try:
-        return _links.decode(line)
+        return msgspec.json.decode(line, type=Link)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -58,8 +58,8 @@ async def embedded_client(
     server: Server, client_name: str, *, on_request: Mapping[str, RequestHandler] | None = None
 ) -> AsyncIterator[Box]:
     """Connect to a server of this process, for the time of the `async with` block."""
-    from paddock.client.connect import REQUEST_TIMEOUT_S, open_box
     from paddock.client.connection import Connection
+    from paddock.client.opening import REQUEST_TIMEOUT_S, open_box
     from paddock.server.app import line_limits
     from paddock.transport.memory import connect_memory
 

@@ -7,8 +7,8 @@ import os
 import re
 from typing import NamedTuple
 
-_REMOTE = re.compile(r"((?:wss?|unix)://.*?|):(/.*)", re.DOTALL)
-_SCHEME = re.compile(r"(wss?|unix)://")
+_REMOTE = r"(?s)((?:wss?|unix)://.*?|):(/.*)"
+_SCHEME = r"(wss?|unix)://"
 
 STANDARD_STREAM = "-"
 
@@ -40,9 +40,9 @@ class Location(NamedTuple):
 
 def parse_location(text: str) -> Location:
     """Read `URL:/path`, `:/path` or a path of this host, as an argument of a command."""
-    if remote := _REMOTE.fullmatch(text):
+    if remote := re.fullmatch(_REMOTE, text):
         return Location(remote[1], remote[2])
-    if _SCHEME.match(text):
+    if re.match(_SCHEME, text):
         raise argparse.ArgumentTypeError(
             f"{text!r} names a server and no absolute path on it; write URL:/path"
         )

@@ -12,14 +12,13 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from paddock.cli import exit_status
 from paddock.cli.connection_watch import ConnectionWatch
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
-from paddock.cli.exec_prompt import ExecPrompt
 from paddock.cli.input_queue import InputQueue
 from paddock.cli.signal_set import PASSED_ON, not_ignored
 from paddock.cli.streams import raw_terminal, read_input, window_size
@@ -27,6 +26,9 @@ from paddock.cli.terminal_modes import TerminalModes
 from paddock.client.process import Process
 from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream
+
+if TYPE_CHECKING:
+    from paddock.cli.exec_prompt import ExecPrompt
 
 INPUT_BYTES: Final = 64 * 1024
 """Input that waits for the process, and that is sent at once: one pipe's capacity (pipe(7))."""

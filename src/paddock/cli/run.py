@@ -80,7 +80,7 @@ ONLY_SERVER = ""
 DETACHED_ID_BYTES = 6
 """Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
 
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_OS_ERROR = r"\(os error (\d+)\)"
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -242,16 +242,16 @@ def _connect(
     prompt: ExecPrompt | None = None,
     watch: ConnectionWatch | None = None,
 ) -> AbstractAsyncContextManager[Box]:
-    from paddock.cli.connecting import opened
-    from paddock.client.connect import connect
-    from paddock.client.reconnect import ReconnectPolicy
-
     on_request = None if prompt is None else {"process/execApproval": prompt}
     if url is None:
         from paddock.cli.embedded_server import embedded_server
 
         # It lets out what the rules of its user allow.
         return embedded_server(CLIENT_NAME, allow_escalation=bool(arguments.rules), on_request=on_request)
+    from paddock.cli.connecting import opened
+    from paddock.client.connect import connect
+    from paddock.client.reconnect import ReconnectPolicy
+
     if arguments.url is None:
         # A server on this host is there or is not.
         return opened(connect(url, client_name=CLIENT_NAME, reconnect=None, on_request=on_request))
@@ -274,7 +274,6 @@ def _connect(
 
 
 async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
-    from paddock.cli.connecting import own_server_url
     from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.descriptor import STDIN, STDOUT
     from paddock.cli.relay import Relay
@@ -282,6 +281,8 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
 
     url = arguments.url
     if arguments.server is not None:
+        from paddock.cli.connecting import own_server_url
+
         url = await own_server_url(arguments.server or None, CLIENT_NAME)
     is_terminal = arguments.tty
     if is_terminal is None:
@@ -365,7 +366,7 @@ def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams 
 def _reason(error: Exception, program: str) -> str:
     """Return what to tell; servers of the reference protocol give only the operating system's words."""
     text = str(error)
-    return f"can't start {program!r}: {text}" if _OS_ERROR.search(text) and program not in text else text
+    return f"can't start {program!r}: {text}" if re.search(_OS_ERROR, text) and program not in text else text
 
 
 def _status_of(error: Exception) -> int:
@@ -373,6 +374,6 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, SpawnError):
         number = error.errno if error.stage == "exec" else None
     else:
-        found = _OS_ERROR.search(str(error)) if isinstance(error, OperationFailed) else None
+        found = re.search(_OS_ERROR, str(error)) if isinstance(error, OperationFailed) else None
         number = int(found[1]) if found is not None else None
     return exit_status.of_failed_start(number)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SEQUENCE = re.compile(rb"\x1b(?:\[\?([\d;]+)([hl])|([=>])|(c))")
-_PARTIAL = re.compile(rb"\x1b(?:\[(?:\?[\d;]*)?)?$")
+_SEQUENCE = rb"\x1b(?:\[\?([\d;]+)([hl])|([=>])|(c))"
+_PARTIAL = rb"\x1b(?:\[(?:\?[\d;]*)?)?$"
 """The beginning of such a sequence, at the end of a piece."""
 
 _PARTIAL_LIMIT_BYTES: Final = 64
@@ -51,7 +51,7 @@ class TerminalModes:
     def feed(self, data: bytes) -> None:
         """Take the next piece of output."""
         data = self._partial + data
-        for found in _SEQUENCE.finditer(data):
+        for found in re.finditer(_SEQUENCE, data):
             if found[4]:
                 self._changed.clear()
                 self._has_keypad = False
@@ -60,7 +60,7 @@ class TerminalModes:
             else:
                 for number in found[1].split(b";"):
                     self._switch(int(number or b"0"), is_on=found[2] == b"h")
-        partial = _PARTIAL.search(data[-_PARTIAL_LIMIT_BYTES:])
+        partial = re.search(_PARTIAL, data[-_PARTIAL_LIMIT_BYTES:])
         self._partial = partial[0] if partial else b""
 
     def _switch(self, mode: int, *, is_on: bool) -> None:

@@ -12,21 +12,17 @@ from paddock.client.answering import RequestHandler
 from paddock.client.box import Box
 from paddock.client.connection import Connection
 from paddock.client.dial import DialOptions, Token, dialer
+from paddock.client.opening import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, open_box
 from paddock.client.private_server import NAME as PRIVATE_SERVER
 from paddock.client.private_server import PrivateServer
 from paddock.client.reconnect import ReconnectPolicy
-from paddock.client.resume import Dial, Session
+from paddock.client.resume import Dial
 from paddock.errors import ConnectError, ConnectionLost, RequestTimeout
 from paddock.transport.limits import CLIENT_LIMITS
 from paddock.transport.link import Accept, Link
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-REQUEST_TIMEOUT_S = 60.0
-"""Far beyond what any request takes: writes and waits, which may take for ever, have no timeout."""
-
-CONNECT_TIMEOUT_S = 10.0
 
 PING_INTERVAL_S = 10.0
 """With as much time to answer, a dead link is noticed in 20 s, before the server's 30 s are over."""
@@ -216,22 +212,3 @@ class Connecting:
             sock.close()
             await server.aclose()
             raise
-
-
-async def open_box(
-    connection: Connection,
-    dial: Dial,
-    *,
-    client_name: str,
-    policy: ReconnectPolicy | None = None,
-    connect_timeout_s: float = CONNECT_TIMEOUT_S,
-    resume: str | None = None,
-    when_closed: Callable[[], Awaitable[None]] | None = None,
-    url: str | None = None,
-) -> Box:
-    """Dial and shake hands; nothing is left open if that fails. `when_closed` follows the box's own end."""
-    session = Session(
-        connection, dial, client_name=client_name, policy=policy, connect_timeout_s=connect_timeout_s
-    )
-    await session.open(resume)
-    return Box(connection, session, when_closed, url=url)

@@ -8,7 +8,7 @@ is the business of `transport.runtime_directory`.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
@@ -151,7 +151,7 @@ class OperatedProcess:
         self.session_id = session_id
         self.process_id = process_id
         self._connection = connection
-        self._write_prefix = secrets.token_hex(8)
+        self._write_prefix = os.urandom(8).hex()
         self._write_number = count()
 
     async def read(self, after_seq: int, *, wait_ms: int = 0) -> ReadResult:

@@ -9,7 +9,7 @@ more is a state of its own, `lost`, and an error: never an exit status.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from enum import StrEnum
@@ -102,7 +102,7 @@ class Process:
         self._let_go = homeward(inbox.discard)
         self._has_stdin = stdin
         self._stdin_lane = asyncio.Lock()
-        self._write_prefix = secrets.token_hex(8)
+        self._write_prefix = os.urandom(8).hex()
         self._write_number = count()
 
     def __del__(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from random import Random
 
 GROWTH: Final = 2.0
 """Each delay may be twice as long as the one before."""
@@ -49,7 +51,11 @@ class Backoff:
 
     def __init__(self, policy: ReconnectPolicy, random: Random | None = None) -> None:
         self._policy = policy
-        self._random = random or Random()
+        if random is None:
+            from random import Random
+
+            random = Random()
+        self._random = random
         self._attempts = 0
 
     def next_delay_s(self) -> float:

@@ -9,9 +9,13 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest, NotFound, OperationFailed, RequestError
-from paddock.fs.answer import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from paddock.fs.answer import Failure, FailureKind
 
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL})
 """What the caller can mend: it is not allowed, or makes no sense."""
@@ -63,25 +67,31 @@ def _is_read_only(path: bytes, directory: int | None) -> bool:
         os.close(descriptor)
 
 
-_KINDS: dict[FailureKind, type[RequestError]] = {
-    FailureKind.NOT_FOUND: NotFound,
-    FailureKind.REFUSED: InvalidRequest,
-    FailureKind.FAILED: OperationFailed,
-}
-
-
 def to_failure(error: RequestError) -> Failure:
     """Return the value of an exception."""
-    kinds = (kind for kind, exception in _KINDS.items() if isinstance(error, exception))
+    from paddock.fs.answer import Failure, FailureKind
+
+    kinds = (kind for kind, exception in _exceptions().items() if isinstance(error, exception))
     kind = next(kinds, FailureKind.FAILED)
     return Failure(kind=kind, message=_encodable(str(error)), os_error=error.os_error)
 
 
 def to_error(failure: Failure) -> RequestError:
     """Return the exception of a value."""
-    error = _KINDS[failure.kind](failure.message)
+    error = _exceptions()[failure.kind](failure.message)
     error.os_error = failure.os_error
     return error
+
+
+@cache
+def _exceptions() -> dict[FailureKind, type[RequestError]]:
+    from paddock.fs.answer import FailureKind
+
+    return {
+        FailureKind.NOT_FOUND: NotFound,
+        FailureKind.REFUSED: InvalidRequest,
+        FailureKind.FAILED: OperationFailed,
+    }
 
 
 def _encodable(text: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from paddock.fs.answer import Metadata
-from paddock.fs.operation import A, Operation
+if TYPE_CHECKING:
+    from paddock.fs.answer import Metadata
+    from paddock.fs.operation import A, Operation
 
 
 class Operations(Protocol):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 from contextlib import suppress
 
 from paddock.fs.replacement import is_temporary
@@ -25,7 +24,7 @@ def make_in(parent: int) -> tuple[bytes, int]:
     """Make a locked directory. Return its name, and the descriptor that holds the lock. Raises OSError."""
     _reclaim(parent)
     while True:
-        name = b".paddock-" + secrets.token_hex(8).encode()
+        name = b".paddock-" + os.urandom(8).hex().encode()
         os.mkdir(name, 0o700, dir_fd=parent)
         directory = os.open(name, _ENTER, dir_fd=parent)
         if _is_ours(directory, name, parent):
@@ -71,7 +70,7 @@ def _remove_entry(top: int, name: bytes, *, is_directory: bool) -> None:
         try:
             for each, is_deeper in _entries(directory):
                 if is_deeper:
-                    os.rename(each, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
+                    os.rename(each, os.urandom(16).hex(), src_dir_fd=directory, dst_dir_fd=top)
                 else:
                     os.unlink(each, dir_fd=directory)
         finally:

@@ -23,7 +23,7 @@ import msgspec
 from paddock.errors import OperationFailed, RequestError
 from paddock.fs.failure import map_os_error
 from paddock.fs.lane import CLOSE_TIMEOUT_S
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.inotify import Inotify, Notice, RawNotice
 from paddock.journal import Journal
 

@@ -115,7 +115,7 @@ HARMLESS: Final = (
 """What the sandbox may set, as long as each is a plain word: one that names no file, and in which no shell
 finds a command, as Bash does in `$((COLUMNS))` if that is `a[$(program)]`."""
 
-_PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_.,:;@+<>-]*")
+_PLAIN_WORD: Final = r"[A-Za-z0-9_.,:;@+<>-]*"
 
 DIRECTORIES: Final = frozenset({"OLDPWD", "PWD"})
 """What a shell tells of itself, and nobody loads anything from. (`_` names a program, which some start.)"""
@@ -193,7 +193,7 @@ def escalated_environment(
 
 def _is_harmless(name: str, value: str) -> bool:
     """Return whether the sandbox may give this variable to a program outside."""
-    return name in DIRECTORIES or (name in _HARMLESS and _PLAIN_WORD.fullmatch(value) is not None)
+    return name in DIRECTORIES or (name in _HARMLESS and re.fullmatch(_PLAIN_WORD, value) is not None)
 
 
 def _does_harm(name: str, value: str, is_writable: IsWritable, *, is_foreign: bool) -> bool:

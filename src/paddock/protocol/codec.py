@@ -8,7 +8,6 @@ fields included, in one pass.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -104,6 +103,8 @@ def _refuse_duplicate_keys(message: bytes) -> None:
                 raise MalformedMessage(f"duplicate JSON object key {excerpt(key)!r}; each key may occur once")
             seen.add(key)
 
+    import json
+
     json.loads(message, object_pairs_hook=check)
 
 
@@ -172,12 +173,12 @@ def _decode_base64(value: dict[str, Any], fields: Mapping[str, Base64Field]) -> 
     return value
 
 
-_LOCATED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+_LOCATED = r"(?s)(.*) - at `\$\.?(.*)`"
 
 
 def _readable(problem: str, whole: str = "params") -> str:
     """Return the library's words with the place of the problem in front, as the caller wrote it."""
-    located = _LOCATED.fullmatch(problem)
+    located = re.fullmatch(_LOCATED, problem)
     position, problem = (f"{whole}.{located[2]}", located[1]) if located else (whole, problem)
     return f"{position}: {problem[:1].lower()}{problem[1:]}"
 

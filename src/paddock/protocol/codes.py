@@ -96,7 +96,7 @@ NAMED: tuple[Named, ...] = (
 FILE_ERROR = "fileError"
 """The name of what the operating system refused to do with a file; its particulars are `errno` and `path`."""
 
-_OS_ERROR = re.compile(r"\(os error (\d{1,4})\)$")
+_OS_ERROR = r"\(os error (\d{1,4})\)$"
 """How the reference protocol tells an error number: at the end of the message."""
 
 _NAMED_BY_KIND = {named.kind: named for named in NAMED}
@@ -140,7 +140,7 @@ def _file_error(family: type[RequestError], message: str, data: Any) -> RequestE
     path = None
     if isinstance(data, dict) and data.get("name") == FILE_ERROR:
         number, path = data.get("errno"), data.get("path")
-    elif (told := _OS_ERROR.search(message)) is not None:
+    elif (told := re.search(_OS_ERROR, message)) is not None:
         number = int(told[1])
     else:
         return None

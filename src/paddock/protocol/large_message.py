@@ -21,7 +21,7 @@ from paddock.protocol.methods import METHODS
 BEGINNING_BYTES: Final = 512
 """Where id and method of a request are looked for: twice the longest id."""
 
-_BEGINNING: Final = re.compile(
+_BEGINNING: Final = (
     rb"""\s*\{\s*"id"\s*:\s*(?:(?P<number>-?[0-9]{1,18})|"(?P<text>[ !#-[\]-~]{0,256})")"""
     rb'''\s*,\s*"method"\s*:\s*"'''
 )
@@ -54,7 +54,7 @@ def read_large(message: bytes | memoryview, limits: CodecLimits) -> Request:
 
 def id_of(message: bytes | memoryview) -> RequestId | None:
     """Return the id of an unread request, if it begins as clients write one: with id and method."""
-    found = _BEGINNING.match(bytes(message[:BEGINNING_BYTES]))
+    found = re.match(_BEGINNING, bytes(message[:BEGINNING_BYTES]))
     if found is None:
         return None
     return int(found["number"]) if found["number"] else found["text"].decode("ascii")

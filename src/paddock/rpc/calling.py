@@ -9,6 +9,7 @@ not ask for it. To one that is in the table the caller sends `answer` or `refuse
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -37,15 +38,7 @@ from paddock.protocol.plain_message import scan, with_base64
 from paddock.protocol.question import QuestionParams
 from paddock.protocol.structure import Params, Result
 
-_RESULTS: dict[str, json.Decoder[Any]] = {
-    name: json.Decoder(method.result) for name, method in METHODS.items() if method.result is not None
-}
-_NOTIFICATIONS: dict[str, json.Decoder[Any]] = {
-    name: json.Decoder(kind) for name, kind in (NOTIFICATIONS | OPTIONAL_NOTIFICATIONS).items()
-}
-_QUESTIONS: dict[str, json.Decoder[Any]] = {
-    name: json.Decoder(request.params) for name, request in SERVER_REQUESTS.items()
-}
+_NOTIFICATIONS = NOTIFICATIONS | OPTIONAL_NOTIFICATIONS
 
 _LIMITS = CodecLimits()
 """Limits of a message that is taken apart: a larger one is read all the same."""
@@ -128,10 +121,10 @@ class CallingConnection:
         if message.method is not None:
             if message.id is not None:
                 return _asked(message.id, message.method, message.params)
-            decoder = _NOTIFICATIONS.get(message.method)
-            if decoder is None:
+            kind = _NOTIFICATIONS.get(message.method)
+            if kind is None:
                 return None
-            return Told(message.method, _decode(decoder, message.params, message.method))
+            return Told(message.method, _decode(_decoder_of(kind), message.params, message.method))
         if message.id is None:
             raise ProtocolViolation("the server sent a message without method and id")
         if message.id == UNREADABLE_ID and message.error is not None:
@@ -143,7 +136,7 @@ class CallingConnection:
         if message.error is not None:
             error = message.error
             return Failed(message.id, error_for(error.code, error.message, error.data))
-        return Answered(message.id, _decode(_RESULTS[method], message.result, method))
+        return Answered(message.id, _decode(_decoder_of(METHODS[method].result), message.result, method))
 
     def _receive_bulk(self, data: bytes) -> Event | None:
         """Return what a message means that is mostly base64; None leaves it to the ordinary way."""
@@ -167,9 +160,11 @@ class CallingConnection:
     def _decoder(self, request_id: RequestId | None, method: str | None) -> json.Decoder[Any] | None:
         """Return what reads a notification, or the answer to a request, if it is known."""
         if method is not None:
-            return _NOTIFICATIONS.get(method) if request_id is None else None
-        asked = self._methods.get(request_id) if request_id is not None else None
-        return _RESULTS[asked] if asked is not None else None
+            kind = _NOTIFICATIONS.get(method) if request_id is None else None
+        else:
+            asked = self._methods.get(request_id) if request_id is not None else None
+            kind = METHODS[asked].result if asked is not None else None
+        return None if kind is None else _decoder_of(kind)
 
 
 def answer(request_id: RequestId, result: Params) -> bytes:
@@ -183,15 +178,21 @@ def refuse(request_id: RequestId, error: RequestError) -> bytes:
 
 
 def _asked(request_id: RequestId, method: str, params: Raw) -> Asked | Unanswerable | None:
-    decoder = _QUESTIONS.get(method)
-    if decoder is None:
+    request = SERVER_REQUESTS.get(method)
+    if request is None:
         return None
     try:
-        return Asked(request_id, method, decoder.decode(params))
+        return Asked(request_id, method, _decoder_of(request.params).decode(params))
     except DecodeError as error:
         # Not the end of the connection: the same question would come on the next one.
         problem = f"params: {error}"
         return Unanswerable(refuse(request_id, InvalidParams(problem)), f"{method}: {problem}")
+
+
+@cache
+def _decoder_of(kind: Any) -> json.Decoder[Any]:
+    """Return what reads a type, made when it is first needed: to make them all takes 7 ms."""
+    return json.Decoder(kind)
 
 
 def _decode(decoder: json.Decoder[Any], raw: Raw, name: str) -> Any:

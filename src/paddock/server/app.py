@@ -21,27 +21,24 @@ from msgspec.structs import replace
 
 from paddock import own_program
 from paddock.config import Settings
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.journal import Journal
 from paddock.model.audit_failure import AuditFailure
 from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
 from paddock.protocol.question import QuestionParams
-from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
 from paddock.server.audit import audited
 from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Services
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.file_workers import FileWorkers
-from paddock.server.handlers import handler_table
+from paddock.server.handlers import Handlers
 from paddock.server.host_rules import HostRules, load_host_rules
-from paddock.server.listen_policy import ListenPolicy, load_listen_policy, names_files
 from paddock.server.memory_budget import MemoryBudget
 from paddock.server.metrics import Metrics
 from paddock.server.profiles import Profiles
 from paddock.server.questions import Answer
-from paddock.server.reload import changed_names, renewed_settings
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.sessions import SessionRegistry
@@ -53,6 +50,7 @@ from paddock.transport.listener import Listener
 from paddock.version import __version__
 
 if TYPE_CHECKING:
+    from paddock.server.listen_policy import ListenPolicy
     from paddock.transport.websocket import WebSocketListener
 
 journal = Journal(logging.getLogger(__name__))
@@ -74,6 +72,7 @@ class Server:
         spawner: Spawner,
         sessions: SessionRegistry,
         host_rules: HostRules,
+        handlers: Handlers,
     ) -> None:
         self.settings = settings
         self.finished = asyncio.Event()
@@ -88,7 +87,7 @@ class Server:
             settings=settings,
             spawner=spawner,
             sessions=sessions,
-            handlers=handler_table(),
+            handlers=handlers,
             describe_server=self.describe,
             metrics=sessions.metrics,
             lanes=self._lanes,
@@ -170,6 +169,8 @@ class Server:
         journal.info("listening", url=self.url, control=self.control_url, version=__version__)
 
     async def _listen(self, policy: ListenPolicy) -> None:
+        from paddock.server.address import StdioAddress, UnixAddress, WebSocketAddress
+
         address = policy.address
         match address:
             case WebSocketAddress():
@@ -222,6 +223,9 @@ class Server:
         open, and processes keep the sandbox they were started in. Raises ConfigError, ListenError or
         SandboxUnenforceable; everything is as before then.
         """
+        from paddock.server.listen_policy import load_listen_policy
+        from paddock.server.reload import changed_names, renewed_settings
+
         async with self._reloading:
             settings, left = renewed_settings(self.settings, settings)
             profiles = Profiles(settings)
@@ -298,12 +302,13 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
     own_program.open_all()
     runtime_directory.reserve(runtime_directory.everywhere(os.environ, os.geteuid()), os.geteuid())
     profiles = Profiles(settings)
-    # The server refuses a policy before it starts anything. A thread is only worth its memory for files.
-    policy = (
-        await asyncio.to_thread(load_listen_policy, settings)
-        if names_files(settings)
-        else load_listen_policy(settings)
-    )
+    # The server refuses a policy before it starts anything.
+    policy = await _loaded_policy(settings) if is_listening else None
+    handlers = Handlers()
+    if is_listening:
+        from paddock.server import preload  # noqa: F401
+
+        handlers.load_all()
     host_rules = HostRules()
     if settings.network_rules_file is not None:
         host_rules = await asyncio.to_thread(load_host_rules, settings.network_rules_file)
@@ -313,16 +318,25 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
         lost = asyncio.get_running_loop().create_future()
         with DESCRIPTOR_LIMIT.raised() as former_limit:
             spawner = await Spawner.start(lambda: lost.set_result(None))
-            server = Server(settings, profiles, spawner, sessions, host_rules)
+            server = Server(settings, profiles, spawner, sessions, host_rules, handlers)
             lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
             try:
                 # Children have the limits of the spawner, which has inherited the raised one.
                 resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
-                await server.open(policy if is_listening else None)
+                await server.open(policy)
                 yield server
             finally:
                 lost.cancel()
                 await server.aclose()
+
+
+async def _loaded_policy(settings: Settings) -> ListenPolicy:
+    from paddock.server.listen_policy import load_listen_policy, names_files
+
+    # A thread is only worth its memory for files.
+    if names_files(settings):
+        return await asyncio.to_thread(load_listen_policy, settings)
+    return load_listen_policy(settings)
 
 
 def line_limits(settings: Settings) -> TransportLimits:

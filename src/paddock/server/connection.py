@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 
 from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
-from paddock.fs.local import Lanes, LocalOperations
+from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
 from paddock.journal import Journal
 from paddock.network.turn import Turns
@@ -33,9 +33,7 @@ from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Params, Result
 from paddock.rpc.serving import Drop, Ready, Refusal, Reply, ServingConnection
 from paddock.server.answer_turns import AnswerTurns
-from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.dispatch import Dispatcher, Encoded, Then
-from paddock.server.downloads import Downloads
 from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
 from paddock.server.host_rules import HostRules
@@ -48,8 +46,12 @@ from paddock.server.session import Session
 from paddock.server.session_process import SessionProcess
 from paddock.server.sessions import SessionRegistry
 from paddock.server.stall import Stall
-from paddock.server.watches import ClientWatches
 from paddock.transport.link import Link, Received
+
+if TYPE_CHECKING:
+    from paddock.server.confined_operations import ConfinedOperations
+    from paddock.server.downloads import Downloads
+    from paddock.server.watches import ClientWatches
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +119,6 @@ class ClientConnection:
         self._wanted_notifications: frozenset[str] = frozenset()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
-        self.operations: Operations = LocalOperations(services.lanes)
-        """What carries out the client's file operations."""
         self.confined: set[ConfinedOperations] = set()
         """The operations under a profile that have files open."""
         self.files = ClientFiles()
@@ -186,14 +186,27 @@ class ClientConnection:
             return await take_all(size_bytes, self._answers)
         return await take_all(size_bytes, self._answers, self.services.large_answers)
 
+    # What few clients use is made, and imported, when it is first used (`preload`).
+
+    @cached_property
+    def operations(self) -> Operations:
+        """Return what carries out the client's file operations."""
+        from paddock.fs.local import LocalOperations
+
+        return LocalOperations(self.services.lanes)
+
     @cached_property
     def downloads(self) -> Downloads:
         """Return the HTTP exchanges that this client asked for."""
+        from paddock.server.downloads import Downloads
+
         return Downloads(self)
 
     @cached_property
     def watches(self) -> ClientWatches:
         """Return the watches of this client."""
+        from paddock.server.watches import ClientWatches
+
         return ClientWatches(self, self.services.lanes)
 
     async def caught_up(self) -> None:
@@ -309,7 +322,8 @@ class ClientConnection:
         """End the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
-        await self.operations.aclose()
+        if "operations" in self.__dict__:
+            await self.operations.aclose()
         for confined in list(self.confined):
             await confined.aclose()
         self.services.file_workers.give_up_placeholders()

@@ -23,10 +23,6 @@ from msgspec import Struct, field
 
 from paddock import own_program
 from paddock.errors import OperationFailed, SandboxUnenforceable
-from paddock.fs import fork_server, namespace_entry
-from paddock.fs.fork_server import request_worker
-from paddock.fs.namespace_entry import open_namespaces
-from paddock.fs.remote import WorkerOperations
 from paddock.model.restriction import Restriction
 from paddock.own_program import ROOT, own_environment
 from paddock.process.spawn_request import FIRST_INHERITED, SpawnRequest
@@ -38,6 +34,7 @@ from paddock.server.sandbox_enclosure import SandboxEnclosure
 from paddock.server.sandboxes import Sandboxes
 
 if TYPE_CHECKING:
+    from paddock.fs.remote import WorkerOperations
     from paddock.server.plan_snapshot import PlanSnapshot
 
 MAX_WORKERS = 32
@@ -266,6 +263,8 @@ class FileWorkers:
         enclosure: SandboxEnclosure,
     ) -> _Worker:
         """Start a sandbox that nothing runs in, and let a worker enter it."""
+        from paddock.fs.namespace_entry import open_namespaces
+
         holder = mounts = None
         try:
             holder = await Holder.start(self._spawner, enclosure)
@@ -286,6 +285,9 @@ class FileWorkers:
             raise
 
     async def _worker_in(self, namespaces: list[int], restriction: Restriction) -> WorkerOperations:
+        from paddock.fs.fork_server import request_worker
+        from paddock.fs.remote import WorkerOperations
+
         connection = await self._running_fork_server()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -304,6 +306,8 @@ class FileWorkers:
             return self._fork_server
 
     async def _start_fork_server(self) -> socket.socket:
+        from paddock.fs import fork_server, namespace_entry
+
         try:
             library = own_program.opened(namespace_entry.LIBRARY)
         except OSError as error:

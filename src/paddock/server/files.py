@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest, NotFound
-from paddock.fs.operation import Close, Open
 from paddock.fs.operations import Operations
+
+if TYPE_CHECKING:
+    from paddock.fs.operation import Open
 
 MAX_HANDLES = 128
 MAX_HANDLE_ID_BYTES = 32
@@ -50,12 +53,17 @@ class ClientFile:
         """Close it; within its turn. Idempotent. Raises RequestError when it can't be published."""
         handle, self._handle = self._handle, None
         if handle is not None:
-            await self.operations.perform(Close(handle=handle, discard=discard))
+            await self._close(handle, discard=discard)
 
     async def close_confirmed(self, *, discard: bool) -> None:
         """Close it; within its turn. Raises NotFound when it is not open, or was closed by an error."""
         handle = self.handle
         self._handle = None
+        await self._close(handle, discard=discard)
+
+    async def _close(self, handle: int, *, discard: bool) -> None:
+        from paddock.fs.operation import Close
+
         await self.operations.perform(Close(handle=handle, discard=discard))
 
     def lose(self) -> None:

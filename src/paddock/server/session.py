@@ -16,6 +16,7 @@ import contextlib
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -23,7 +24,6 @@ from msgspec import UNSET
 
 from paddock.config import Settings
 from paddock.errors import InvalidRequest, ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
-from paddock.intercept.approvals import RememberedAnswers
 from paddock.model.endpoint import Endpoint
 from paddock.model.execution_note import ExecutionNote
 from paddock.process.description import Description
@@ -43,6 +43,7 @@ from paddock.server.record import SessionRecord
 from paddock.server.session_process import SessionProcess
 
 if TYPE_CHECKING:
+    from paddock.intercept.approvals import RememberedAnswers
     from paddock.network.authority import Authority
     from paddock.network.policy import Ruling
 
@@ -111,8 +112,6 @@ class Session:
         self.closes = ConfirmedCloses()
         self.questions = SessionQuestions(settings.max_open_questions, record)
         """What is asked on behalf of its processes."""
-        self.answers = RememberedAnswers()
-        """What was answered about executions, for all its processes."""
         self.network_answers: dict[tuple[str, int], Ruling] = {}
         """What was answered about hosts, for all its processes."""
         self.network_changes: list[tuple[list[str], list[str]]] = []
@@ -137,6 +136,13 @@ class Session:
         self._leftover_groups = LeftoverGroups(on_fewer=self._finish_if_idle)
         self._is_expired = False
         self._is_ended = False
+
+    @cached_property
+    def answers(self) -> RememberedAnswers:
+        """Return what was answered about executions, for all its processes."""
+        from paddock.intercept.approvals import RememberedAnswers
+
+        return RememberedAnswers()
 
     # --- attachment ---------------------------------------------------------
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from paddock.errors import InvalidRequest
 from paddock.fs.changes import Batch
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.fs.read_filter import ReadFilter
 from paddock.fs.watch_missing import MissingWatch
 from paddock.fs.watch_set import WatchSet

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import secrets
 import socket
 import stat
 import struct
@@ -184,7 +183,7 @@ def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     that whoever probes `path` never mistakes a server that is just starting for a dead one.
     """
     url = f"unix://{path}"
-    draft = path.with_name(f".{secrets.token_hex(4)}")
+    draft = path.with_name(f".{os.urandom(4).hex()}")
     if max(len(os.fsencode(path)), len(os.fsencode(draft))) > _MAX_PATH_BYTES:
         raise ListenError(url, f"the path is longer than {_MAX_PATH_BYTES} bytes")
     sock = ListeningSocket(socket.AF_UNIX, socket.SOCK_STREAM)

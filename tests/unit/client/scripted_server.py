@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from paddock.client.box import Box
-from paddock.client.connect import open_box
 from paddock.client.connection import Connection
 from paddock.client.flow_control import FlowLimits
+from paddock.client.opening import open_box
 from paddock.client.reconnect import ReconnectPolicy
 from paddock.errors import ConnectError
 from paddock.transport.link import Accept, Link, Received, Receiver

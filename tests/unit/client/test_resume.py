@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from paddock.client.connect import open_box
 from paddock.client.connection import PAGE_BYTES, Connection
 from paddock.client.event_sequence import Gap
 from paddock.client.inbox import Output
+from paddock.client.opening import open_box
 from paddock.client.process import ProcessState
 from paddock.client.reconnect import ReconnectPolicy
 from paddock.errors import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
 from paddock.fs.watch_set import WatchSet
 from tests.unit.fs.places import NOBODY, ordinary_user, threads, worker

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from paddock.fs.local import Lanes, LocalOperations
+from paddock.fs.lanes import Lanes
+from paddock.fs.local import LocalOperations
 from paddock.fs.remote import WorkerOperations
 
 CLONE_NEWUSER = 0x10000000

@@ -12,7 +12,7 @@ import pytest
 
 from paddock.errors import OperationFailed
 from paddock.fs import watch_look, watch_tree
-from paddock.fs.local import Lanes
+from paddock.fs.lanes import Lanes
 from paddock.fs.resolve import open_directory
 from paddock.fs.watch_set import WatchSet
 from paddock.fs.watch_tree import TreeWatch

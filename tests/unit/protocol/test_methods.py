@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from paddock.protocol.methods import METHODS, NOTIFICATIONS, OPTIONAL_NOTIFICATIONS, Family
-from paddock.server.handlers import handler_table
+from paddock.server.handlers import Handlers
 
 
 def test_every_offered_method_has_a_handler_and_no_other_has() -> None:
     offered = {name for name, method in METHODS.items() if method.result is not None}
 
-    assert set(handler_table()) == offered
+    whole = Handlers()
+    whole.load_all()
+    assert set(whole) == offered
+    assert all(Handlers()[name] is handler for name, handler in whole.items())
 
 
 def test_extension_fields_exist_and_come_last() -> None:

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from paddock.server.connection import HandlerTable
-from paddock.server.handlers import (
-    control,
-    discovery,
-    environment,
-    fetch,
-    fs,
-    fs_handle,
-    fs_text,
-    network,
-    process,
-    watch,
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from paddock.server.connection import HandlerTable
+
+MODULES: Final = (
+    ("control", ("control/",)),
+    ("discovery", ("environmentConfig/", "capabilityRoots/", "capabilities/")),
+    ("environment", ("initialize", "environment/")),
+    ("fetch", ("http/",)),
+    ("fs_handle", ("fs/open", "fs/readBlock", "fs/writeBlock", "fs/close")),
+    ("fs_text", ("fs/search", "fs/edit")),
+    ("watch", ("fs/watch", "fs/unwatch")),
+    ("fs", ("fs/",)),
+    ("network", ("network/",)),
+    ("process", ("process/",)),
 )
+"""Each module beside this one, with how the names of its methods begin. The first that fits has a method."""
 
 
-def handler_table() -> HandlerTable:
-    """Return every method that this version offers, with what carries it out."""
-    return {
-        **environment.HANDLERS,
-        **process.HANDLERS,
-        **network.HANDLERS,
-        **fetch.HANDLERS,
-        **discovery.HANDLERS,
-        **control.HANDLERS,
-        **fs.HANDLERS,
-        **fs_handle.HANDLERS,
-        **fs_text.HANDLERS,
-        **watch.HANDLERS,
-    }
+class Handlers(dict[str, Any]):
+    """Every method that this version offers, with what carries it out.
+
+    A module is imported when one of its methods is first asked for, unless `load_all` has been called.
+    """
+
+    def __missing__(self, method: str) -> Any:
+        module = next(module for module, beginnings in MODULES if method.startswith(beginnings))
+        self.update(_handlers_in(module))
+        return self[method]
+
+    def load_all(self) -> None:
+        """Import all modules, so that no client waits for it."""
+        for module, _ in MODULES:
+            self.update(_handlers_in(module))
+
+
+def _handlers_in(module: str) -> HandlerTable:
+    handlers: HandlerTable = import_module(f"{__name__}.{module}").HANDLERS
+    return handlers

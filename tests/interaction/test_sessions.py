@@ -117,11 +117,12 @@ async def test_an_ended_session_is_unknown() -> None:
 
 
 async def test_a_start_survives_the_loss_of_its_connection_and_happens_once(tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
+    marks, told = tmp_path / "marks", tmp_path / "told"
+    os.mkfifo(told)
     async with served() as server:
         first = attach(server)
         session_id = (await first.initialize())["sessionId"]
-        script = f"echo started >> {marks}; exec sleep 1000"
+        script = f"echo started >> {marks}; echo > {told}; exec sleep 1000"
         params = start_params("p", *shell(script), idempotencyKey="k")
         first.request("process/start", params)
         await asyncio.sleep(0)
@@ -133,8 +134,8 @@ async def test_a_start_survives_the_loss_of_its_connection_and_happens_once(tmp_
         assert (await second.call("process/start", params))["processId"] == "p"
         listed = await second.call("process/list")
         assert [process["running"] for process in listed["processes"]] == [True]
-        await second.start("look", "/bin/cat", str(marks))
-        await second.finish("look")
+        # The answer comes when the shell is executed, before it has done anything.
+        await asyncio.to_thread(told.read_text)
         assert marks.read_text() == "started\n"
 
 

@@ -273,7 +273,11 @@ class ManagedProcess:
         self._wake()
 
     def _release(self) -> None:
-        """Give the descriptors of the streams and the timer back."""
+        """Give the descriptors of the streams and the timer back, and let go of the enclosure.
+
+        What can still be asked for is kept for a while, and an enclosure is many times as much.
+        """
+        self._enclosure = None
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None

@@ -64,6 +64,25 @@ async def test_changes_of_what_is_denied_are_not_told(workspace: Path, is_recurs
     assert set(seen) == expected
 
 
+async def test_what_is_made_later_and_a_pattern_denies_is_not_told(workspace: Path) -> None:
+    denied: Json = {"path": {"type": "glob_pattern", "pattern": f"{workspace}/**/*.env"}, "access": "deny"}
+    granted = workspace / "old.env" / "granted"
+    granted.mkdir(parents=True)
+    async with session() as client:
+        wanted = sandbox(entry(ROOT, "read"), denied, entry(granted, "read"))
+        for path in (workspace, granted):
+            await client.call("fs/watch", {"path": str(path), "recursive": True, "sandbox": wanted})
+        (workspace / "made.env").write_text("x")
+        (workspace / "open" / "new.env" / "deeper").mkdir(parents=True)
+        (workspace / "open" / "new.env" / "deeper" / "secret").write_text("x")
+        (granted / "made").mkdir()
+        assert set(await told(client, granted / "made")) == {str(granted / "made")}
+        (workspace / "open" / "env").write_text("x")
+        (workspace / "open.txt").write_text("after")
+        seen = await told(client, workspace / "open.txt")
+    assert set(seen) == {str(workspace / "open" / "env"), str(workspace / "open.txt")}
+
+
 async def test_what_is_moved_out_of_sight_is_told_once_and_not_followed(workspace: Path) -> None:
     (workspace / "open" / "inner").mkdir()
     async with session() as client:

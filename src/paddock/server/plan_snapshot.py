@@ -19,6 +19,8 @@ from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.planner import Planner
 from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.enforced import is_enforced
+from paddock.sandbox.profile.glob import Matcher
+from paddock.sandbox.profile.path import ancestors, is_within
 from paddock.server.confinement import Confinement
 
 
@@ -30,9 +32,31 @@ class PlanSnapshot(Struct, frozen=True):
     """Device and inode at each mount point that is not a placeholder."""
 
     def read_filter(self) -> ReadFilter:
-        """Return what may be seen in such a sandbox, for what is done outside of it on somebody's behalf."""
+        """Return what may be seen in such a sandbox, for what is done outside of it on somebody's behalf.
+
+        What a pattern names counts as denied, also if it is made later: the next such sandbox denies it.
+        """
         table = AccessTable(self.plan.rules)
-        return lambda path: table.access_of(os.fsdecode(path)) is not Access.DENY
+        patterns = [
+            (os.path.realpath(pattern.base), Matcher([pattern.rest])) for pattern in self.plan.denied_patterns
+        ]
+
+        def may_be_seen(path: bytes) -> bool:
+            name = os.fsdecode(path)
+            if table.access_of(name) is Access.DENY:
+                return False
+            rule = table.rule_of(name)
+            return not any(
+                is_within(each, base)
+                and each != base
+                and matcher.matches(each.removeprefix(base).lstrip("/"))
+                for base, matcher in patterns
+                for each in (name, *ancestors(name))
+                # What the profile names in a directory that is denied is granted.
+                if rule is None or not is_within(rule.path, each)
+            )
+
+        return may_be_seen
 
 
 def take_snapshot(planner: Planner, wanted: Confinement) -> PlanSnapshot:

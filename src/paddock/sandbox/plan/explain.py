@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import asdict
 
+from paddock.journal import printable
 from paddock.model.host import Enforcement
 from paddock.model.profile import Limits, NetworkMode
 from paddock.sandbox.plan import seccomp
@@ -34,9 +35,12 @@ _NETWORKS = {
 
 
 def explain(plan: Plan, enforcement: Enforcement, alone: Ruleset | None = None) -> str:
-    """Describe the confinement in order, one step on a line; `alone` is what enforces it without mounts."""
+    """Describe the confinement in order, one step on a line; `alone` is what enforces it without mounts.
+
+    Commands may have made what is named: no name disturbs a terminal, or looks like another step.
+    """
     lines = _lines(plan, enforcement) if alone is None else _lines_alone(plan, enforcement, alone)
-    return "\n".join((*lines, *_system_calls(plan))) + "\n"
+    return "\n".join(map(printable, (*lines, *_system_calls(plan)))) + "\n"
 
 
 def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:

@@ -341,6 +341,14 @@ def test_view_that_is_too_large_for_bubblewrap_is_refused() -> None:
         bwrap.options(plan, BwrapCapabilities(), bwrap.HostFiles("/init", "/void"))
 
 
+def test_plan_in_words_has_no_words_of_a_file_name() -> None:
+    name = "/w/a\x1b]0;x\a\n  read-write  /etc"
+    text = explain(_plan(ROOT_READ, ROOTS_WRITE, _entry(name, Access.DENY)), Enforcement.FULL)
+    assert r"/w/a\u001b]0;x\u0007\n  read-write  /etc" in text
+    assert all(line.isprintable() for line in text.splitlines())
+    assert not any(line.strip().startswith("read-write  /etc") for line in text.splitlines())
+
+
 def test_explanation_names_every_path_and_why() -> None:
     text = explain(_plan(ROOT_READ, ROOTS_WRITE, _entry("/w/a", Access.DENY)), Enforcement.FULL)
     for line in (

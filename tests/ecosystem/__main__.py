@@ -1,18 +1,23 @@
 """Run the frameworks' own suites against the adapters, and write what they said into the page about them.
 
-`make ecosystem` runs this with the Python of .ecosystem. It fails if a test fails for no known reason, and if
-one passes that is known to fail.
+`make ecosystem` runs this with the Python of .ecosystem: each suite on a private server, on a remote one and
+over TLS with a token; by root, as root and as an ordinary user. It fails if a test fails for no known reason,
+if one passes that is known to fail, and if the ways differ. Only root, who runs all, writes the page.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.ecosystem.way import VARIABLE, Way
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "explanation" / "ecosystems.md"
@@ -83,9 +88,13 @@ SUITES = (
 )
 
 
+ROOT, ORDINARY = "root", "an ordinary user"
+USERS = (ROOT, ORDINARY) if os.geteuid() == 0 else (ORDINARY,)
+
+
 @dataclass(slots=True)
 class Count:
-    """What a suite said."""
+    """What a suite said in one run."""
 
     passed: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -97,21 +106,19 @@ def main() -> int:
     """Run all suites, or those that are named, and write the page; return 1 if a surprise is among it."""
     wanted = sys.argv[1:]
     chosen = [suite for suite in SUITES if not wanted or suite.package in wanted]
-    rows, reasons, surprises = [], [], []
+    rows: list[str] = []
+    reasons: dict[str, None] = {}
+    surprises: list[str] = []
     for suite in chosen:
-        count = _run(suite)
-        rows.append(
-            f"| {suite.package} {version(suite.package)} | {suite.name} | {count.passed} | "
-            f"{len(count.failed)} | {len(count.skipped)} | {count.own} |"
-        )
-        for test in count.failed:
-            reasons.append(f"- {suite.package}, `{test}`: {suite.known.get(test, 'NOT KNOWN')}")
-        reasons += [f"- {suite.package}, `{test}`, skipped: {why}" for test, why in count.skipped]
-        surprises += [f"{suite.package}: {test} failed" for test in count.failed if test not in suite.known]
-        surprises += [
-            f"{suite.package}: {test} passes now" for test in suite.known if test not in count.failed
-        ]
-    if not wanted:
+        runs = {(user, way): _run(suite, user, way) for user in USERS for way in Way}
+        rows.append(_row(suite, [runs[user, Way.PRIVATE] for user in USERS]))
+        for (user, way), count in runs.items():
+            reasons |= dict.fromkeys(_reasons(suite, count))
+            found = [*_surprises(suite, count)]
+            if count != runs[user, Way.PRIVATE]:
+                found.append("other numbers than on a private server")
+            surprises += [f"{suite.package}, as {user}, {way}: {surprise}" for surprise in found]
+    if not wanted and len(USERS) == 2:
         _write("\n".join([*HEADER, *rows, "", "What does not pass, and why:", "", *reasons, ""]))
     print("\n".join([*HEADER, *rows, *reasons, *surprises]))
     return 1 if surprises else 0
@@ -123,27 +130,55 @@ HEADER = (
 )
 
 
-def _run(suite: Suite) -> Count:
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory, "report.xml")
-        subprocess.run(
-            [
-                *(
-                    sys.executable,
-                    "-m",
-                    "pytest",
-                    "-q",
-                    "-c",
-                    str(HERE / "pytest.ini"),
-                    "--rootdir",
-                    str(HERE),
-                ),
-                *("--confcutdir", str(HERE), "-o", f"asyncio_mode={suite.asyncio_mode}"),
-                *("--junitxml", str(report), str(HERE / suite.file)),
-            ],
-            check=False,
-            timeout=TIMEOUT_S,
+def _row(suite: Suite, counts: list[Count]) -> str:
+    """Return a line of the table; where root and an ordinary user differ, both numbers."""
+    cells = [
+        " / ".join(dict.fromkeys(str(number) for number in numbers))
+        for numbers in (
+            [count.passed for count in counts],
+            [len(count.failed) for count in counts],
+            [len(count.skipped) for count in counts],
+            [count.own for count in counts],
         )
+    ]
+    return f"| {suite.package} {version(suite.package)} | {suite.name} | {' | '.join(cells)} |"
+
+
+def _reasons(suite: Suite, count: Count) -> Iterator[str]:
+    for test in count.failed:
+        yield f"- {suite.package}, `{test}`: {suite.known.get(test, 'NOT KNOWN')}"
+    for test, why in count.skipped:
+        yield f"- {suite.package}, `{test}`, skipped: {why}"
+
+
+def _surprises(suite: Suite, count: Count) -> Iterator[str]:
+    for test in count.failed:
+        if test not in suite.known:
+            yield f"{test} failed"
+    for test in suite.known:
+        if test not in count.failed:
+            yield f"{test} passes now"
+    if count.passed + count.own == 0:
+        yield "nothing was run"
+
+
+def _run(suite: Suite, user: str, way: Way) -> Count:
+    with tempfile.TemporaryDirectory(prefix="paddock-ecosystem-", dir="/tmp") as directory:
+        report = Path(directory, "report.xml")
+        command = [
+            *(sys.executable, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), "--rootdir", str(HERE)),
+            *("--confcutdir", str(HERE), "-o", f"asyncio_mode={suite.asyncio_mode}"),
+            *("--junitxml", str(report), str(HERE / suite.file)),
+        ]
+        if user == ORDINARY and os.geteuid() == 0:
+            apart = ("unshare", "--mount", "--", sys.executable, "-m", "tests.ecosystem.as_user", directory)
+            command = [*apart, *command]
+        root = HERE.parent.parent
+        environment = {**os.environ, VARIABLE: way, "PWD": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        print(f"== {suite.package}, as {user}, {way}", flush=True)
+        subprocess.run(command, cwd=root, env=environment, check=False, timeout=TIMEOUT_S)
+        if not report.exists():
+            return Count()
         return _count(ElementTree.parse(report), suite)
 
 

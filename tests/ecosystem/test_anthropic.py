@@ -23,6 +23,7 @@ from paddock.model.decision import Action, Origin
 from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
 from tests.ecosystem.anthropic_endpoint import Call, Endpoint, serving
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
 EDITOR = "str_replace_based_edit_tool"
@@ -30,8 +31,8 @@ QUESTION: list[Any] = [{"role": "user", "content": "begin"}]
 
 
 @pytest_asyncio.fixture
-async def tools(server_url: str) -> AsyncIterator[PaddockTools]:
-    async with PaddockTools(server_url) as tools:
+async def tools(server: Server) -> AsyncIterator[PaddockTools]:
+    async with PaddockTools(server.target) as tools:
         yield tools
 
 
@@ -141,9 +142,9 @@ async def test_a_command_that_takes_too_long_ends_with_its_shell(tools: PaddockT
     assert await tools.bash.call({"command": "echo after"}) == "after\n"
 
 
-def test_a_client_that_blocks_has_the_same_tools(server_url: str) -> None:
+def test_a_client_that_blocks_has_the_same_tools(server: Server) -> None:
     calls = [("bash", {"command": "echo hello"}), ("bash", {"command": "touch /etc/paddock-no"})]
-    with serving(Endpoint(*calls)) as endpoint, SyncPaddockTools(server_url) as tools:
+    with serving(Endpoint(*calls)) as endpoint, SyncPaddockTools(server.target) as tools:
         client = Anthropic(api_key="none", base_url=endpoint.url, max_retries=0)
         client.beta.messages.tool_runner(
             model="scripted", max_tokens=100, messages=QUESTION, tools=list(tools)
@@ -156,7 +157,7 @@ def test_a_client_that_blocks_has_the_same_tools(server_url: str) -> None:
 # --- managed agents ---------------------------------------------------------
 
 
-async def worked(tmp_path: Path, server_url: str, *calls: Call) -> Endpoint:
+async def worked(tmp_path: Path, server: Server, *calls: Call) -> Endpoint:
     """What a session of a managed agent reads whose work a worker claims from a queue."""
     with serving(Endpoint(*calls)) as endpoint:
         async with AsyncAnthropic(api_key="none", base_url=endpoint.url, max_retries=0) as client:
@@ -164,7 +165,7 @@ async def worked(tmp_path: Path, server_url: str, *calls: Call) -> Endpoint:
                 environment_id="env_1",
                 environment_key="key",
                 workdir=tmp_path,
-                tools=lambda ctx: paddock_toolset(ctx, server_url),
+                tools=lambda ctx: paddock_toolset(ctx, server.target),
             )
             running = asyncio.create_task(worker.run())
             try:
@@ -175,10 +176,10 @@ async def worked(tmp_path: Path, server_url: str, *calls: Call) -> Endpoint:
     return endpoint
 
 
-async def test_a_worker_serves_a_session_in_the_sandbox(tmp_path: Path, server_url: str) -> None:
+async def test_a_worker_serves_a_session_in_the_sandbox(tmp_path: Path, server: Server) -> None:
     endpoint = await worked(
         tmp_path,
-        server_url,
+        server,
         ("write", {"file_path": "a/one.txt", "content": "first\nsecond\n"}),
         ("edit", {"file_path": "a/one.txt", "old_string": "first", "new_string": "1st"}),
         ("read", {"file_path": "a/one.txt", "view_range": [1, 1]}),
@@ -197,7 +198,7 @@ async def test_a_worker_serves_a_session_in_the_sandbox(tmp_path: Path, server_u
     assert endpoint.errors == [False] * 6 + [True] * 2
 
 
-async def test_roots_of_a_context_are_granted_or_kept(tmp_path: Path, server_url: str) -> None:
+async def test_roots_of_a_context_are_granted_or_kept(tmp_path: Path, server: Server) -> None:
     # Outside of /tmp, which every command may write.
     base = Path("/var/tmp") / f"paddock-roots-{tmp_path.name}-{id(tmp_path)}"
     roots = [base / name for name in ("work", "open", "kept")]
@@ -210,7 +211,7 @@ async def test_roots_of_a_context_are_granted_or_kept(tmp_path: Path, server_url
         read_only_roots=[kept],
         env={"PATH": "/usr/bin:/bin", "A": "b"},
     )
-    tools = {tool.name: tool for tool in paddock_toolset(context, server_url)}
+    tools = {tool.name: tool for tool in paddock_toolset(context, server.target)}
     try:
         await tools["write"].call({"file_path": f"{free}/file", "content": "x"})
         with pytest.raises(ToolError, match="The sandbox denied"):

@@ -16,6 +16,7 @@ from langchain_tests.integration_tests import SandboxIntegrationTests
 
 from paddock.adapters.deepagents import PaddockSandbox
 from paddock.adapters.langchain import PaddockExecutionPolicy
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
 
@@ -28,16 +29,16 @@ class ScriptedModel(GenericFakeChatModel):
 
 class TestSuite(SandboxIntegrationTests):
     @pytest.fixture(scope="class")
-    def sandbox(self) -> Iterator[PaddockSandbox]:
-        with PaddockSandbox() as sandbox:
+    def sandbox(self, server: Server) -> Iterator[PaddockSandbox]:
+        with PaddockSandbox(server.target) as sandbox:
             sandbox.execute("rm -rf /tmp/test_sandbox_ops")
             yield sandbox
             sandbox.execute("rm -rf /tmp/test_sandbox_ops")
 
 
 @pytest.fixture(scope="module")
-def sandbox(server_url: str) -> Iterator[PaddockSandbox]:
-    with PaddockSandbox(server_url) as sandbox:
+def sandbox(server: Server) -> Iterator[PaddockSandbox]:
+    with PaddockSandbox(server.target) as sandbox:
         yield sandbox
 
 
@@ -73,14 +74,15 @@ def test_files_are_requests_and_not_commands(sandbox: PaddockSandbox, requests: 
     assert (requests["fs/walk"], requests["fs/search"], requests["fs/remove"]) == (1, 1, 1)
 
 
-def test_another_process_attaches_by_the_id(sandbox: PaddockSandbox) -> None:
-    path = f"{sandbox.workspace.open().directory}/note"
-    sandbox.write(path, "from here")
-    other = PaddockSandbox.attach(sandbox.id)
-    read = other.read(path)
-    assert read.file_data is not None
-    assert read.file_data["content"] == "from here"
-    other.workspace.close()
+def test_another_process_attaches_by_the_id(shared_server: Server) -> None:
+    with PaddockSandbox(shared_server.target) as sandbox:
+        path = f"{sandbox.workspace.open().directory}/note"
+        sandbox.write(path, "from here")
+        other = PaddockSandbox.attach(sandbox.id, shared_server.target)
+        read = other.read(path)
+        assert read.file_data is not None
+        assert read.file_data["content"] == "from here"
+        other.workspace.close()
 
 
 def test_a_command_that_takes_too_long_is_ended_and_its_output_told(sandbox: PaddockSandbox) -> None:

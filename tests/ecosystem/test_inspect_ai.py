@@ -16,18 +16,20 @@ from inspect_ai.tool import bash
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecRemoteStreamingOptions, ExecStdout
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
-from paddock.adapters.inspect_ai import URL_VARIABLE, PaddockProcess, PaddockSandboxEnvironment
+from paddock.adapters.inspect_ai import URL_VARIABLE, PaddockConfig, PaddockProcess, PaddockSandboxEnvironment
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
 
 @pytest_asyncio.fixture
 async def sandbox_env(
-    server_url: str, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PaddockSandboxEnvironment]:
-    monkeypatch.setenv(URL_VARIABLE, server_url)
-    made = await PaddockSandboxEnvironment.sample_init("task", None, {})
+    monkeypatch.setenv(URL_VARIABLE, server.url or "")
+    config = PaddockConfig(token_file=server.token_file, tls_ca=server.tls_ca)
+    made = await PaddockSandboxEnvironment.sample_init("task", config, {})
     yield made["default"]
-    await PaddockSandboxEnvironment.sample_cleanup("task", None, made, False)
+    await PaddockSandboxEnvironment.sample_cleanup("task", config, made, False)
 
 
 async def test_a_write_to_etc_is_refused_in_words_that_a_model_can_act_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from minisweagent.agents.default import DefaultAgent
 from minisweagent.models.test_models import DeterministicModel, make_output
 
 from paddock.adapters.mini_swe_agent import PaddockEnvironment
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
 
 @pytest.fixture
-def environment(server_url: str) -> Iterator[PaddockEnvironment]:
-    environment = PaddockEnvironment(url=server_url)
+def environment(server: Server) -> Iterator[PaddockEnvironment]:
+    environment = PaddockEnvironment(**asdict(server))
     yield environment
     environment.close()
 
@@ -38,8 +40,8 @@ def test_a_command_whose_time_is_over_gives_its_output_so_far(environment: Paddo
     assert "did not end within 1 s" in done["exception_info"]
 
 
-def test_a_directory_that_exists_is_used_and_stays(tmp_path: Path, server_url: str) -> None:
-    environment = PaddockEnvironment(cwd=str(tmp_path), url=server_url)
+def test_a_directory_that_exists_is_used_and_stays(tmp_path: Path, server: Server) -> None:
+    environment = PaddockEnvironment(cwd=str(tmp_path), **asdict(server))
     assert environment.execute({"command": "pwd; echo > here"})["output"] == f"{tmp_path}\n"
     environment.close()
     assert (tmp_path / "here").exists()

@@ -24,12 +24,14 @@ from paddock.errors import CallRejected
 from paddock.model.decision import Action, Origin
 from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.way import TOKEN
 
 
 @pytest_asyncio.fixture
-async def session(server_url: str) -> AsyncIterator[Any]:
-    client = PaddockSandboxClient(server_url)
+async def session(server: Server) -> AsyncIterator[Any]:
+    client = PaddockSandboxClient(server.target)
     session = await client.create()
     await session.start()
     yield session
@@ -124,29 +126,35 @@ async def test_rules_decide_what_is_asked(session: Any) -> None:
         await needs_approval(CommandRules(Policy((forbidden,))))(None, {"cmd": "reboot"}, "3")
 
 
-async def test_another_process_resumes_by_the_state(session: Any, server_url: str) -> None:
+async def test_another_process_resumes_by_the_state(shared_server: Server) -> None:
+    client = PaddockSandboxClient(shared_server.target)
+    session = await client.create()
     inner = session._inner
     await inner.workspace.write_bytes("note", b"from here")
     script = """
 import asyncio, json, sys
+import paddock
 from paddock.adapters.openai_agents import PaddockSandboxClient
 async def main():
-    client = PaddockSandboxClient()
-    session = await client.resume(client.deserialize_session_state(json.loads(sys.argv[1])))
+    state, url, token, tls_ca = json.loads(sys.argv[1])
+    client = PaddockSandboxClient(paddock.connect(url, token=token, tls_ca=tls_ca))
+    session = await client.resume(client.deserialize_session_state(state))
     print((await session._inner.workspace.read_bytes("note")).decode())
     await session._inner.workspace.aclose()
 asyncio.run(main())
 """
-    state = json.dumps(inner.state.model_dump(mode="json"))
-    command = [sys.executable, "-c", script, state]
+    token = None if shared_server.token_file is None else TOKEN
+    known = [inner.state.model_dump(mode="json"), shared_server.url, token, shared_server.tls_ca]
+    command = [sys.executable, "-c", script, json.dumps(known)]
     other = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert (await other.communicate())[0] == b"from here\n"
+    await client.delete(session)
 
 
-async def test_a_snapshot_comes_back_in_another_session(session: Any, server_url: str) -> None:
+async def test_a_snapshot_comes_back_in_another_session(session: Any, server: Server) -> None:
     await session._inner.workspace.write_bytes("a/b", b"kept")
     archive = await session._inner.persist_workspace()
-    client = PaddockSandboxClient(server_url)
+    client = PaddockSandboxClient(server.target)
     other = await client.create()
     await other._inner.hydrate_workspace(archive)
     assert await other._inner.workspace.read_bytes("a/b") == b"kept"

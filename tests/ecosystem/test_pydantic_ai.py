@@ -14,6 +14,8 @@ from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 import paddock
 from paddock.adapters.pydantic_ai import Paddock, PaddockBackend
+from paddock.client.connect import Connecting
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
 pytestmark = pytest.mark.anyio
@@ -25,8 +27,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def box(anyio_backend: str, server_url: str) -> AsyncIterator[paddock.Box]:
-    async with paddock.connect(server_url) as box:
+async def box(anyio_backend: str, server: Server) -> AsyncIterator[paddock.Box]:
+    target = server.target
+    async with target if isinstance(target, Connecting) else paddock.connect(target) as box:
         yield box
 
 

@@ -13,6 +13,7 @@ from smolagents.models import ChatMessage, MessageRole, Model
 from smolagents.utils import AgentError
 
 from paddock.adapters.smolagents import PaddockExecutor
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 from tests.ecosystem.upstream import upstream_tests
 
@@ -43,20 +44,20 @@ class Scripted(Model):
 
 class TestSuite(ExecutorTests):
     @pytest.fixture
-    def custom_executor(self, server_url: str) -> Iterator[PaddockExecutor]:
-        executor = python_executor(server_url, ["pillow", "numpy"])
+    def custom_executor(self, server: Server) -> Iterator[PaddockExecutor]:
+        executor = python_executor(server, ["pillow", "numpy"])
         yield executor
         executor.cleanup()
 
 
-def python_executor(server_url: str, imports: list[str] | None = None, **options: Any) -> PaddockExecutor:
+def python_executor(server: Server, imports: list[str] | None = None, **options: Any) -> PaddockExecutor:
     # The Python of this environment has the packages.
-    return PaddockExecutor(imports or [], target=server_url, python=sys.executable, **options)
+    return PaddockExecutor(imports or [], target=server.target, python=sys.executable, **options)
 
 
 @pytest.fixture
-def executor(server_url: str) -> Iterator[PaddockExecutor]:
-    executor = python_executor(server_url)
+def executor(server: Server) -> Iterator[PaddockExecutor]:
+    executor = python_executor(server)
     yield executor
     executor.cleanup()
 
@@ -87,8 +88,8 @@ def test_an_agent_is_told_that_the_sandbox_refuses_a_write_to_etc(executor: Padd
     assert not Path("/etc/paddock-no").exists()
 
 
-def test_code_that_takes_too_long_is_ended_and_its_output_told(server_url: str) -> None:
-    executor = python_executor(server_url, timeout_s=2)
+def test_code_that_takes_too_long_is_ended_and_its_output_told(server: Server) -> None:
+    executor = python_executor(server, timeout_s=2)
     try:
         executor("word = 'kept'")
         with pytest.raises(AgentError, match=r"before\n(.*\n)*Note: The command did not end within 2 s"):
@@ -105,9 +106,9 @@ def test_an_interpreter_that_ends_is_told_and_replaced(executor: PaddockExecutor
     assert executor("1 + 1").output == "2"
 
 
-def test_a_package_that_is_missing_is_named(server_url: str) -> None:
+def test_a_package_that_is_missing_is_named(server: Server) -> None:
     with pytest.raises(AgentError, match=r"missing.*no-such-package"):
-        python_executor(server_url, ["numpy", "no-such-package"])
+        python_executor(server, ["numpy", "no-such-package"])
 
 
 def test_variables_are_sent_without_pickles(executor: PaddockExecutor) -> None:

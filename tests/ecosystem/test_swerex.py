@@ -28,6 +28,7 @@ from swerex.runtime.abstract import (
 from swerex.runtime.remote import RemoteRuntime
 
 from paddock.adapters.swerex import PaddockDeployment
+from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 from tests.ecosystem.upstream import upstream_tests
 
@@ -171,8 +172,8 @@ async def test_a_session_that_ends_itself_is_gone(remote_runtime: RemoteRuntime)
         await remote_runtime.close_session(CloseBashSessionRequest(session="brief"))
 
 
-async def test_a_deployment_works_on_a_server_without_http(server_url: str, requests: Counter[str]) -> None:
-    deployment = PaddockDeployment(server_url)
+async def test_a_deployment_works_on_a_server_without_http(server: Server, requests: Counter[str]) -> None:
+    deployment = PaddockDeployment(server.target)
     with pytest.raises(DeploymentNotStartedError):
         await deployment.is_alive()
     await deployment.start()

@@ -23,6 +23,7 @@ from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecOutput, Exec
 from pydantic import BaseModel, ConfigDict
 
 from paddock.adapters.outcome import NOT_STARTED, ending_notes, file_note
+from paddock.adapters.server_choice import server_target
 from paddock.client.ending import Ending
 from paddock.client.process import Process
 from paddock.client.workspace import PROFILE, Workspace
@@ -45,6 +46,10 @@ class PaddockConfig(BaseModel):
 
     url: str | None = None
     """The server; by default what PADDOCK_URL names, or a private one."""
+    token_file: str | None = None
+    """A file with the token to show it."""
+    tls_ca: str | None = None
+    """A file of certificates to trust, for wss://."""
     profile: str = PROFILE
 
 
@@ -107,7 +112,8 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
         """Return the environment of a sample; nothing is made before its first use."""
         chosen = config if isinstance(config, PaddockConfig) else PaddockConfig()
         url = chosen.url or os.environ.get(URL_VARIABLE) or None
-        return {"default": cls(Workspace(url, profile=chosen.profile))}
+        target = server_target(url, chosen.token_file, chosen.tls_ca)
+        return {"default": cls(Workspace(target, profile=chosen.profile))}
 
     @classmethod
     async def sample_cleanup(

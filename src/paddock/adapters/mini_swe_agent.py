@@ -16,6 +16,7 @@ from minisweagent.exceptions import Submitted
 from pydantic import BaseModel, ConfigDict
 
 from paddock.adapters.outcome import run_line
+from paddock.adapters.server_choice import server_target
 from paddock.client.workspace import PROFILE
 from paddock.sync.workspace import Workspace
 
@@ -36,6 +37,10 @@ class PaddockEnvironmentConfig(BaseModel):
     timeout: int = 30
     url: str | None = None
     """The server; None is a private one."""
+    token_file: str | None = None
+    """A file with the token to show it."""
+    tls_ca: str | None = None
+    """A file of certificates to trust, for wss://."""
     profile: str = PROFILE
 
 
@@ -45,7 +50,7 @@ class PaddockEnvironment:
     def __init__(self, **options: Any) -> None:
         self.config = PaddockEnvironmentConfig(**options)
         self.workspace = Workspace(
-            self.config.url,
+            server_target(self.config.url, self.config.token_file, self.config.tls_ca),
             directory=self.config.cwd or None,
             profile=self.config.profile,
             env=self.config.env,

@@ -181,7 +181,9 @@ def _connection_words(headers: Headers) -> set[bytes]:
 
 
 def _passed_on(headers: Headers, without: set[bytes]) -> Headers:
-    dropped = _HOP_BY_HOP | without | _connection_words(headers)
+    # What tells where the body ends stays, whatever Connection says: a large body is passed on as it
+    # comes, and its receiver would take it for further requests.
+    dropped = (_HOP_BY_HOP | without | _connection_words(headers)).difference(FRAMING)
     return [(name, value) for name, value in headers if name.lower() not in dropped]
 
 

@@ -282,6 +282,26 @@ async def test_large_body_of_a_request_has_the_length_that_was_said_and_is_the_l
     assert received == b"x" * (1 << 20)
 
 
+async def test_connection_takes_no_length_away_so_that_a_body_would_be_further_requests(scene: Scene) -> None:
+    told: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.set_result(await read_head(reader))
+        await reader.readexactly(1 << 20)
+        writer.write(ANSWER)
+        writer.close()
+
+    await scene.add_server(GOOD, 80, serve)
+    reader, writer = await scene.open()
+    head = b"PUT http://good.test/ HTTP/1.1\r\nHost: good.test\r\nContent-Length: 1048576\r\n"
+    smuggled = b"GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"
+    writer.write(head + b"Connection: Content-Length, x-own\r\nX-Own: 1\r\n\r\n" + smuggled.ljust(1 << 20))
+    await reader.read()
+    writer.close()
+    assert b"content-length: 1048576\r\n" in (await told).lower()
+    assert b"x-own" not in (await told).lower()
+
+
 async def test_large_body_of_a_request_that_is_cut_off_is_not_taken_for_whole(scene: Scene) -> None:
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

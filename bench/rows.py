@@ -30,7 +30,7 @@ from bench.interceptions import Interceptions, WrapperInterceptions
 from bench.mcp_servers import ShellCalls, ShellServerStart
 from bench.proxies import Proxies
 from bench.row import Row
-from bench.sandboxes import ConfinedTrue
+from bench.sandboxes import ConfinedTrue, OneShot
 from bench.starts import ConfinedLatency, OrdinaryLatency, QuickAckLatency, StartRate
 from bench.streams import BatchedInput, PipeOutput, TerminalOutput, WindowedInput
 
@@ -43,6 +43,7 @@ ROWS: tuple[type[Row], ...] = (
     WarmStarts,
     ColdStarts,
     ConfinedStartRate,
+    OneShot,
     Interceptions,
     WrapperInterceptions,
     Proxies,

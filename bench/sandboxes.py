@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -97,6 +98,39 @@ class ConfinedTrue(Row):
         _run([str(helper), *options, "--", PROGRAM], environment=contender.environment)
 
 
+class OneShot(Row):
+    """`paddock sandbox -- true` and `paddock run -- true` by hand, beside `codex sandbox -- true`."""
+
+    name = "one-shot"
+    figures = (
+        Figure("sandbox -- true, p50", Unit.SECONDS, goal=1),
+        Figure("run -- true beside the peer's sandbox -- true, p50", Unit.SECONDS, goal=0.5),
+    )
+    bare = "python -I -S -c pass"
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="paddock-bench-", dir="/var/tmp")
+
+    def measure(self, contender: Contender) -> Sequence[float]:
+        program = contender.serve_command[0]
+        confined = self._median([program, "sandbox", "--", PROGRAM], contender)
+        if contender.name == "peer":
+            return confined, confined
+        return confined, self._median([program, "run", "--", PROGRAM], contender)
+
+    def limit(self) -> Sequence[float | None]:
+        bare = _median(lambda: _run([sys.executable, "-I", "-S", "-c", "pass"]))
+        return bare, bare
+
+    def close(self) -> None:
+        self._directory.cleanup()
+
+    def _median(self, argv: Sequence[str], contender: Contender) -> float:
+        home = {"HOME": self._directory.name}
+        environment = {**home, **contender.environment}
+        return _median(lambda: _run(argv, environment=environment, cwd=self._directory.name))
+
+
 def _median(work: Callable[[], None]) -> float:
     samples = []
     for _ in range(STARTS):
@@ -107,9 +141,12 @@ def _median(work: Callable[[], None]) -> float:
 
 
 def _run(
-    argv: Sequence[str], files: Sequence[int] = (), environment: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    files: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+    cwd: str | None = None,
 ) -> None:
     variables = {"PATH": os.defpath, **(environment or {})}
-    done = subprocess.run(argv, pass_fds=files, env=variables, capture_output=True, check=False)
+    done = subprocess.run(argv, pass_fds=files, env=variables, cwd=cwd, capture_output=True, check=False)
     if done.returncode:
         raise BenchError(f"{argv[0]} ended with {done.returncode}: {done.stderr.decode()[-200:].strip()}")

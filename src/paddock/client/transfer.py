@@ -98,10 +98,16 @@ async def _upload_file(files: Files, local: bytes, destination: RemotePathLike, 
 
 
 async def _download_file(
-    files: Files, source: RemotePathLike, local: bytes, executable_bits: int, meter: _Meter
+    files: Files,
+    source: RemotePathLike,
+    local: bytes,
+    executable_bits: int,
+    meter: _Meter,
+    *,
+    follow: bool = True,
 ) -> None:
     async with files.reader(source) as file:
-        replacement = await asyncio.to_thread(Replacement, local, follow=True)
+        replacement = await asyncio.to_thread(Replacement, local, follow=follow)
         try:
             async for piece in file:
                 await asyncio.to_thread(_write_all, replacement.descriptor, piece)
@@ -184,7 +190,13 @@ def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
 
 
 async def _download_each(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
-    await asyncio.to_thread(os.makedirs, local, exist_ok=True)
+    top = await asyncio.to_thread(os.path.realpath, local)
+    await asyncio.to_thread(os.makedirs, top, exist_ok=True)
+    await _download_entries(files, source, top, meter)
+
+
+async def _download_entries(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
+    """Download what is in a directory. No link below the destination is followed: it may be a server's."""
     for entry in await files.read_directory(source):
         path = str(PurePosixPath(os.fspath(source)) / entry.file_name)
         found = await files.metadata(path)
@@ -192,6 +204,15 @@ async def _download_each(files: Files, source: RemotePathLike, local: bytes, met
             raise OperationFailed(f"{path!r} is a symbolic link, which this server can't show; leave it out")
         beneath = os.path.join(local, os.fsencode(entry.file_name))
         if found.is_directory:
-            await _download_each(files, path, beneath, meter)
+            await asyncio.to_thread(_make_directory, beneath)
+            await _download_entries(files, path, beneath, meter)
         else:
-            await _download_file(files, path, beneath, 0, meter)
+            await _download_file(files, path, beneath, 0, meter, follow=False)
+
+
+def _make_directory(path: bytes) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import ProtocolViolation
-from tests.unit.client.scripted_server import PATIENCE_S, Message, scripted
+from paddock.errors import LocalFileError, ProtocolViolation
+from tests.unit.client.scripted_server import PATIENCE_S, Message, ScriptedServer, scripted
 
 DIRECTORY: Message = {
     "isDirectory": True,
@@ -20,6 +20,8 @@ DIRECTORY: Message = {
     "modifiedAtMs": 0,
 }
 
+
+FILE: Message = {**DIRECTORY, "isDirectory": False, "isFile": True, "size": 1}
 
 NO_NAMES = ["../escaped", "{outside}/escaped", "a/../../escaped", "..", ".", "", "a\0b"]
 
@@ -35,3 +37,32 @@ async def test_a_server_that_lists_paths_gets_nothing_written(tmp_path: Path, na
             async with asyncio.timeout(PATIENCE_S):
                 await download
     assert [names for _, *found in os.walk(tmp_path) for names in found if names] == [["copy"]]
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+async def test_a_link_that_an_earlier_download_left_is_not_followed(tmp_path: Path, kind: str) -> None:
+    outside, copy = tmp_path / "outside", tmp_path / "copy"
+    outside.mkdir()
+    copy.mkdir()
+    (copy / "x").symlink_to(outside if kind == "directory" else outside / "escaped")
+    answers = {
+        "fs/readDirectory": {"entries": [{"fileName": "x", "isDirectory": False, "isFile": True}]},
+        "fs/open": {"handleId": "h"},
+        "fs/readBlock": {"chunk": "eA==", "eof": True},
+        "fs/close": {},
+    }
+
+    async def serve(server: ScriptedServer) -> None:
+        while True:
+            request = await server.received.get()
+            path = request["params"].get("path", "")
+            is_directory = path.endswith("tree") or kind == "directory"
+            server.answer(request, answers.get(request["method"], DIRECTORY if is_directory else FILE))
+
+    async with scripted() as (box, server):
+        serving = asyncio.create_task(serve(server))
+        with pytest.raises(LocalFileError):
+            async with asyncio.timeout(PATIENCE_S):
+                await box.fs.download("/srv/tree", copy)
+        serving.cancel()
+    assert [names for _, *found in os.walk(outside) for names in found if names] == []

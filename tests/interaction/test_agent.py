@@ -131,7 +131,8 @@ async def test_denied_write_is_asked_for_by_its_exact_path_and_succeeds_when_app
     begins = [event for event in told if isinstance(event, ExecCommandBegin)]
     assert [(event.attempt, event.is_sandboxed) for event in begins] == [(1, True), (2, True)]
     ends = [event.exit_code for event in told if isinstance(event, ExecCommandEnd)]
-    assert ends == [1, 0]
+    # The number that a failed redirection has depends on the user's shell.
+    assert [code != 0 for code in ends] == [True, False]
     assert [type(event) for event in told if isinstance(event, ApprovalAsked | ApprovalAnswered)] == [
         ApprovalAsked,
         ApprovalAnswered,
@@ -240,7 +241,7 @@ async def test_denied_write_that_nobody_approves_stays_denied(
         place, profile=":read-only", approver=approver, approval_policy="on-failure", cwd=str(project)
     ) as tools:
         reply = await exec_command(tools, cmd="echo new > notes.txt")
-    assert reply.exit_code == 1
+    assert reply.exit_code not in (0, None)
     assert any(str(project / "notes.txt") in note for note in reply.notes)
     assert any("refused" in note for note in reply.notes)
     assert len(approver.requests) == 1
@@ -298,7 +299,7 @@ async def test_on_request_tells_the_model_of_a_denial_and_grants_what_it_asks_fo
     approver = Recorder("approved")
     async with paddock.Agent(place, profile=":read-only", approver=approver, cwd=str(project)) as tools:
         denied = await exec_command(tools, cmd="echo new > notes.txt")
-        assert denied.exit_code == 1
+        assert denied.exit_code not in (0, None)
         assert approver.requests == []
         assert any("with_additional_permissions" in note for note in denied.notes)
         granted = await exec_command(

@@ -32,10 +32,11 @@ async def test_both_streams_come_back(codex: Codex) -> None:
 
 
 async def test_a_shell_is_a_login_shell_unless_told_otherwise(codex: Codex) -> None:
-    (login,) = await codex.use(Call("exec_command", {"cmd": "shopt -q login_shell"}))
+    asked = {"cmd": "shopt -q login_shell", "shell": "bash"}
+    (login,) = await codex.use(Call("exec_command", asked))
 
     assert login.exit_code == 0
-    assert (await codex.run("shopt -q login_shell")).exit_code == 1
+    assert (await codex.run(asked["cmd"], shell=asked["shell"])).exit_code == 1
 
 
 async def test_a_command_runs_in_the_directory_that_was_asked_for(codex: Codex) -> None:

@@ -47,7 +47,7 @@ async def test_temporary_files_are_for_every_mode_but_one(codex: Codex, mode: Mo
 
 async def test_the_network_is_for_full_access_only(codex: Codex, mode: Mode, tap: Tap) -> None:
     port = tap.url.rpartition(":")[2]
-    reply = await codex.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+    reply = await codex.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}", shell="bash")
 
     assert (reply.exit_code == 0) == (mode is Mode.DANGER_FULL_ACCESS)
 

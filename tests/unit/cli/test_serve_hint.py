@@ -18,8 +18,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_command_that_make_run_prints_works_as_printed(operator: Operator) -> None:
-    # A make that runs the tests would have the inner one print the directories that it enters.
-    usual = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    # Of a make that runs the tests: it would have the inner one print directories, and take its ARGS.
+    from_make = ("MAKEFLAGS", "MAKELEVEL", "ARGS")
+    usual = {name: value for name, value in os.environ.items() if name not in from_make}
     env = usual | operator.env | {"PATH": os.defpath}
     with subprocess.Popen(
         ["make", "run"], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -6,11 +6,12 @@ import asyncio
 import json
 import ssl
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from paddock.network.upstream import Upstream
+from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from tests.unit.network.scene import ANSWER, Origin, Scene, proxy_scene, read_head
 
 GOOD = "192.0.2.1"
@@ -693,7 +694,15 @@ async def test_large_body_passes_in_bounded_memory(scene: Scene, size: int, by: 
     assert peak < 16 << 20
 
 
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """Each connection through the proxy has four ends in this process."""
+    with DESCRIPTOR_LIMIT.raised():
+        yield
+
+
 @pytest.mark.unmeasured
+@pytest.mark.usefixtures("many_descriptors")
 async def test_five_hundred_clients_are_served_at_once(scene: Scene) -> None:
     everybody = asyncio.Barrier(500)
 

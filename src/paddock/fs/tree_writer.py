@@ -194,6 +194,9 @@ class TreeWriter:
                 self._modes[path] = mode, modified_at_s
             elif entry.issym():
                 os.symlink(os.fsencode(entry.linkname), names[-1], dir_fd=directory)
+            elif entry.issparse():
+                # A line of the archive could fill the disk, and nobody could end that.
+                raise InvalidRequest(f"the archive holds {entry.name!r}, which is sparse; pack it as a whole")
             elif entry.isreg():
                 content = archive.extractfile(entry)
                 assert content is not None

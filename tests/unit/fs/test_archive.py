@@ -193,6 +193,13 @@ def described_by(kind: bytes) -> bytes:
     return made.tobuf(tarfile.GNU_FORMAT) + bytes(2 * MAX_DESCRIPTION_BYTES)
 
 
+def sparse(size: int) -> bytes:
+    """A file of so many zeros that the archive does not have."""
+    made = entry("zeros")
+    made.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(size)}
+    return made.tobuf(tarfile.PAX_FORMAT) + END
+
+
 HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "upwards": lambda outside: archive_of((entry("../escaped"), b"x")),
     "upwards-inside": lambda outside: archive_of((entry("a/../../escaped"), b"x")),
@@ -205,6 +212,7 @@ HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "twice": lambda outside: archive_of((entry("a"), b"1"), (entry("a"), b"2")),
     "endless-name": lambda outside: described_by(tarfile.GNUTYPE_LONGNAME),
     "endless-attributes": lambda outside: described_by(tarfile.XHDTYPE),
+    "zeros-that-are-not-there": lambda outside: sparse(1 << 22),
     "garbage": lambda outside: b"\xffgarbage" * 1000,
     "empty": lambda outside: b"",
 }

@@ -18,18 +18,18 @@
     │   │   ├── SandboxRequired
     │   │   ├── ProfileRefused      a profile that can't be enforced on the files as they are
     │   │   ├── ProfileExceeded     more was asked for than the server grants to anybody
-    │   │   ├── UnknownQuestion     nobody waits for an answer to it, or not any more
+    │   │   ├── UnknownQuestion     no open question has that id
     │   │   ├── UnknownSession
     │   │   └── ForeignSession
     │   ├── MethodNotFound          this server does not have the method
-    │   │   └── CapabilityMissing   the server told that it lacks what a call needs; nothing was sent
+    │   │   └── CapabilityMissing   the server announced that it lacks what a call needs; nothing was sent
     │   ├── InvalidParams           the parameters do not fit the method
     │   │   ├── InvalidProfile      a sandbox profile that can't be read or means nothing
-    │   │   └── SandboxUnenforceable   the sandbox that was asked for can't be had on this host
-    │   │       └── SandboxNotMade  it failed while it was made; another attempt may succeed
+    │   │   └── SandboxUnenforceable   this host can't enforce the requested sandbox
+    │   │       └── SandboxNotMade  building it failed; another attempt may succeed
     │   ├── NotFound                the named thing does not exist
-    │   ├── FileError               the operating system refused something with a file; each is also
-    │   │   │                       what its code says, and the builtin OSError of its errno
+    │   ├── FileError               the operating system refused a file operation; each is also the
+    │   │   │                       class of its code, and the builtin OSError of its errno
     │   │   ├── FileMissing         NotFound, FileNotFoundError
     │   │   ├── FileForbidden       InvalidRequest, PermissionError
     │   │   ├── FileUnfit           InvalidRequest
@@ -39,45 +39,45 @@
     │   │   └── FileFailed          OperationFailed
     │   ├── SessionAttached         another connection holds the session
     │   └── OperationFailed         the operating system, or the server itself, failed
-    │       ├── FetchFailed         an HTTP request that was made for a client did not get its answer
-    │       ├── AuditUnwritable     a start can't be recorded, and so was not carried out
+    │       ├── FetchFailed         an HTTP request on behalf of a client got no complete answer
+    │       ├── AuditUnwritable     the server can't record a start, so it did not carry it out
     │       ├── SpawnError          the program could not be started
-    │       ├── SpawnerLost         the helper that starts programs is gone
+    │       ├── SpawnerLost         the helper that starts programs has ended
     │       └── SandboxUnavailable  the host lacks a mechanism that the profile needs
     ├── QuestionError               a question of the server that has no answer
-    │   ├── TooManyQuestions        the session has as many open ones as it may; this one was not asked
+    │   ├── TooManyQuestions        the session is at its limit of open questions; this one was not asked
     │   ├── QuestionTimedOut        nobody answered in time, which is not a refusal
-    │   ├── QuestionWithdrawn       what needed the answer, or the session, has ended
+    │   ├── QuestionWithdrawn       nothing needs the answer any more, or the session has ended
     │   └── AnswerFailed            the client could not answer, or its answer means nothing
     ├── CommandError                a command that a client ran, not the request for it
-    │   ├── CommandFailed           it ended with another status than 0, and the caller wanted 0
+    │   ├── CommandFailed           it ended with a status other than 0, and the caller wanted 0
     │   ├── RunTimeout              it took longer than the caller allowed, and was killed
     │   ├── OutputTooLarge          it wrote more than the caller allowed, and was killed
     │   ├── WaitTimeout             what the caller waited for did not happen in time; it goes on
-    │   ├── PatternNotFound         its output does not have what was read for
-    │   ├── OutputOverrun           its output was dropped, because too much of it was left unread
+    │   ├── PatternNotFound         its output does not contain the pattern
+    │   ├── OutputOverrun           the client left too much of its output unread, and dropped it
     │   ├── OutputGap               the server dropped some of its output while the client was away
-    │   └── ProcessLost             what became of it will never be known
+    │   └── ProcessLost             its outcome will never be known
     ├── ToolError                   a call of a tool that did nothing; its text is for the model
     │   ├── InvalidToolCall         the tool does not exist, or the arguments do not fit it
-    │   ├── CallRejected            a rule, a policy or a person does not want it
-    │   ├── ApprovalFailed          whoever was to be asked could not be, or the answer means nothing
+    │   ├── CallRejected            a rule, a policy or a person rejects it
+    │   ├── ApprovalFailed          the approver could not be asked, or gave a meaningless answer
     │   └── PatchError              a patch that a model wrote
     │       ├── InvalidPatch        it can't be read
-    │       ├── PatchMismatch       the file does not have the lines that it is to replace
-    │       └── PatchIncomplete     a write failed; what was written before it was put back, if possible
-    ├── ProxyError                  a connection that a command asked the proxy for did not come about
-    │   ├── ProxyRequestError       what it said to the proxy makes no sense
-    │   ├── HostUnreachable         the host is allowed, and has no address or does not answer
-    │   └── SecretUnusable          a secret of the settings can't be had, or not be sent
+    │       ├── PatchMismatch       the file does not contain the lines to replace
+    │       └── PatchIncomplete     a write failed; the earlier writes were undone where possible
+    ├── ProxyError                  a connection that a command requested from the proxy failed
+    │   ├── ProxyRequestError       the request to the proxy makes no sense
+    │   ├── HostUnreachable         the host is allowed, but has no address or does not answer
+    │   └── SecretUnusable          a secret of the settings can't be read, or can't be sent
     ├── LocalFileError              a file of this host, and not of the server's
     ├── AuditLogError               an audit log can't be opened or read
     ├── RulesError                  rules about commands
-    │   ├── InvalidRule             a call in a file of rules says something that has no meaning
+    │   ├── InvalidRule             a call in a file of rules has no meaning
     │   ├── RulesFileError          a file of rules can't be read, or is broken
     │   ├── RulesUnavailable        a library that only rules need is not installed
-    │   └── AmendmentRefused        a rule would allow too much to be added without a thought
-    ├── SelectionError              what was asked for by name does not exist, or is not the only one
+    │   └── AmendmentRefused        a rule would allow too much to be added without review
+    ├── SelectionError              a name fits nothing, or more than one thing
     └── TransportError              the connection itself
         ├── ListenError             the address can't be listened on
         │   └── NoRuntimeDirectory  there is no private directory for its socket
@@ -90,8 +90,8 @@
 
 The tree below `RequestError` is what crosses the wire: `protocol.codes` maps it
 to error codes and names and back, so a caller of the client catches the same classes
-that the server raised. A server of the reference protocol tells no more than a code:
-its refusals are of the class that stands for the code, such as InvalidRequest or
+that the server raised. A server of the reference protocol sends only a code: its
+refusals become the class that stands for the code, such as InvalidRequest or
 OperationFailed. Siblings differ by what the caller can do about them.
 
 Each branch has a module of its own; import them from here.

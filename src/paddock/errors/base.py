@@ -1,4 +1,4 @@
-"""The root of all exceptions, and those that have no others below or beside them."""
+"""The root of all exceptions, and the ones that stand alone: no subclasses, no siblings."""
 
 from __future__ import annotations
 

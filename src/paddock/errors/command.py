@@ -1,4 +1,4 @@
-"""What becomes of a command that a client ran, as opposed to the request for it."""
+"""Outcomes of a command that a client ran, as opposed to outcomes of the request for it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from paddock.errors.base import PaddockError
 
 
 class CommandError(PaddockError):
-    """What became of a command that was started as asked."""
+    """A command started as requested, but did not do what the caller wanted."""
 
 
 class CommandFailed(CommandError):
-    """The command ended with a status other than 0. Its whole output is here."""
+    """The command ended with a status other than 0. This error holds its whole output."""
 
     def __init__(self, argv: Sequence[str], returncode: int, stdout: bytes, stderr: bytes) -> None:
         super().__init__(argv, returncode, stdout, stderr)
@@ -26,7 +26,7 @@ class CommandFailed(CommandError):
 
 
 class RunTimeout(CommandError, TimeoutError):
-    """The command took longer than allowed and was killed. What it wrote until then is here."""
+    """The command took longer than allowed and was killed. This error holds the output until then."""
 
     def __init__(self, argv: Sequence[str], timeout_s: float, stdout: bytes, stderr: bytes) -> None:
         super().__init__(argv, timeout_s, stdout, stderr)
@@ -40,7 +40,7 @@ class RunTimeout(CommandError, TimeoutError):
 
 
 class OutputTooLarge(CommandError):
-    """The command wrote more than allowed and was killed. What it wrote until then is here."""
+    """The command wrote more than allowed and was killed. This error holds the output until then."""
 
     def __init__(self, argv: Sequence[str], limit_bytes: int, stdout: bytes, stderr: bytes) -> None:
         super().__init__(argv, limit_bytes, stdout, stderr)
@@ -54,7 +54,7 @@ class OutputTooLarge(CommandError):
 
 
 class WaitTimeout(CommandError, TimeoutError):
-    """A process did not do in time what the caller waited for. It goes on as before."""
+    """The event that the caller waited for did not happen in time. The process goes on as before."""
 
     def __init__(self, process_id: str, timeout_s: float, awaited: str) -> None:
         super().__init__(process_id, timeout_s, awaited)
@@ -82,7 +82,7 @@ class PatternNotFound(CommandError):
 
 
 class OutputOverrun(CommandError):
-    """Too much output of a process was left unread, and it was dropped. The process itself is unharmed."""
+    """The caller left too much output of a process unread, and it was dropped. The process goes on."""
 
     def __init__(self, process_id: str, limit_bytes: int) -> None:
         super().__init__(process_id, limit_bytes)
@@ -97,9 +97,9 @@ class OutputOverrun(CommandError):
 
 
 class OutputGap(CommandError):
-    """Output was missed, and the server no longer had it. Whoever goes on reading gets what came after it.
+    """The client missed output that the server no longer has. Further reads return what came after the gap.
 
-    `size_bytes` is at most how much that was, None if the server does not tell.
+    `size_bytes` is an upper bound of the loss; None if the server does not report it.
     """
 
     def __init__(self, process_id: str, from_seq: int, to_seq: int, size_bytes: int | None) -> None:
@@ -119,7 +119,7 @@ class OutputGap(CommandError):
 
 
 class ProcessLost(CommandError):
-    """What became of a process will never be known here: its session, or the connection for good, is gone."""
+    """The outcome of a process will never be known: its session ended, or the connection is lost for good."""
 
     def __init__(self, process_id: str, reason: str) -> None:
         super().__init__(process_id, reason)

@@ -1,4 +1,4 @@
-"""Requests about files of the server: what its operating system said, as builtin exceptions too."""
+"""Errors of the server's operating system about files. Most are builtin exceptions too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from paddock.errors.request import InvalidRequest, NotFound, OperationFailed, Re
 
 
 class FileError(RequestError, OSError):
-    """The operating system refused something with a file of the server's; `errno` and `filename` say what.
+    """The operating system refused an operation on a server's file; see `errno` and `filename`.
 
-    Only a client raises these; `filename` is None where the server does not tell it.
+    Only a client raises these; `filename` is None where the server does not report it.
     """
 
     def __init__(self, message: str, number: int, path: str | None) -> None:
@@ -27,23 +27,23 @@ class FileMissing(FileError, NotFound, FileNotFoundError):
 
 
 class FileForbidden(FileError, InvalidRequest, PermissionError):
-    """The server's user, or the sandbox, may not do that."""
+    """The server's user, or the sandbox, lacks the permission."""
 
 
 class FileUnfit(FileError, InvalidRequest):
-    """What was asked makes no sense for this file."""
+    """The operation makes no sense for this file."""
 
 
 class FileTaken(FileError, OperationFailed, FileExistsError):
-    """Something is there already."""
+    """The path exists already."""
 
 
 class FileNotDirectory(FileError, OperationFailed, NotADirectoryError):
-    """A directory is needed, and it is none."""
+    """The operation needs a directory, and the path is not one."""
 
 
 class FileIsDirectory(FileError, OperationFailed, IsADirectoryError):
-    """It is a directory, and something else is needed."""
+    """The path is a directory, and the operation needs something else."""
 
 
 class FileFailed(FileError, OperationFailed):

@@ -1,4 +1,4 @@
-"""What the other side does that the protocol does not allow."""
+"""Breaches of the protocol by the other side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that a command asked its proxy for and did not get."""
+"""Connections that a command requested from its proxy and did not get."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from paddock.errors.base import PaddockError
 
 
 class ProxyError(PaddockError):
-    """A connection that a command asked the proxy for did not come about."""
+    """A connection that a command requested from the proxy failed."""
 
 
 class ProxyRequestError(ProxyError):
-    """What a client said to the proxy makes no sense, and is not passed on."""
+    """A client's request to the proxy makes no sense. The proxy does not pass it on."""
 
 
 class HostUnreachable(ProxyError):
@@ -26,7 +26,7 @@ class HostUnreachable(ProxyError):
 
 
 class SecretUnusable(ProxyError):
-    """A secret that the settings declare can't be had, or can't be sent. Nothing was started."""
+    """A secret that the settings declare can't be read, or can't be sent. Nothing was started."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)

@@ -6,11 +6,11 @@ from paddock.errors.base import PaddockError
 
 
 class QuestionError(PaddockError):
-    """A question of the server has no answer. Whoever needs one goes on as if it had been refused."""
+    """A question of the server has no answer. The code that asked proceeds as if the answer were no."""
 
 
 class TooManyQuestions(QuestionError):
-    """The session has as many open questions, or as much in them, as it may. Nobody was asked."""
+    """The session is at its limit for open questions, by number or by size. Nobody was asked."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
@@ -32,8 +32,8 @@ class QuestionTimedOut(QuestionError, TimeoutError):
 
 
 class QuestionWithdrawn(QuestionError):
-    """The answer is of no use any more; `str()` says why."""
+    """Nothing needs the answer any more; `str()` says why."""
 
 
 class AnswerFailed(QuestionError):
-    """The client answered with an error, or with something that means nothing; `str()` says what."""
+    """The client answered with an error, or its answer has no meaning; `str()` gives the details."""

@@ -1,4 +1,4 @@
-"""Requests that were refused, or failed: what crosses the wire, by `protocol.codes`."""
+"""Requests that were refused, or failed. `protocol.codes` carries these errors over the wire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RequestError(PaddockError):
     """A request was refused or failed; `str()` is the text for the caller."""
 
     os_error: tuple[int, str] | None = None
-    """The errno, and the path it is about, where the operating system refused something with a file."""
+    """The errno and its path, where the operating system refused a file operation."""
 
 
 class InvalidRequest(RequestError):
@@ -56,7 +56,7 @@ class TooManyProcesses(InvalidRequest):
 
 
 class TooManyWaits(InvalidRequest):
-    """As many requests of the connection wait for something to happen as the server allows."""
+    """The connection has as many waiting requests as the server allows."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -199,7 +199,7 @@ class MethodNotFound(RequestError):
 
 
 class CapabilityMissing(MethodNotFound):
-    """The server does not offer what a call needs, by its own account. Nothing was sent."""
+    """The server announced that it lacks a capability that the call needs. Nothing was sent."""
 
     def __init__(self, purpose: str, capability: str) -> None:
         super().__init__(purpose, capability)
@@ -227,7 +227,7 @@ class InvalidProfile(InvalidParams):
 
 
 class SandboxUnenforceable(InvalidParams):
-    """A request asked for a sandbox that can't be had here. Nothing was started."""
+    """A request asked for a sandbox that this host can't enforce. Nothing was started."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -238,7 +238,7 @@ class SandboxUnenforceable(InvalidParams):
 
 
 class SandboxNotMade(SandboxUnenforceable):
-    """A sandbox was planned, and failed while it was made: what it was to be made of may have changed."""
+    """Building a planned sandbox failed: the files that the plan rests on may have changed."""
 
 
 class NotFound(RequestError):
@@ -254,11 +254,11 @@ class OperationFailed(RequestError):
 
 
 class FetchFailed(OperationFailed):
-    """An HTTP request got no answer, or not all of it. Whether it took effect is not known."""
+    """An HTTP request got no answer, or only part of it. It may or may not have taken effect."""
 
 
 class AuditUnwritable(OperationFailed):
-    """The audit log can't be written, and what it could not tell was not done."""
+    """The server can't write the audit log, so it did not carry out the action."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -274,7 +274,7 @@ class AuditUnwritable(OperationFailed):
 class SpawnError(OperationFailed):
     """The program could not be started. Nothing of it is left.
 
-    `flaw` is what is wrong with the request, where that is all there is to say.
+    `flaw` names the fault in the request, if the request alone is to blame.
     """
 
     def __init__(self, stage: str, errno: int, program: str, cwd: str, flaw: str | None = None) -> None:
@@ -301,7 +301,7 @@ class SpawnError(OperationFailed):
 
 
 class SpawnerLost(OperationFailed):
-    """The helper that starts programs is missing or has gone. Nothing can be started."""
+    """The helper that starts programs is missing or has ended. The server can't start anything."""
 
 
 class SandboxUnavailable(OperationFailed):

@@ -12,7 +12,7 @@ class RulesError(PaddockError):
 
 
 class InvalidRule(RulesError):
-    """A call in a file of rules says something that has no meaning. The text is for the file's author."""
+    """A call in a file of rules has no meaning. The text is for the file's author."""
 
 
 class RulesFileError(RulesError):
@@ -25,7 +25,7 @@ class RulesFileError(RulesError):
         self.path = path
         self.problem = problem
         self.position = position
-        """Line and column, counted from 1; None if the whole file is meant."""
+        """Line and column, counted from 1; None if the error concerns the whole file."""
         self.excerpt = excerpt
         self.is_unreadable = is_unreadable
 
@@ -49,7 +49,7 @@ class RulesUnavailable(RulesError):
 
 
 class AmendmentRefused(RulesError):
-    """The prefix allows too much to be always allowed by a command. The file is as it was."""
+    """The prefix covers too much for a command to allow it for good. The file is unchanged."""
 
     def __init__(self, prefix: Sequence[str], problem: str) -> None:
         super().__init__(prefix, problem)

@@ -24,7 +24,7 @@ class InvalidToolCall(ToolError):
 
 
 class CallRejected(ToolError):
-    """A rule, the approval policy or a person does not want it done. Nothing was started or changed."""
+    """A rule, the approval policy or a person rejects the call. Nothing was started or changed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class CallRejected(ToolError):
 
 
 class ApprovalFailed(ToolError):
-    """Whoever was to be asked could not be, or gave an answer without a meaning. Nothing was done."""
+    """The approver could not be asked, or gave a meaningless answer. Nothing was done."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -62,7 +62,7 @@ class InvalidPatch(PatchError):
 
 
 class PatchMismatch(PatchError):
-    """A file does not have the lines that a patch is to replace, or not behind those before them."""
+    """A file does not contain the lines to replace, or not after those of the hunk before."""
 
     def __init__(self, path: str, lines: Sequence[str]) -> None:
         super().__init__(path, lines)
@@ -75,7 +75,7 @@ class PatchMismatch(PatchError):
 
 
 class PatchIncomplete(PatchError):
-    """A write failed in the middle of a patch. What was written before it is put back, but for `left`."""
+    """A write failed in the middle of a patch. The earlier writes are undone, except `left`."""
 
     def __init__(self, problem: str, left: Sequence[str]) -> None:
         super().__init__(problem, left)

@@ -24,7 +24,7 @@ class ListenError(TransportError):
 
 
 class NoRuntimeDirectory(ListenError):
-    """There is no private directory for control sockets and what sandboxes share."""
+    """There is no private directory for control sockets and for files that sandboxes share."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("a control socket", reason)
@@ -48,12 +48,12 @@ class ConnectError(TransportError):
 class HandshakeRefused(ConnectError):
     """The server answered the websocket upgrade with an HTTP error.
 
-    `body` is what it said, as it came: it may be a page, or meant to disturb a terminal. The error's
-    own text has the beginning of it, in one line of printable characters.
+    `body` is the raw body of the answer: it may be a whole page, or text that disturbs a terminal. The
+    error's own text quotes its beginning, in one line of printable characters.
     """
 
     QUOTED_CHARS: ClassVar = 200
-    """More than any server of ours says."""
+    """More than any Paddock server sends."""
 
     def __init__(self, address: str, status: int, body: str) -> None:
         line = "".join(filter(str.isprintable, " ".join(body.split())))
@@ -82,8 +82,8 @@ class ConnectionLost(TransportError):
 class WriteLost(ConnectionLost):
     """The connection ended while a file or directory was written; `outcome` says what is there now.
 
-    "unchanged" is what was there before, for nothing was put in its place. "incomplete" is a part of the new
-    content. "unknown" is either the old or the new content: the last answer did not come.
+    "unchanged" means the old content: nothing replaced it. "incomplete" means a part of the new content.
+    "unknown" means either the old or the new content: the last answer did not come.
     """
 
     def __init__(

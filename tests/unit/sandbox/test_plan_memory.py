@@ -47,7 +47,8 @@ LOOKS_BELOW_WORKSPACE = 15
 def make_workspace(tmp_path: Path) -> Path:
     """A working tree of git with nothing else in it."""
     workspace = tmp_path.resolve() / "workspace"
-    (workspace / ".git" / "objects").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (workspace / ".git" / name).mkdir(parents=True)
     (workspace / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     return workspace
 

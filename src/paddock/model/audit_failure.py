@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class AuditFailure(StrEnum):
-    """Which gives way when the log can't be written: the start or the record."""
+    """Choose what gives way when the server can't write the log: the start or the record."""
 
     STOP = "stop"
     """The server starts nothing that it can't record."""
 
     CONTINUE = "continue"
-    """The server starts processes all the same; the log tells later how many records are missing."""
+    """The server starts processes all the same; the log later records how many records are missing."""

@@ -9,7 +9,7 @@ class AuthMode(StrEnum):
     """What the bearer token of a request is."""
 
     CAPABILITY_TOKEN = "capability-token"
-    """One secret string: whoever has it may do everything."""
+    """One secret string: every holder may do everything."""
 
     SIGNED_BEARER_TOKEN = "signed-bearer-token"
     """A JSON Web Token that expires, signed with a secret that the server shares with the issuer."""

@@ -15,13 +15,13 @@ class Cause(StrEnum):
     """A signal, from wherever it came."""
 
     MEMORY = "memory"
-    """It failed for want of the memory that its profile gives it: it said so, or crashed with all in use."""
+    """It ran out of the memory that its profile grants: it said so, or crashed with all of it in use."""
 
     CPU = "cpu"
-    """It used up the processor time that its profile gives it."""
+    """It used up the processor time that its profile grants."""
 
     WALL = "wall"
-    """The time that its profile gives it was over."""
+    """The time that its profile grants was over."""
 
     PROCESSES = "processes"
     """It failed because its profile lets it have no more processes or threads, and said so."""
@@ -30,4 +30,4 @@ class Cause(StrEnum):
     """Somebody outside took away what kept it from a path that its profile denies or protects."""
 
     TERMINATED = "terminated"
-    """Somebody had it ended, or its session or the server ended."""
+    """A client or operator ended it, or its session or the server ended."""

@@ -1,4 +1,4 @@
-"""What can become of a path."""
+"""The ways in which a path can change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ChangeKind(StrEnum):
-    """What became of a path. A move is a deletion in one place and a creation in the other."""
+    """How a path changed. A move is a deletion in one place and a creation in the other."""
 
     CREATED = "created"
     MODIFIED = "modified"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RemoteControl:
-    """A server that takes operators over the network, and what to show it."""
+    """A server that accepts operators over the network, and the credentials that it asks for."""
 
     url: str
     token: str | None = field(default=None, repr=False)

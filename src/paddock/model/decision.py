@@ -1,6 +1,6 @@
 """What rules say about a command, and why.
 
-Shared by whoever makes decisions, asks people about them, acts on them and writes them down.
+The code that makes decisions, asks people about them, carries them out and records them shares these values.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class RuleMatch(Struct, frozen=True):
 class Decision(Struct, frozen=True):
     """What all rules together say about a command.
 
-    `action` is None when no rule says anything: then whoever asked does what it would do
-    without rules. That is less than `ALLOW`, which may lift a restriction.
+    `action` is None when no rule applies: the caller then acts as it would without rules.
+    None grants less than `ALLOW`, which may lift a restriction.
     """
 
     action: Action | None
@@ -65,11 +65,11 @@ class Decision(Struct, frozen=True):
     matches: tuple[RuleMatch, ...] = ()
     """Every rule that fits, in the order in which they were loaded."""
     broken_files: tuple[str, ...] = ()
-    """The files that might have said something and could not be loaded, if no rule says anything."""
+    """The files that failed to load and might have had a rule, if no rule applies."""
 
     @property
     def decisive(self) -> RuleMatch | None:
-        """Return the rule that decides: of the strictest, the most specific, for it has the most to say."""
+        """Return the rule that decides: of the strictest, the most specific, because it says the most."""
         strict = (match for match in self.matches if match.action is self.action)
         return max(strict, key=lambda match: len(match.prefix), default=None)
 
@@ -105,7 +105,7 @@ SHOWN_COMMAND_CHARACTERS = 200
 def _shown(command: tuple[str, ...]) -> str:
     import shlex
 
-    # No more words than can be shown: a command may have hundreds of thousands.
+    # Join only as many words as fit: a command may have hundreds of thousands.
     text = shlex.join(command[: SHOWN_COMMAND_CHARACTERS + 1])
     if len(text) > SHOWN_COMMAND_CHARACTERS:
         text = f"{text[:SHOWN_COMMAND_CHARACTERS]}…"

@@ -13,10 +13,10 @@ from msgspec import Struct
 from paddock.model.endpoint import Endpoint
 
 OWN: Final = "run by paddock itself"
-"""How a rule begins that is not the profile's: Paddock keeps this from every command."""
+"""The prefix of a rule that is not the profile's: Paddock denies this to every command."""
 
 NOT_NAMED: Final = "network.allow does not name it"
-"""The rule about a host that nobody denies, and nobody allows."""
+"""The rule for a host that is neither denied nor allowed."""
 
 
 class DenialKind(StrEnum):
@@ -29,7 +29,7 @@ class DenialKind(StrEnum):
     """To read a file, or to list or enter a directory."""
 
     NETWORK = "network"
-    """To reach somebody by a socket, or to be reached."""
+    """To connect to another process or host by a socket, or to accept a connection."""
 
     EXEC = "exec"
     """To run a file."""
@@ -43,16 +43,16 @@ class Denial(Struct, frozen=True):
 
     kind: DenialKind
     target: str | None
-    """A path, an address or a call, as the command saw it; None if that is not known."""
+    """A path, an address or a call, as the command saw it; None if unknown."""
     rule: str | None
-    """What of the profile refuses it, in the profile's words; None if that is not known."""
+    """The part of the profile that refuses it, in the profile's words; None if unknown."""
     is_certain: bool
-    """Whether it follows from the profile, and not from words of the command alone."""
+    """Whether the profile implies the denial; otherwise only the command's output suggests it."""
     endpoint: Endpoint | None = None
-    """Whom it wanted to reach, if its proxy was asked."""
+    """The host that it wanted to reach, if it asked its proxy."""
     grant: str | None = None
-    """The path that a profile must let it write, or read, for this to work; None if that is not known, or
-    would not be enough."""
+    """The path that a profile must let it write, or read, for this to work; None if unknown, or if
+    that grant would not be enough."""
 
 
 class Trace(Struct, frozen=True):
@@ -60,4 +60,4 @@ class Trace(Struct, frozen=True):
 
     denials: tuple[Denial, ...] = ()
     more: int = 0
-    """Attempts that were refused, too, for which there was no room."""
+    """Number of further refused attempts that did not fit."""

@@ -1,4 +1,4 @@
-"""Whom a command wants to reach through a proxy, and how. Values. Pure."""
+"""The host that a command wants to reach through a proxy, and the protocol it uses. Values. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NetworkProtocol(StrEnum):
 
 
 class Endpoint(Struct, frozen=True):
-    """A host, normal as of `host_pattern`, and its port."""
+    """A host, in the normal form of `host_pattern`, and its port."""
 
     host: str
     port: int

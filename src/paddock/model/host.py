@@ -1,7 +1,7 @@
 """What this host can enforce, as values.
 
-Found out by `paddock.sandbox.host.probe`, used by everything that plans or explains a
-confinement. Tests make hosts that do not exist.
+`paddock.sandbox.host.probe` finds these facts; everything that plans or explains a confinement
+uses them. Tests make up hosts that do not exist.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from msgspec import Struct
 
 
 class Enforcement(StrEnum):
-    """How much of a profile is enforced. Whoever starts a command must look at it."""
+    """How much of a profile the host enforces. Code that starts a command must check it."""
 
     FULL = "full"
     """All of it."""
 
     PARTIAL = "partial"
-    """All that the profile says, but a second layer of defence is missing; the reasons are told."""
+    """All that the profile says, but a second layer of defence is missing; the plan gives the reasons."""
 
     NONE = "none"
     """Nothing, because the profile asks for nothing."""
@@ -35,10 +35,10 @@ class BwrapCapabilities(Struct, frozen=True):
 
 
 class Bubblewrap(Struct, frozen=True):
-    """A bubblewrap that was chosen and looked at."""
+    """A bubblewrap that the probe chose and examined."""
 
     path: str
-    """Absolute and resolved. Only for messages and plans: it is executed through `fd`."""
+    """Absolute and resolved. Only for messages and plans: Paddock executes it through `fd`."""
 
     capabilities: BwrapCapabilities
     version: str = ""
@@ -46,14 +46,14 @@ class Bubblewrap(Struct, frozen=True):
     is_setuid: bool = False
     """It needs no user namespace of its own, and gives up its privileges itself."""
     fd: int | None = None
-    """An open descriptor of the file that was looked at. Of a bundled one whoever probed owns it."""
+    """An open descriptor of the examined file. The caller of the probe owns that of a bundled one."""
 
 
 class Problem(Struct, frozen=True):
-    """Something that keeps a sandbox from being made, or makes it weaker, and the way out."""
+    """An obstacle that prevents or weakens a sandbox, and the remedy."""
 
     name: str
-    """What is concerned, in a word or two."""
+    """The subject, in a word or two."""
     detail: str
     remedy: str
 
@@ -75,9 +75,9 @@ class HostFacts(Struct, frozen=True):
     can_limit_processes: bool = True
     """Whether the kernel counts the processes of a sandbox."""
     pids_cgroup: str | None = None
-    """Where control groups that count them can be made, if that is the only way; it is for root."""
+    """Where to make control groups that count processes, if that is the only way; it is for root."""
     memory_cgroup: str | None = None
-    """Where control groups that limit memory can be made; None where this user can't make any."""
+    """Where to make control groups that limit memory; None if this user can't make any."""
     landlock_abi: int = 0
     """0 without Landlock."""
     problems: tuple[Problem, ...] = ()

@@ -1,7 +1,7 @@
 """Hosts on the network, and patterns for them: `host`, `*.host`, `**.host` and `*`, each with a port or not.
 
-A host is compared in one form only. Resolvers take `0177.0.0.1`, `2130706433` and `127.1` for addresses, so
-these are addresses here too; letters are small, and a dot at the end is gone. Pure.
+Hosts are compared in one normal form. Resolvers take `0177.0.0.1`, `2130706433` and `127.1` for addresses,
+so these are addresses here too; the normal form is lower case and has no dot at the end. Pure.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ NAME_LIMIT: Final = 253
 """Length of a name without the dot at its end (RFC 1035 has 255 bytes, of which two are not written)."""
 
 WEB_PORTS: Final = (80, 443)
-"""What a grant without a port is for."""
+"""The ports of a grant that names none."""
 
 ANY: Final = "*"
 
-# Compiled when they are first used, by `re`: most profiles name no host.
+# `re` compiles these on first use: most profiles name no host.
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NUMBER: Final = r"0[xX][0-9a-fA-F]*|[0-9]+"
 _PORT: Final = r"[0-9]{1,5}"
 
 LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
-"""What hosts call themselves."""
+"""Names that hosts use for themselves."""
 
 MAX_PORT: Final = 0xFFFF
 
 
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a normal host is; None if it is a name."""
+    """Return the address that a host in normal form stands for; None if it is a name."""
     from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
     try:
@@ -44,7 +44,7 @@ def parse_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def normal_host(text: str) -> str:
-    """Return a host in the form in which hosts are compared. Raises ValueError for what is none."""
+    """Return the normal form of a host. Raises ValueError for text that is not a host."""
     from ipaddress import AddressValueError, IPv6Address
 
     host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -95,7 +95,7 @@ def _number(label: str) -> int:
 
 
 def split_port(text: str) -> tuple[str, str | None]:
-    """Return a host and what stands behind the colon, if there is one that does not belong to the host."""
+    """Return a host and the text after the colon, if there is a colon that is not part of the host."""
     if text.startswith("["):
         host, bracket, rest = text.partition("]")
         if rest.startswith(":"):
@@ -115,21 +115,21 @@ def parse_port(text: str) -> int:
 
 
 class HostPattern(Struct, frozen=True):
-    """Which hosts are meant, and which of their ports."""
+    """A set of hosts, and which of their ports."""
 
     host: str
-    """Normal; empty for every host."""
+    """In normal form; empty for every host."""
     has_itself: bool = True
-    """Whether the host itself is meant."""
+    """Whether the pattern covers the host itself."""
     has_subdomains: bool = False
-    """Whether the names below it are meant."""
+    """Whether the pattern covers the names below the host."""
     port: int | None = None
-    """None if no port was named."""
+    """None if the pattern names no port."""
     has_any_port: bool = False
 
     @classmethod
     def parse(cls, text: str) -> HostPattern:
-        """Read a pattern. Raises ValueError that says what is wrong with it."""
+        """Read a pattern. Raises ValueError with a text that explains the fault."""
         name, port_text = split_port(text)
         has_any_port = port_text == ANY
         try:
@@ -152,7 +152,7 @@ class HostPattern(Struct, frozen=True):
         return not self.host
 
     def has_host(self, host: str) -> bool:
-        """Return whether a normal host is meant."""
+        """Return whether the pattern covers a host in normal form."""
         if self.is_for_all:
             return True
         if host == self.host:
@@ -160,7 +160,7 @@ class HostPattern(Struct, frozen=True):
         return self.has_subdomains and host.endswith("." + self.host)
 
     def grants(self, host: str, port: int) -> bool:
-        """Return whether a list of what is allowed that has this pattern means the host and port."""
+        """Return whether this pattern, in a list of allowed hosts, covers the host and port."""
         if not self.has_host(host):
             return False
         if self.has_any_port:
@@ -168,7 +168,7 @@ class HostPattern(Struct, frozen=True):
         return port in WEB_PORTS if self.port is None else port == self.port
 
     def refuses(self, host: str, port: int) -> bool:
-        """Return whether a list of what is denied that has this pattern means them: without a port, all."""
+        """Return whether this pattern, in a list of denied hosts, covers them; without a port, all ports."""
         return self.has_host(host) and self.port in (None, port)
 
     def __str__(self) -> str:

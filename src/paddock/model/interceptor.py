@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Interceptor(StrEnum):
-    """A mechanism by which executions are intercepted."""
+    """A mechanism that intercepts executions."""
 
     NOTIFY = "notify"
-    """The kernel asks about every execution, whoever makes it."""
+    """The kernel asks about every execution, by any process."""
 
     WRAPPER = "wrapper"
     """A patched Bash asks about what it executes itself."""

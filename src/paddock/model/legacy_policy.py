@@ -1,6 +1,6 @@
 """The policies that came before profiles, in the shape in which they are written.
 
-What each means as a profile is decided by `paddock.sandbox.profile.legacy`.
+`paddock.sandbox.profile.legacy` translates each into a profile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DangerFullAccess(Grant, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class ExternalSandbox(Grant, frozen=True, kw_only=True, tag_field="type", tag="external-sandbox"):
-    """Somebody outside confines files already."""
+    """Something outside Paddock already confines files."""
 
     network_access: NetworkMode = NetworkMode.RESTRICTED
 

@@ -1,4 +1,4 @@
-"""What the log of a server is to look like, and what it is to hold."""
+"""Settings for the format and the content of a server's log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from enum import StrEnum
 
 
 class LogFormat(StrEnum):
-    """What a line is."""
+    """The format of a line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """From which severity on events are logged."""
+    """The lowest severity that the server logs."""
 
     DEBUG = "debug"
     INFO = "info"

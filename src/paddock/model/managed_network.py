@@ -1,4 +1,4 @@
-"""A network that leads to proxies on the loopback of the host, which somebody else runs. A value."""
+"""A network that reaches only proxies on the host's loopback, which another program runs. A value."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
 
 
 class ManagedNetwork(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """As the reference writes it. What it says of unix sockets changes nothing: none are open."""
+    """The network in the reference's form. Its fields about unix sockets have no effect: all stay closed."""
 
     loopback_ports: tuple[Port, ...]
     """The ports of the proxies that may be reached."""
     allow_local_binding: bool = False
-    """Nothing: the command may always listen on its own loopback."""
+    """No effect: the command may always listen on its own loopback."""
     allow_unix_sockets: tuple[str, ...] = ()
-    """Nothing."""
+    """No effect."""
     dangerously_allow_all_unix_sockets: bool = False
-    """Nothing."""
+    """No effect."""

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from paddock.model.host_pattern import HostPattern
 
 BUNDLE_PATH: Final = "/dev/shm/paddock-ca.pem"
-"""Where a command finds whom to trust. Every sandbox has a /dev/shm of its own, and it is mounted there."""
+"""Where a command finds the certificates to trust: mounted in the sandbox's own /dev/shm."""
 
 TEMPLATE_MARK: Final = "{}"
 
@@ -27,18 +27,18 @@ _UNUSABLE_HEADERS: Final = frozenset(
         *("keep-alive", "proxy-authorization", "proxy-connection", "expect"),
     )
 )
-"""They say how a message is read or where it goes, and not who sends it."""
+"""These headers say how to read a message or where it goes, not who sends it."""
 
 
 class Scheme(StrEnum):
-    """What a request is sent over."""
+    """The scheme of a request's URL."""
 
     HTTP = "http"
     HTTPS = "https"
 
     @property
     def port(self) -> int:
-        """Return the port that need not be written."""
+        """Return the default port of the scheme."""
         return 80 if self is Scheme.HTTP else 443
 
 
@@ -65,31 +65,31 @@ class SecretHost(Struct, frozen=True):
         return cls(Scheme(scheme), pattern)
 
     def has(self, scheme: Scheme, host: str, port: int) -> bool:
-        """Return whether a normal host is meant, on this port."""
+        """Return whether the secret is for a host in normal form, on this port."""
         wanted = self.scheme.port if self.pattern.port is None else self.pattern.port
         return scheme is self.scheme and port == wanted and self.pattern.has_host(host)
 
 
 class NetworkSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a secret comes from, what it becomes, and who may get it."""
+    """The source of a secret, the header it becomes, and the hosts that may receive it."""
 
     hosts: Annotated[tuple[str, ...], Meta(min_length=1, max_length=256)]
-    """Who may get it: `https://HOST` or `http://HOST`, with `:PORT` for another port than 443 or 80, and
-    `*.HOST` or `**.HOST` as in a profile. For `https` the proxy opens TLS, with an authority that only
-    the command trusts."""
+    """Hosts that may receive it: `https://HOST` or `http://HOST`, with `:PORT` for a port other than 443 or
+    80, and `*.HOST` or `**.HOST` as in a profile. For `https` the proxy opens TLS, with an authority that
+    only the command trusts."""
     file: str | None = None
-    """The file that has it, by its absolute path; white space around it does not count."""
+    """The absolute path of the file with the secret; white space around the secret does not count."""
     variable: str | None = None
-    """The variable of the server that has it, in place of the file."""
+    """The server's environment variable with the secret, in place of the file."""
     header: str | None = None
-    """The header that it becomes; `Authorization` if nothing is said."""
+    """The header that the proxy adds; `Authorization` by default."""
     template: str = TEMPLATE_MARK
     """The value of the header, with `{}` for the secret: `Bearer {}`."""
     basic_user: str | None = None
     """The user whose password it is, in place of `header` and `template`."""
 
     def __post_init__(self) -> None:
-        # No error repeats what may be the secret itself, in the wrong place.
+        # No error repeats a value: it may be the secret itself, written in the wrong place.
         for host in self.hosts:
             SecretHost.parse(host)
         if (self.file is None) is (self.variable is None):

@@ -1,9 +1,9 @@
 """What a command may touch: files, network, resources.
 
 These are the values that a profile is made of, in the shape in which it is
-written as JSON: a profile decodes into them and encodes back. A field or a kind
-that is not known here is an error, because a profile grants access. What an
-entry means on a given host is decided by `paddock.sandbox`.
+written as JSON: a profile decodes into them and encodes back. An unknown field or
+kind is an error, because a profile grants access. `paddock.sandbox` decides what
+an entry means on a given host.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from paddock.model.endpoint import NetworkProtocol
 from paddock.model.host_pattern import HostPattern, normal_host
 
 MAX_PATTERNS: Final = 4096
-"""Patterns of one list; each takes a microsecond of every connection."""
+"""Most patterns in one list; each adds a microsecond to every connection."""
 
 MAX_SECRETS: Final = 64
-"""Secrets that one profile may name; each is read when a command starts."""
+"""Most secrets that one profile may name; the server reads each when a command starts."""
 
 GROUP_MARK: Final = "@"
-"""Before the name of a group of hosts."""
+"""Precedes the name of a group of hosts."""
 
 
 class Access(StrEnum):
-    """What may be done with a path and everything below it."""
+    """What a command may do with a path and everything below it."""
 
     READ = "read"
     WRITE = "write"
@@ -39,12 +39,12 @@ class Access(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Access | None:
-        """Understand another word for `deny`, which is never written."""
+        """Accept another word for `deny`, which Paddock itself never writes."""
         return cls.DENY if value == "none" else None
 
 
 class NetworkMode(StrEnum):
-    """What of the network a command reaches."""
+    """How much of the network a command reaches."""
 
     RESTRICTED = "restricted"
     """Nothing: no socket but connected pairs."""
@@ -53,34 +53,34 @@ class NetworkMode(StrEnum):
     """A private loopback: its own servers and clients find each other, nothing enters or leaves."""
 
     PROXIED = "proxied"
-    """A private loopback, from which a proxy leads to the hosts that are allowed; alone, to none."""
+    """A private loopback, from which a proxy leads to the allowed hosts; this word alone allows none."""
 
     ENABLED = "enabled"
     """The network of the host."""
 
 
 class Grant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that grants access. A field that is not understood is refused, never ignored."""
+    """A value that grants access. Decoding refuses an unknown field, never ignores it."""
 
 
 Amount = Annotated[int, Meta(gt=0, le=2**63 - 1)]
 
 
 class Limits(Grant, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How much a command may use; what is not given is not limited."""
+    """How much a command may use. A field that is absent sets no limit."""
 
     memory_bytes: Amount | None = None
-    """The older name of `address_space_bytes`, by which it is always sent."""
+    """The older name of `address_space_bytes`; messages always use it."""
     address_space_bytes: Amount | None = None
     """Address space of each process: what it reserves, which may be far more than it uses."""
     total_memory_bytes: Amount | None = None
-    """Memory that all processes use together, with what they keep in memory of files."""
+    """Memory that all processes use together, including cached file content."""
     cpu_seconds: Amount | None = None
     """Processor time of each process."""
     processes: Amount | None = None
     """Processes and threads at one time."""
     file_bytes: Amount | None = None
-    """Size of each file that is written."""
+    """Size of each file that the command writes."""
     open_files: Amount | None = None
     """Descriptors of each process."""
     wall_seconds: Amount | None = None
@@ -91,7 +91,7 @@ class Limits(Grant, frozen=True, kw_only=True, omit_defaults=True, rename="camel
             return
         if self.memory_bytes is not None:
             raise ValueError("memoryBytes is the older name of addressSpaceBytes; give one of them")
-        # One name inside and on the wire, where older servers know no other.
+        # Keep one name, inside and on the wire: older servers know no other.
         force_setattr(self, "memory_bytes", self.address_space_bytes)
         force_setattr(self, "address_space_bytes", None)
 
@@ -100,14 +100,14 @@ Patterns = Annotated[tuple[str, ...], Meta(max_length=MAX_PATTERNS)]
 
 
 class HostRule(Grant, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule of a file says about one host, on all of its ports."""
+    """A rule from a file about one host, on all of its ports."""
 
     host: str
     protocol: NetworkProtocol
     action: Action
-    """`prompt` asks whoever answers such questions, and denies if nobody does."""
+    """`prompt` asks the client, and denies if nobody answers."""
     origin: str
-    """Where the rule is written."""
+    """The location of the rule."""
 
     def __post_init__(self) -> None:
         if self.host != normal_host(self.host):
@@ -125,16 +125,16 @@ class ProxiedNetwork(
     """Hosts that may be reached: `host`, `*.host` for the names below it, `**.host` for both, `*` for all;
     `:PORT` or `:*` behind it, otherwise the ports 80 and 443. `@name` is a group of hosts."""
     deny: Patterns = ()
-    """Hosts that may not be reached all the same; without a port, on none."""
+    """Hosts to refuse even if `allow` names them; without a port, on all ports."""
     allow_local: bool = False
-    """Whether loopback and private addresses of the host may be reached, by what `allow` names."""
+    """Whether names in `allow` may lead to loopback and private addresses of the host."""
     upstream: str | None = None
-    """Another proxy, `http://[USER:PASSWORD@]HOST:PORT`, that everything goes through."""
+    """Another proxy, `http://[USER:PASSWORD@]HOST:PORT`, that all traffic goes through."""
     secrets: Annotated[tuple[str, ...], Meta(max_length=MAX_SECRETS)] = ()
     """Secrets that the settings of the server declare, by their names. The proxy adds each to requests that
     go to its hosts; `allow` has to name these, too."""
     rules: Annotated[tuple[HostRule, ...], Meta(max_length=MAX_PATTERNS)] = ()
-    """What files of rules say (`network_rule`), besides the lists; the strictest counts."""
+    """Rules from files (`network_rule`), in addition to the lists; the strictest counts."""
 
     def __post_init__(self) -> None:
         for text in (*self.allow, *self.deny):
@@ -146,7 +146,7 @@ Network = NetworkMode | ProxiedNetwork
 
 
 def mode_of(network: Network) -> NetworkMode:
-    """Return what kind of network that is."""
+    """Return the mode of a network."""
     return NetworkMode.PROXIED if isinstance(network, ProxiedNetwork) else network
 
 
@@ -155,14 +155,14 @@ class RootPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="root"):
 
 
 class MinimalPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag="minimal"):
-    """What programs need to start."""
+    """The files that programs need to start."""
 
 
 class ProjectRoots(Grant, frozen=True, kw_only=True, tag_field="kind", tag="project_roots"):
     """The workspace roots."""
 
     subpath: str | None = None
-    """What is meant below each root; the roots themselves by default."""
+    """A path below each root; the roots themselves by default."""
 
     def __post_init__(self) -> None:
         refuse_nul("subpath", self.subpath)
@@ -174,7 +174,7 @@ class CurrentWorkingDirectory(
     """An older name of `project_roots`."""
 
     subpath: str | None = None
-    """What is meant below it."""
+    """A path below it."""
 
     def __post_init__(self) -> None:
         refuse_nul("subpath", self.subpath)
@@ -192,9 +192,9 @@ class UnknownSpecialPath(Grant, frozen=True, kw_only=True, tag_field="kind", tag
     """A special path that the sender itself did not know."""
 
     path: str | None = None
-    """The word it did not know."""
+    """The word that the sender did not know."""
     subpath: str | None = None
-    """What was meant below it."""
+    """A path below it."""
 
     def __post_init__(self) -> None:
         refuse_nul("path", self.path)
@@ -213,7 +213,7 @@ SpecialPath = (
 
 
 class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
-    """One path and what is below it."""
+    """One path and everything below it."""
 
     path: str
     """Absolute."""
@@ -240,27 +240,27 @@ class NamedPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="special
 
 
 class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be done with a path."""
+    """The access to one path."""
 
     path: ExactPath | GlobPath | NamedPath
     access: Access
     """`none` is another word for `deny`."""
     missing_path_behavior: Literal["skip"] | None = None
-    """`skip`: a path that does not exist is not protected against being made."""
+    """`skip`: Paddock does not keep a missing path from being created."""
 
 
 class RestrictedFileSystem(
     Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="restricted"
 ):
-    """Only what the entries grant."""
+    """Grants only what the entries name."""
 
     entries: tuple[AccessEntry, ...]
     glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
-    """How deep patterns are searched for; without it, to the bottom."""
+    """How deep to search for matches of patterns; unlimited by default."""
 
 
 class UnrestrictedFileSystem(Grant, frozen=True, kw_only=True, tag_field="type", tag="unrestricted"):
-    """Everything that the user may do."""
+    """Grants everything that the user may do."""
 
 
 class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="managed"):
@@ -272,11 +272,11 @@ class ManagedProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="ma
 
 
 class DisabledProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="disabled"):
-    """No sandbox is asked for."""
+    """Asks for no sandbox."""
 
 
 class ExternalProfile(Grant, frozen=True, kw_only=True, tag_field="type", tag="external"):
-    """Somebody outside confines files already; only the network is left to enforce."""
+    """Something outside Paddock already confines files; Paddock enforces only the network."""
 
     network: Network = NetworkMode.RESTRICTED
 

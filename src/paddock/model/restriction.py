@@ -1,8 +1,8 @@
-"""What a process takes on itself inside a sandbox, as data.
+"""The restrictions that a process applies to itself inside a sandbox, as data.
 
-Mounts and namespaces are there for whoever enters a sandbox. Landlock rules and a filter of system
-calls are not: they belong to a process and its children. Who makes a sandbox says what they
-are; who enters it takes them on.
+Mounts and namespaces already surround every process that enters a sandbox. Landlock rules and a filter
+of system calls do not: they belong to a process and its children. The maker of a sandbox defines them,
+and a process that enters applies them to itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class Restriction(Struct, frozen=True):
-    """Rules and a filter, for good, as native/worker.c reads them."""
+    """Rules and a filter that can't be lifted, as native/worker.c reads them."""
 
     words: bytes
     """The words by which paddock-init keeps the sandbox, each ended by NUL."""

@@ -1,4 +1,4 @@
-"""How the sandbox of a command came about. Pure."""
+"""How a command got its sandbox. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import StrEnum
 
 
 class SandboxStart(StrEnum):
-    """How the sandbox of a command came about."""
+    """How a command got its sandbox."""
 
     WARM = "warm"
-    """It was there already, spare, and is what would have been made."""
+    """A spare sandbox existed already, identical to the one that the server would have made."""
     COLD = "cold"
-    """It was made for the command."""
+    """The server made it for the command."""

@@ -1,7 +1,7 @@
 """Which variables look like secrets by their names, so that no command inherits them unasked. Pure.
 
 The reference protocol leaves out every name that has KEY, SECRET or TOKEN in it, and KEYBOARD with them.
-These patterns mean whole words, and what people write as one word. Case does not matter.
+These patterns match whole words, and compounds that people write as one word. They ignore case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECRET_NAMES: Final = (
 )
 
 _WORDS: Final = ("key", "secret", "token", "password", "passwd")
-"""Each pattern has one of these in it. Few names do, and patterns take a while to be made ready."""
+"""Each pattern contains one of these words. Few names do, so the slow compilation of patterns is rare."""
 
 SECRETS_HELP: Final = (
     "variables whose names look like secrets (KEY, SECRET, TOKEN or PASSWORD as a word) are left out"
@@ -40,7 +40,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_secret(name: str) -> bool:
-    # Patterns that ignore case take a long s for an s, as this does.
+    # Patterns that ignore case match a long s as an s; so does `casefold`.
     folded = name.casefold()
     if not any(word in folded for word in _WORDS):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from signal import Signals
 
 INTERRUPT = "interrupt"
-"""The one name the wire protocol had before POSIX names; it means SIGINT."""
+"""The only name in the wire protocol before POSIX names; it means SIGINT."""
 
 
 def parse_signal(name: str) -> Signals:

@@ -1,4 +1,4 @@
-"""What becomes of a program that a confined command wants to execute."""
+"""The decision on a program that a confined command wants to execute."""
 
 from __future__ import annotations
 

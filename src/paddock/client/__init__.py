@@ -1,5 +1,4 @@
-"""The client: one connection to a server, and the processes that were started over it.
+"""The client: one connection to a server, and the processes started over it.
 
-`connect` is the way in. Nothing is imported here, so that `import paddock` stays
-cheap.
+`connect` is the way in. This module imports nothing, so that `import paddock` stays cheap.
 """

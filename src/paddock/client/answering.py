@@ -1,8 +1,8 @@
-"""What the server asks, and the caller's functions that answer it.
+"""Answers the server's questions with the caller's functions.
 
-Each question is answered once, in a task of its own, however often the connection is lost
-meanwhile: an answer that finds no link waits for the next, on which the server asks again.
-A function is cancelled when the server needs its answer no more.
+Each question is answered once, in a task of its own, however often the connection is lost in the meantime: an
+answer that finds no link waits for the next one, on which the server asks again. The client cancels a
+function when the server no longer needs its answer.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ CANCEL_TIMEOUT_S: Final = 5.0
 """How long handlers may take to clean up when their box is closed."""
 
 RequestHandler = Callable[[Any], Any]
-"""Takes the parameters of a request of the server, gives its result, or an awaitable of it."""
+"""Takes the parameters of a request from the server; returns its result, or an awaitable of it."""
 
 Send = Callable[[bytes], None]
-"""Sends a message on the present link."""
+"""Sends a message on the current link."""
 
 
 class Answering:
-    """The tasks that answer. The connection tells it of links and sessions; `aclose` it at the end."""
+    """The tasks that answer questions. The connection reports changes of link and session; call `aclose` at
+    the end."""
 
     def __init__(self, handlers: Mapping[str, RequestHandler], send: Send) -> None:
         unknown = sorted(handlers.keys() - SERVER_REQUESTS.keys())
@@ -54,7 +55,7 @@ class Answering:
         return list(self._handlers)
 
     def asked(self, request: Asked) -> None:
-        """Take a question of the server, which may be one that it asks again."""
+        """Take a question from the server, possibly one that it asks again."""
         question_id = request.params.question_id
         handler = self._handlers.get(request.method)
         if handler is None:
@@ -75,7 +76,7 @@ class Answering:
                 pass
 
     def closed(self, question_id: str) -> None:
-        """Cancel whoever looks for an answer: the server needs none any more."""
+        """Cancel the function that answers a question: the server no longer needs the answer."""
         self._questions.closed(question_id)
         self._cancel(question_id)
 
@@ -84,13 +85,13 @@ class Answering:
         self._questions.cut()
 
     def lose_session(self) -> None:
-        """Drop every question: the session is gone."""
+        """Drop every question, because the session no longer exists."""
         self._questions.clear()
         for question_id in list(self._tasks):
             self._cancel(question_id)
 
     async def aclose(self) -> None:
-        """Cancel every handler and wait for them, but not for ever."""
+        """Cancel every handler and wait for them, at most `CANCEL_TIMEOUT_S`."""
         self.lose_session()
         if self._ending:
             _, left = await asyncio.wait(self._ending, timeout=CANCEL_TIMEOUT_S)
@@ -130,12 +131,12 @@ class Answering:
         if self._tasks.get(question_id) is task:
             del self._tasks[question_id]
             if task.cancelled():
-                # Somebody else cancelled it: the server must not wait for ever.
+                # Something other than the server cancelled it, and the server must not wait for ever.
                 self._settle(question_id, OperationFailed("the client's handler was cancelled"))
 
 
 async def _outcome(handler: RequestHandler, method: str, params: QuestionParams) -> Params | RequestError:
-    """Return the result of a handler, or the error to answer with; what the error was stays in the log."""
+    """Return a handler's result, or the error to answer with. The details of the error go only to the log."""
     try:
         result = handler(params)
         if isawaitable(result):

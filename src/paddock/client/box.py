@@ -55,17 +55,16 @@ CLOSE_GRACE_S: Final = 2.0
 """Time between SIGTERM and SIGKILL for processes that still run when their box is closed."""
 
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long `aclose` waits for the server to acknowledge that it ends them."""
+"""How long `aclose` waits for the server to confirm that it ends those processes."""
 
 
 class Box:
     """An open session on a server. Made by `connect`.
 
-    While the connection is lost and being made again, calls wait for it. Those that were
-    under way are repeated where that does no harm; else they raise ConnectionLost, as
-    everything does once the connection is closed or given up. A call that takes longer
-    than the request timeout raises RequestTimeout. All methods belong to the event loop
-    that the box was made in and may be called from many tasks.
+    While the client restores a lost connection, calls wait for it. The client repeats calls that were under
+    way where that does no harm; otherwise they raise ConnectionLost, as every call does once the connection
+    is closed or given up. A call that takes longer than the request timeout raises RequestTimeout. All
+    methods belong to the event loop that the box was made in and may be called from many tasks.
     """
 
     def __init__(
@@ -90,17 +89,17 @@ class Box:
 
     @property
     def session_id(self) -> str:
-        """Return the session on the server; another one after the first was lost, see `ReconnectPolicy`."""
+        """Return the id of the session. It changes if the session is lost; see `ReconnectPolicy`."""
         return self._session.id
 
     @property
     def url(self) -> str | None:
-        """Return the address of its server; None for a private server."""
+        """Return the server's address; None for a private server."""
         return self._url
 
     @property
     def reference(self) -> BoxReference:
-        """Return what another process needs to come back to this session, once this one is detached from it.
+        """Return a reference with which another process can resume this session once this one has detached.
 
         Raises ValueError for a private server, which ends with its client.
         """
@@ -112,12 +111,12 @@ class Box:
 
     @property
     def environment(self) -> EnvironmentInfo:
-        """Return what the server told about its host."""
+        """Return the server's description of its host."""
         return self._session.environment
 
     @property
     def is_connected(self) -> bool:
-        """Return whether there is a connection now. While the client makes a new one there is none."""
+        """Return whether the box is connected now. It is not while the client reconnects."""
         return self._connection.is_connected
 
     def has(self, capability: str) -> bool:
@@ -134,7 +133,7 @@ class Box:
     def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
         """Return an absolute path on the server's host, to work with like a `pathlib.Path`.
 
-        With a `sandbox`, whatever is done with it, and with paths made from it, is confined to that.
+        A `sandbox` confines every operation on the path and on paths made from it.
         """
         return RemotePath(self._files if sandbox is None else self._files.confined(sandbox), path)
 
@@ -159,30 +158,29 @@ class Box:
     ) -> Process:
         """Start a program; no shell is involved.
 
-        `cwd` is an absolute path or a `file:` URI on the server's host; None is the
-        server's own directory. `env` is the whole environment; None inherits the server's
-        without variables whose names look like secrets (`paddock.model.secret_name`). `extra_env`
-        goes on top of either. `stdin` opens a pipe to write to; else the process reads the
-        end of file. `tty` gives it a terminal instead of pipes, of this size or 24 x 80.
-        `arg0` is what the program sees as its own name. With `keep_alive` the process
-        outlives this connection. A `sandbox` confines it: the name of a profile that the server
-        knows, such as ":workspace", the path of a file with a profile, a profile as a dict, such as
-        `{"extends": ":workspace", "network": "loopback"}`, or a `Sandbox`, which says what its
-        workspace is; without that it is `cwd`. `limits` bound what it uses, with a sandbox or alone.
-        With `intercept`, rules decide on each program that it executes in its sandbox, and what they
-        leave open is asked (`on_request` of `connect`).
+        `cwd` is an absolute path or a `file:` URI on the server's host; None is the server's own directory.
+        `env` is the whole environment; None inherits the server's, without variables whose names look like
+        secrets (`paddock.model.secret_name`). `extra_env` is added to either. `stdin` opens a pipe to write
+        to; without it the process reads end of file at once. `tty` gives it a terminal of this size, or of 24
+        x 80, instead of pipes. `arg0` is what the program sees as its own name. With `keep_alive` the process
+        outlives this connection. A `sandbox` confines it: the name of a profile that the server knows, such
+        as ":workspace", the path of a file with a profile, a profile as a dict, such as `{"extends":
+        ":workspace", "network": "loopback"}`, or a `Sandbox`, which names its workspace; by default the
+        workspace is `cwd`. `limits` bound the resources it uses, with or without a sandbox. With `intercept`,
+        rules decide on each program that it executes in its sandbox, and the server asks the client about
+        those that the rules leave open (`on_request` of `connect`).
 
-        Returns once the program runs, or raises: SpawnError, with an errno, when it can't be
-        started, ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError
-        or ValueError before anything is sent. On a server of the reference protocol the first
-        is OperationFailed and the others InvalidRequest, the classes above them. A sandbox that can't
-        be had is InvalidParams, one that the server does not grant ProfileExceeded.
+        Returns once the program runs, or raises: SpawnError, with an errno, when it can't be started,
+        ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError or ValueError before
+        anything is sent. On a server of the reference protocol the first is OperationFailed and the others
+        InvalidRequest, their base classes. Raises InvalidParams for a sandbox that the server can't provide,
+        and ProfileExceeded for one that it does not grant.
 
-        When cancelled or timed out, a process that did start is killed, unless an
-        `idempotency_key` was given: then the same call may be made again, and gives the
-        process that the first one started. A start that is cut off in the middle is repeated
-        and happens once. On a server without idempotency it may raise ConnectionLost instead,
-        and always does with a `process_id` of the caller's.
+        If the call is cancelled or times out, the client kills a process that did start. With an
+        `idempotency_key` it does not: the caller may repeat the same call, which returns the process that the
+        first one started. If the connection is lost in the middle of a start, the client repeats the request,
+        and the process starts once. On a server without idempotency, such a start may raise ConnectionLost
+        instead, and always does with a `process_id` chosen by the caller.
         """
         params = start_params(
             self.environment,
@@ -215,8 +213,9 @@ class Box:
     ) -> Process:
         """Start exactly this, without a sandbox: the server adds no variable and applies no policy.
 
-        The program is a path, and `env` is the whole environment. Else it is like `start`. Servers take
-        prepared starts only with the setting `allow_prepared_exec`; raises CapabilityMissing for others.
+        The program is a path, and `env` is the whole environment. Otherwise this works like `start`. Servers
+        accept prepared starts only with the setting `allow_prepared_exec`; on any other server this raises
+        CapabilityMissing.
         """
         params = prepared_params(
             self.environment,
@@ -232,20 +231,20 @@ class Box:
         return await self._started(params, is_idempotent=False, is_unique=True)
 
     async def attach(self, process_id: str, *, after_seq: int = 0) -> Process:
-        """Return the handle of a process of this session that this client or another has started before.
+        """Return the handle of a process that this client or another started earlier in this session.
 
-        Its output begins after the event numbered `after_seq`, see `Process.read_seq`, or at
-        its beginning; where the server has dropped some of it, readers get OutputGap. A process
-        that has a handle here already gives that one, at its own position. `aclose` leaves an
-        attached process alone. Raises UnknownProcess when the session has no such process, or
-        InvalidRequest, the class above it, on a server of the reference protocol.
+        The output begins after the event numbered `after_seq` (see `Process.read_seq`), or at its beginning;
+        readers get OutputGap where the server has dropped some of it. If the process already has a handle
+        here, this returns that one, at its own position. `aclose` leaves an attached process alone. Raises
+        UnknownProcess when the session has no such process, or its base class InvalidRequest on a server of
+        the reference protocol.
         """
         known = self._handles.get(process_id)
         inbox = self._connection.find_inbox(process_id)
         if known is not None and (inbox is None or known.is_handle_of(inbox)):
             return known
         if inbox is not None:
-            # Its handle was let go of, and its output with it.
+            # Nobody holds the handle any more, and its output was dropped with it.
             self._connection.drop_inbox(inbox)
         inbox = self._connection.open_inbox(process_id, after_seq=after_seq, is_kept_alive=True)
         inbox.cut()
@@ -300,12 +299,12 @@ class Box:
         """Run a command to its end, like `subprocess.run`; see `start` for the arguments.
 
         `input` is all of stdin. With `text`, input and output are str; bytes that are not UTF-8 become
-        U+FFFD. Returns when the process has exited and what it wrote has come. If a child that it left
-        behind still holds its output, `is_output_complete` says so. After `timeout_s`, counted from the
-        start, the process group is killed and RunTimeout raised, with the output so far; after more than
-        `output_limit_bytes` in one stream, OutputTooLarge. In a sandbox everything that it started is killed
-        with it. With `check`, a status other than 0 is CommandFailed. When cancelled, the process group is
-        killed.
+        U+FFFD. Returns when the process has exited and its output has arrived. `is_output_complete` is false
+        if a child that it left behind still holds its output open. After `timeout_s`, counted from the start,
+        this kills the process group and raises RunTimeout with the output so far; after more than
+        `output_limit_bytes` in one stream, it raises OutputTooLarge. In a sandbox it also kills everything
+        that the process started. With `check`, a status other than 0 raises CommandFailed. Cancelling the
+        call kills the process group.
         """
         arguments = tuple(checked_argv(argv))
         data = checked_input(input, is_text=text)
@@ -342,7 +341,7 @@ class Box:
         return completed.as_text() if text else completed
 
     async def processes(self) -> list[ProcessSummary]:
-        """Return the processes of the session, oldest first; closed ones only for a while."""
+        """Return the processes of the session, oldest first. Closed ones are listed only for a while."""
         require(self.environment, "processList", "list processes")
         return (await self._connection.request("process/list", None, ListResult)).processes
 
@@ -351,14 +350,14 @@ class Box:
     async def aclose(self) -> None:
         """End the processes that were started here and still run, then the connection. Idempotent.
 
-        They get SIGTERM and, after a moment, SIGKILL; those started with `keep_alive` go
-        on. Output that has arrived can still be read. Bounded; when cancelled, the
-        connection is dropped at once and the server ends the processes when it likes.
+        They get SIGTERM and, after a moment, SIGKILL; those started with `keep_alive` keep running. Output
+        that has arrived can still be read. The time is bounded. Cancelling this drops the connection at once,
+        and the server ends the processes in its own time.
         """
         await self._close(self._end_processes)
 
     async def detach(self) -> None:
-        """End the connection and leave the processes to whoever resumes the session in time. Idempotent.
+        """End the connection and leave the processes running for a client that resumes in time. Idempotent.
 
         Give `session_id` to `connect(url, resume=...)`, in this program or another.
         """
@@ -409,7 +408,7 @@ class Box:
         """Ask for a start and return the id of the process that runs now."""
         connection = self._connection
         try:
-            # Nobody else takes an id that was made here: at worst, a second start finds the first.
+            # No other client uses an id that was made here: at worst, a second start finds the first.
             answer = connection.submit("process/start", params, can_repeat=True if is_unique else None)
             try:
                 return (await connection.result(answer, StartResult)).process_id
@@ -418,7 +417,7 @@ class Box:
                     raise
                 return await self._find_started(params.process_id, error)
         except (asyncio.CancelledError, RequestTimeout):
-            # Nobody knows whether the process was or will be started.
+            # The process may or may not have started, or may yet start.
             if not is_idempotent:
                 send_kill(connection, params.process_id)
                 connection.drop_inbox(inbox)
@@ -432,12 +431,12 @@ class Box:
             raise
 
     async def _find_started(self, process_id: str, refusal: InvalidRequest) -> str:
-        """Return the id of a process if its first start succeeded though the server refused the second."""
+        """Return the id of a process whose first start succeeded although the server refused the second."""
         params = ReadParams(process_id=process_id, max_bytes=0)
         try:
             await self._connection.request("process/read", params, ReadResult)
         except InvalidRequest as error:
-            # The reference server leaves a start half done when its connection is lost in the middle.
+            # The reference server leaves a start half done if the connection is lost in the middle of it.
             problem = f"the connection was lost during the start, which can't be repeated: {refusal}; {error}"
             raise ConnectionLost(problem) from error
         return process_id

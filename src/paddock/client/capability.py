@@ -1,4 +1,4 @@
-"""The capabilities that a server says it has. Pure."""
+"""Checks the capabilities that a server announces. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from paddock.protocol.session import EnvironmentInfo
 
 
 def require(environment: EnvironmentInfo, capability: str, purpose: str) -> None:
-    """Raise CapabilityMissing unless the server offers a capability; `purpose` says what it is needed for."""
+    """Raise CapabilityMissing unless the server offers a capability; `purpose` says why it is needed."""
     if not environment.capabilities.get(capability, False):
         raise CapabilityMissing(purpose, capability)

@@ -1,4 +1,4 @@
-"""Turns what a caller wants to start into the parameters of `process/start`. Pure.
+"""Turns a caller's command into the parameters of `process/start`. Pure.
 
 Checks what can be checked without the server: types that JSON would not refuse,
 and capabilities that the server said it lacks.
@@ -23,11 +23,11 @@ from paddock.protocol.session import EnvironmentInfo
 INHERIT = EnvironmentPolicy(
     inherit="all", ignore_default_excludes=True, exclude=[*SECRET_NAMES], set={}, include_only=[]
 )
-"""The server's environment without what looks like a secret."""
+"""The server's environment without variables that look like secrets."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What `Box.run` takes besides the command and its input."""
+    """The options of `Box.run`, apart from the command and its input."""
 
     timeout_s: float | None
     output_limit_bytes: int | None
@@ -47,7 +47,7 @@ def checked_input(
 ) -> bytes | bytearray | memoryview | None:
     """Return the input of a command as bytes.
 
-    Raises TypeError unless it is text exactly if text is wanted.
+    Raises TypeError for bytes if `is_text`, and for text if not.
     """
     if data is None:
         return None

@@ -18,7 +18,7 @@ class CompletedProcess(Struct, Generic[AnyStr], frozen=True):
     stdout: AnyStr
     stderr: AnyStr
     ending: Ending
-    """What its sandbox denied, what ended it, what it used, as far as the server told."""
+    """What its sandbox denied, what ended it and what it used, as far as the server reports it."""
     is_output_complete: bool = True
     """False if the command left something behind that holds its output open, and may write more to it."""
 

@@ -1,4 +1,4 @@
-"""Running a started process to its end, within limits; whatever goes wrong, it does not go on."""
+"""Runs a started process to its end, within limits. Whatever goes wrong, it does not keep running."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class TimedOut(Exception):
-    """The time that the process had is over, and it is killed."""
+    """The process ran out of time and was killed."""
 
 
 async def complete(
     process: Process, sink: OutputSink, input: Bytes | None = None, timeout_s: float | None = None
 ) -> bool:
-    """Hand over what a process writes until it has ended; return whether that was all of it.
+    """Pass a process's output to the sink until the process ends; return whether that was all of it.
 
-    After `timeout_s` this kills the process group, hands over what it wrote until then, and raises TimedOut.
-    It also kills the group when the sink raises OutputExcess, when anything else goes wrong, and when it is
+    After `timeout_s` this kills the process group, passes on the output until then, and raises TimedOut. It
+    also kills the group when the sink raises OutputExcess, when anything else goes wrong, and when it is
     cancelled.
     """
     timer = asyncio.timeout(timeout_s)
@@ -46,5 +46,5 @@ async def _gather_rest(process: Process, sink: OutputSink) -> None:
             async for output in process:
                 sink.add(output)
     except (TimeoutError, PaddockError, OutputExcess):
-        # The end of its time is what the caller must hear about.
+        # The caller must learn of the timeout, whatever else fails here.
         pass

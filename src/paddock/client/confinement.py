@@ -1,8 +1,7 @@
 """Turns the confinement that a caller wants into the `sandbox` of requests.
 
-A profile is a name, which the server knows the meaning of, or is written out as of
-`paddock sandbox --profile`, in a file of this host or as a dict; what can't be read is refused before
-anything is sent.
+A profile is either a name that the server knows, or written out as for `paddock sandbox --profile`: in a file
+on this host or as a dict. The client refuses a profile that it can't read before it sends anything.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from paddock.sandbox.profile.table import WrittenProfile
 
 ORIGIN: Final = "sandbox"
-"""What messages call a profile that a program has written."""
+"""The name in messages of a profile that a program wrote."""
 
 
 ProfileLike = str | os.PathLike[str] | Mapping[str, Any]
@@ -40,16 +39,16 @@ class Sandbox(Struct, frozen=True):
     """A profile, and the directories that are its workspace."""
 
     profile: ProfileLike
-    """The name of one that the server knows, such as `:workspace`; a file of this host in TOML or JSON
-    (`Path("ci.toml")`, `"ci.toml#strict"`); or a dict, as a profile is written in TOML
-    (`{"extends": ":workspace", "network": "loopback"}`) or in JSON."""
+    """The name of a profile that the server knows, such as `:workspace`; a file on this host in TOML or JSON
+    (`Path("ci.toml")`, `"ci.toml#strict"`); or a dict, as a profile is written in TOML (`{"extends":
+    ":workspace", "network": "loopback"}`) or in JSON."""
     roots: Sequence[RemotePathLike] = ()
-    """By default where the command runs; for files, the server's own directory."""
+    """The workspace. The default is the command's directory; for files, the server's own directory."""
     trace: bool = False
-    """Whether the server is to watch what a command attempts, so that `Ending.denials` tells all that it was
-    refused. It runs slower."""
+    """Whether the server traces a command, so that `Ending.denials` lists everything the sandbox refused it.
+    A traced command runs slower."""
     limits: Limits | None = None
-    """How much a command may use, in place of what the profile says of the same."""
+    """How much a command may use. Each limit replaces the profile's own."""
 
 
 SandboxLike = ProfileLike | Sandbox
@@ -57,7 +56,7 @@ SandboxLike = ProfileLike | Sandbox
 
 
 def with_limits(sandbox: SandboxLike | None, limits: Limits | None) -> SandboxLike | None:
-    """Return a sandbox with limits. Without one, nothing but the limits is enforced."""
+    """Return the sandbox with the limits added. Without a sandbox, the server enforces only the limits."""
     if limits is None:
         return sandbox
     if sandbox is None:
@@ -68,7 +67,7 @@ def with_limits(sandbox: SandboxLike | None, limits: Limits | None) -> SandboxLi
 
 
 def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: HostPath) -> SandboxContext:
-    """Build what to send for a sandbox. Raises InvalidProfile, TypeError, ValueError or CapabilityMissing."""
+    """Build the wire form of a sandbox. Raises InvalidProfile, TypeError, ValueError or CapabilityMissing."""
     if not isinstance(sandbox, Sandbox):
         sandbox = Sandbox(sandbox)
     roots = [wire_path(environment, root) for root in sandbox.roots] or [cwd]
@@ -103,7 +102,7 @@ def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: Hos
 
 
 def _written(profile: ProfileLike) -> str | WrittenProfile:
-    """Read a profile that is written out; a name stays one. Raises InvalidProfile or TypeError."""
+    """Read a profile that is written out; return a name unchanged. Raises InvalidProfile or TypeError."""
     from paddock.sandbox.profile.source import names_file, read_profile
 
     match profile:
@@ -129,7 +128,7 @@ def _from_mapping(profile: dict[str, Any]) -> WrittenProfile:
 
 
 def _built_in(name: str) -> str | WrittenProfile:
-    """Return a built-in profile written out; any other name as it is."""
+    """Return a built-in profile written out; return any other name unchanged."""
     from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in
 
     return WrittenProfile(built_in(name)) if name in BUILT_IN_NAMES else name

@@ -1,4 +1,4 @@
-"""The public door: from a URL to an open `Box`."""
+"""The public entry point: turns a URL into an open `Box`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 PING_INTERVAL_S = 10.0
-"""With as much time to answer, a dead link is noticed in 20 s, before the server's 30 s are over."""
+"""With as much time to answer, the client notices a dead link within 20 s, before the server's 30 s are over.
+"""
 
 RECONNECT = ReconnectPolicy()
 
 Reconnect = ReconnectPolicy | Literal[False] | None
-"""How to come back after a loss; None and False mean not at all."""
+"""How to reconnect after a loss; None and False mean never."""
 
 
 def connect(
@@ -60,30 +61,28 @@ def connect(
         async with paddock.connect("ws://127.0.0.1:4100") as box:
             print((await box.run(["uname", "-a"])).stdout)
 
-    `token` is sent as `Authorization: Bearer`; a function is called for each connection,
-    for tokens that expire. `headers` go with the websocket upgrade. For wss://, `tls_ca`
-    is a file of certificates to trust instead of the system's, `tls_verify=False` trusts
-    any, and `ssl_context` replaces both. A websocket is pinged every `ping_interval_s`
-    and counts as lost when nothing comes for `ping_timeout_s` after that.
+    `token` is sent as `Authorization: Bearer`; a function is called for each connection, for tokens that
+    expire. `headers` go with the websocket upgrade. For wss://, `tls_ca` is a file of certificates to trust
+    instead of the system's, `tls_verify=False` trusts any, and `ssl_context` replaces both. A websocket is
+    pinged every `ping_interval_s` and counts as lost when nothing arrives for `ping_timeout_s` after a ping.
 
-    When the connection is lost, the client makes it again as `reconnect` says, and resumes the session; see
-    `ReconnectPolicy`. `resume` is the id of a session that another client has left, whose processes
-    `Box.attach` gives. `request_timeout_s` bounds every request, with the time that it waits for a
-    connection, but not those that wait for a process to read or to end.
+    When the connection is lost, the client reconnects as `reconnect` says and resumes the session; see
+    `ReconnectPolicy`. `resume` is the id of a session that another client has left; `Box.attach` returns its
+    processes. `request_timeout_s` bounds every request, including the time it waits for a connection, except
+    requests that wait for a process to read or to end.
 
-    `on_request` has functions that answer what the server asks, by the name of the request, such as
-    "process/execApproval". The client calls each with the parameters, in a task of its own, and each
-    returns or awaits the result. The client does not ask a function the same question again after a lost
-    connection. It cancels a function when the server needs its answer no more; one that raises answers
-    with an error.
+    `on_request` maps the names of the server's requests, such as "process/execApproval", to functions that
+    answer them. The client calls each with the parameters, in a task of its own, and each returns or awaits
+    the result. The client does not ask a function the same question again after a lost connection. It cancels
+    a function when the server no longer needs its answer. If a function raises, the client answers with an
+    error.
 
     With `allow_escalation` a private server lets programs out of sandboxes as the rules of this client say
     (`intercept` of `Box.start`); another server has its own settings.
 
-    Raises ConnectError (HandshakeRefused when an HTTP server turned it away), what the
-    server answered, UnknownSession and SessionAttached with `resume`, and ValueError for
-    options that do not go together. Nothing is left open or running then, nor when it is
-    cancelled.
+    Raises ConnectError (HandshakeRefused when an HTTP server turns it away), any error that the server
+    answers with, UnknownSession and SessionAttached with `resume`, and ValueError for options that do not go
+    together. Nothing stays open or running after a failure or a cancellation.
     """
     if url is None and resume is not None:
         raise ValueError("a session to resume needs the url of its server")
@@ -137,9 +136,9 @@ class Connecting:
         self._box: Box | None = None
 
     def answer(self, method: str, handler: RequestHandler) -> None:
-        """Let a function answer one more request of the server; before the connection is made.
+        """Register a function that answers one more kind of request; call this before connecting.
 
-        Raises ValueError for a request that `on_request` has a function for.
+        Raises ValueError if `on_request` already has a function for that request.
         """
         if method in self._on_request:
             raise ValueError(f"on_request has a function for {method!r} already")
@@ -202,7 +201,7 @@ class Connecting:
             return await stdio.connect_socket(sock, accept, CLIENT_LIMITS, peer=PRIVATE_SERVER)
 
         try:
-            # It ends with its only connection: there is nobody to come back to.
+            # A private server ends with its only connection: there is no server to reconnect to.
             return await self._open_box(dial, None, server.aclose)
         except ConnectionLost as error:
             await server.aclose()

@@ -1,4 +1,4 @@
-"""The client's end of a session: requests and their answers, and whom each event is for.
+"""The client's end of a session: matches answers to requests and passes each event to its process.
 
 A `Connection` runs over one link at a time:
 
@@ -9,8 +9,8 @@ A `Connection` runs over one link at a time:
     otherwise               every request fails with ConnectionLost and every process is lost;
                             nothing is ever made up
 
-It runs no tasks but those of `answering`: the link calls it, and it wakes whoever waits. It
-knows processes only as inboxes, and not how a link is made.
+It runs no tasks but those of `answering`: the link calls it, and it wakes the tasks that wait. It knows
+processes only as inboxes, and does not know how a link is made.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from paddock.transport.link import Link, Received, Receiver
 R = TypeVar("R", bound=Result)
 
 PAGE_BYTES: Final = 64 * 1024
-"""Missed output asked for at once, where more did not get through before the connection was lost again."""
+"""How much missed output to request at once, after a larger answer was cut off by another lost connection."""
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +75,9 @@ class Connection:
         self.peer = "the server"
         """The server, for messages."""
         self.watchers = Watchers()
-        """The watches that are told of changes to files."""
+        """The watches that receive changes to files."""
         self.answering = Answering(on_request or {}, self._reply)
-        """The functions that answer what the server asks."""
+        """The functions that answer the server's questions."""
         self._request_timeout_s = request_timeout_s
         self._requests = Requests()
         self._inboxes: dict[str, Inbox] = {}
@@ -98,7 +98,7 @@ class Connection:
     # --- links --------------------------------------------------------------
 
     def attach(self, link: Link) -> Receiver:
-        """Take over a link; this is the `Accept` to give to a transport. `greet` and `open` must follow."""
+        """Take over a link; pass this method to a transport as `Accept`. `greet` and `open` must follow."""
         self._link = link
         self._link_number += 1
         self._fault = None
@@ -108,7 +108,7 @@ class Connection:
         return _LinkEnd(self, link)
 
     async def greet(self, params: InitializeParams) -> InitializeResult:
-        """Ask for a session over the new link. Raises what the server answered, or ConnectionLost."""
+        """Request a session over the new link. Raises the server's error, or ConnectionLost."""
         if self._link is None:
             raise self._final_loss()
         answer = self._requests.add(INITIALIZE, params)
@@ -118,27 +118,28 @@ class Connection:
         return greeting
 
     def open(self) -> None:
-        """Complete the handshake: send what waits, and read what was missed. Raises ConnectionLost."""
+        """Complete the handshake: send waiting requests and read missed output. Raises ConnectionLost."""
         if self._link is None:
             raise self._final_loss()
         self._link.send(self._requests.initialized())
         self._is_ready = True
         self._is_reviving = False
-        # This comes before anything that a busy server might hold up: what it retains does not wait.
+        # Reads come first, before anything that a busy server might delay: it does not retain output for
+        # long.
         for inbox in list(self._inboxes.values()):
             self._follow(inbox)
         for answer in list(self._requests.unsent):
             self._send(answer)
 
     def drop_link(self) -> None:
-        """Let go of a link whose handshake came to nothing."""
+        """Drop a link whose handshake failed."""
         if self._link is not None:
             link, self._link = self._link, None
             link.abort()
             self._requests.link_lost(ConnectionLost(f"the handshake with {self.peer} was given up"))
 
     def lose_session(self, reason: str) -> None:
-        """End a session that the server no longer has, with its processes; another takes its place."""
+        """End a session that the server no longer has, and its processes; a new session takes its place."""
         loss = ConnectionLost(reason)
         lost = [inbox for inbox in self._inboxes.values() if inbox.is_started]
         for inbox in lost:
@@ -167,8 +168,8 @@ class Connection:
     async def request(self, method: str, params: Params | None, kind: type[R]) -> R:
         """Send a request and wait for its answer.
 
-        Raises what the server answered, ConnectionLost, ProcessLost or RequestTimeout. A caller
-        that is cancelled gives up on the answer only: the request may still take effect.
+        Raises the server's error, ConnectionLost, ProcessLost or RequestTimeout. Cancelling the call gives up
+        only on the answer: the request may still take effect.
         """
         return await self.result(self.submit(method, params), kind)
 
@@ -182,11 +183,11 @@ class Connection:
     ) -> Answer:
         """Send a request, after all earlier ones, as soon as there is a link.
 
-        Pass the answer to `result`, or `forget` it, or do neither: then it is sent until it
-        is answered. `can_repeat` is for callers who know better than `request.is_repeatable`.
-        With `link_number` it is sent on that link (see `Answer.link_number`) or not at all: the server
-        knows what it names, such as a file handle, on no other link. Raises MessageTooLarge,
-        UnicodeEncodeError for text that JSON can't carry, and ConnectionLost; nothing was sent then.
+        Pass the answer to `result` or `forget` it. If you do neither, the client sends the request until it
+        is answered. `can_repeat` is for callers who know better than `request.is_repeatable`. With
+        `link_number` the client sends it on that link (see `Answer.link_number`) or not at all: it names
+        something, such as a file handle, that the server knows on no other link. Raises MessageTooLarge,
+        UnicodeEncodeError for text that JSON can't carry, and ConnectionLost; in each case nothing was sent.
         """
         if not self.is_open:
             raise self._final_loss()
@@ -198,11 +199,11 @@ class Connection:
         return answer
 
     def forget(self, answer: Answer) -> None:
-        """Forget an answer that nobody wants any more. Nothing happens when it has come already."""
+        """Forget an answer that is no longer wanted. Do nothing if it has already arrived."""
         self._requests.forget(answer)
 
     async def result(self, answer: Answer, kind: type[R]) -> R:
-        """Wait for an answer within the connection's request timeout, a reconnection included."""
+        """Wait for an answer within the connection's request timeout, which includes any reconnection."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 return await self.slow_result(answer, kind, self._flow_control.impatience())
@@ -226,7 +227,7 @@ class Connection:
     def open_inbox(self, process_id: str, *, after_seq: int = 0, is_kept_alive: bool = False) -> Inbox:
         """Keep the events of a process, from before it is started. Raises ProcessExists.
 
-        `started` must follow when the server has it, else `drop_inbox`.
+        `started` must follow once the server has the process, otherwise `drop_inbox`.
         """
         if process_id in self._inboxes:
             raise ProcessExists(process_id)
@@ -240,7 +241,7 @@ class Connection:
         self._follow(inbox)
 
     async def caught_up(self, inbox: Inbox) -> None:
-        """Wait until what was missed has come. Raises ProcessLost or RequestTimeout."""
+        """Wait until all missed events have arrived. Raises ProcessLost or RequestTimeout."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 await inbox.caught_up()
@@ -264,7 +265,7 @@ class Connection:
     # --- the end ------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Send what is queued, end the link and wait until it is gone, which the transport bounds."""
+        """Send what is queued, close the link and wait for its end. The transport bounds the wait."""
         self._is_closing = True
         if self._link is not None:
             self._link.close()
@@ -284,7 +285,7 @@ class Connection:
     # --- for the link -------------------------------------------------------
 
     def receive(self, message: Received) -> None:
-        """Take one message of the server."""
+        """Take one message from the server."""
         try:
             told = self._requests.receive(bytes(message))
         except ProtocolError as error:
@@ -303,7 +304,7 @@ class Connection:
                 self._reply(told.reply)
 
     def link_closed(self, link: Link, error: Exception | None) -> None:
-        """Note that a link has ended. One that was dropped before does not matter."""
+        """Note that a link has ended. Ignore a link that was already dropped."""
         if link is not self._link:
             return
         fault = self._fault or error
@@ -352,7 +353,7 @@ class Connection:
                 self._follow(inbox)
 
     def _follow(self, inbox: Inbox) -> None:
-        """Do what the present state of a process asks for."""
+        """Close the inbox, read missed events or make room, as the state of the process requires."""
         if inbox.is_closed or inbox.failure is not None:
             self._close_inbox(inbox)
         elif inbox.needs_read and inbox.is_started:
@@ -443,7 +444,7 @@ class Connection:
 
 
 class _LinkEnd:
-    """The receiver of one link, which may end after another has taken its place."""
+    """The receiver of one link. The link may end after another has replaced it."""
 
     def __init__(self, connection: Connection, link: Link) -> None:
         self._connection = connection
@@ -451,7 +452,7 @@ class _LinkEnd:
         self.message_received = connection.receive
 
     def writing_paused(self) -> None:
-        """Do nothing: only writes are big, and each process has a bounded window of them."""
+        """Do nothing: only writes are large, and each process has a bounded window of them."""
 
     def writing_resumed(self) -> None:
         """See `writing_paused`."""

@@ -1,7 +1,6 @@
-"""From a URL and options to something that makes links, each time that one is needed.
+"""Turns a URL and options into a function that makes a link each time one is needed.
 
-Everything that can be wrong with the options is said before anything is dialled. The
-token is in no error, no log line and no repr.
+Reports every mistake in the options before it dials. The token appears in no error, no log line and no repr.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Token = str | Callable[[], str]
-"""A token, or what gives a fresh one for each connection."""
+"""A token, or a function that returns a fresh one for each connection."""
 
 AUTHORIZATION: Final = "Authorization"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialOptions:
-    """How to reach a server and show who one is."""
+    """How to reach a server and authenticate to it."""
 
     timeout_s: float = 10.0
     token: Token | None = field(default=None, repr=False)
@@ -42,7 +41,8 @@ class DialOptions:
 
 
 def dialer(url: str, options: DialOptions) -> Dial:
-    """Return a function that connects to `url`. Raises ConnectError or ValueError for what can't work."""
+    """Return a function that connects to `url`. Raises ConnectError or ValueError for options that can't
+    work."""
     scheme, separator, rest = url.partition("://")
     match scheme.lower() if separator else "":
         case "ws":
@@ -75,7 +75,7 @@ def _websocket(url: str, options: DialOptions) -> Dial:
     )
 
     async def dial(accept: Accept) -> Link:
-        # Each medium is imported only when it is used: what the websocket one stands on is big.
+        # Each transport is imported only when it is used: the websocket transport's dependencies are large.
         from paddock.transport import websocket
 
         return await websocket.connect(
@@ -103,7 +103,7 @@ def _headers(options: DialOptions) -> dict[str, str]:
     headers = dict(options.headers)
     if options.token is not None:
         token = options.token if isinstance(options.token, str) else options.token()
-        # It becomes a line of a header, where anything else would be read as something else.
+        # The token becomes part of a header line, where other characters would change the header's meaning.
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("the token must be printable ASCII without spaces")
         headers[AUTHORIZATION] = f"Bearer {token}"

@@ -1,7 +1,7 @@
-"""How a process ended, as its client is told. Pure.
+"""How a process ended, as the server reports it. Pure.
 
-Servers of the reference protocol tell the status and whether the sandbox denied something, older
-ones the status alone; what was not told is None, or empty.
+Servers of the reference protocol report the status and whether the sandbox denied something, older ones the
+status alone. Anything that the server does not report is None or empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Ending(Struct, frozen=True):
     exit_code: int
     """The exit status, 128+n for signal n."""
     sandbox_denied: bool = False
-    """Whether its sandbox, as far as can be told, made it fail."""
+    """Whether the process probably failed because of its sandbox."""
     denials: tuple[Denial, ...] = ()
     """What its sandbox kept it from."""
     cause: Cause | None = None
@@ -37,7 +37,7 @@ class Ending(Struct, frozen=True):
 
 
 def ending_of(told: ExitedEvent | ReadResult) -> Ending | None:
-    """Return what a server told of the end; None while there is none."""
+    """Return the ending that a server reports; None while the process runs."""
     if told.exit_code is None:
         return None
     return Ending(

@@ -1,17 +1,15 @@
-"""The events of one process, in one line again, whatever the connection did to them. Pure.
+"""Puts the events of one process back in order, whatever the connection did to them. Pure.
 
-A server numbers the events of a process from 1: output, one exit and, last, one close.
-They come as notifications, perhaps out of order, and get lost with a connection. What
-was missed is asked for with `process/read`, whose answer lists the output that the server
-still has and counts the exit and the close without listing them. A `EventSequence` merges both:
-every piece of output comes out once and in order, and where the server has dropped some, a
-`Gap` comes out in its place.
+A server numbers the events of a process from 1: output, one exit and, last, one close. They arrive as
+notifications, perhaps out of order, and are lost with a connection. The client requests what it missed with
+`process/read`. The answer lists the output that the server still has, and counts the exit and the close
+without listing them. An `EventSequence` merges both: it yields every piece of output once and in order, and a
+`Gap` wherever the server has dropped some.
 
-It never asks itself: while `needs_read` is set, its owner owes it the answer to a
-`process/read` after `last_seq` that was made on the present connection. One answer has
-everything and is the better picture, for what a server retains is pushed out by what
-follows; a page, limited in size, gets through where connections are short-lived. Pages
-are for servers that tell their gaps and send events in order.
+It sends nothing itself: while `needs_read` is set, its owner must make a `process/read` after `last_seq` on
+the current connection and pass it the answer. A whole answer is the more complete one, because newer output
+pushes older output out of what a server retains. A page, limited in size, gets through where connections are
+short-lived. Pages are for servers that report their gaps and send events in order.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from paddock.protocol.process import OutputChunk, ReadResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, OutputEvent
 
 MAX_EARLY_EVENTS: Final = 4096
-"""Events held back while an earlier one is missing. Servers that send in parallel swap neighbours, and
-what is sent during the round trip of a read comes before its answer. Beyond this, output is let go of
-and asked for again."""
+"""Events held back while an earlier one is missing. Servers that send in parallel swap neighbours, and events
+sent during the round trip of a read arrive before its answer. Beyond this limit, the client drops output and
+requests it again."""
 
 
 class Gap(Struct, frozen=True):
-    """Output that the server no longer had when it was asked for: all that was numbered in this range.
+    """Output that the server no longer had when the client requested it: everything numbered in this range.
 
-    `size_bytes` is at most how much that was, and None where the server does not tell. The
-    range may include the number of the exit.
+    `size_bytes` is an upper bound on its size, and None where the server does not report it. The range may
+    include the number of the exit.
     """
 
     from_seq: int
@@ -48,7 +46,7 @@ Item = Piece | Gap
 
 
 class EventSequence:
-    """Takes events and answers in any order; gives output and gaps in order, each once."""
+    """Takes events and answers in any order; returns output and gaps in order, each once."""
 
     __slots__ = (
         "_early",
@@ -76,7 +74,7 @@ class EventSequence:
         self._live_from: int | None = None
 
     def push(self, event: ProcessEvent) -> Sequence[Item]:
-        """Take a notification. One that was seen before is ignored."""
+        """Take a notification. Ignore one that was seen before."""
         seq = event.seq
         if self.needs_read and self._live_from is None:
             self._live_from = seq
@@ -134,7 +132,7 @@ class EventSequence:
         return items
 
     def _settle(self, end: int, gaps: list[Gap]) -> list[Item]:
-        """Give out everything up to `end`, for whatever is still missing there will not come."""
+        """Return everything up to `end`: events still missing in that range will never arrive."""
         items = self._drain()
         for gap in gaps:
             while self.last_seq < gap.from_seq - 1:
@@ -161,7 +159,7 @@ class EventSequence:
             self._is_exit_placed = True
 
     def _forget_output(self) -> None:
-        """Let go of what is held; the server has most of it, and the next read says what it has not."""
+        """Drop the held output. The server has most of it, and the next read shows what it lacks."""
         self._forgotten_to = max(self._early)
         self._early = {
             seq: event for seq, event in self._early.items() if isinstance(event, ExitedEvent | ClosedEvent)
@@ -176,7 +174,7 @@ class EventSequence:
         if reading.exited and not self._is_exit_placed:
             holes = _without_exit(holes, reading)
         gaps = [Gap(first, last, self._size(first, last, holes, reading)) for first, last in holes]
-        # Without a byte, it is the exit alone, between pieces that came before the server dropped them.
+        # A hole of no bytes is the exit alone, between pieces that arrived before the server dropped them.
         return [gap for gap in gaps if gap.size_bytes != 0]
 
     def _holes(self, end: int) -> Iterator[tuple[int, int]]:
@@ -192,14 +190,14 @@ class EventSequence:
             yield known + 1, end
 
     def _size(self, first: int, last: int, holes: list[tuple[int, int]], reading: ReadResult) -> int | None:
-        """Return the size of a hole, if the server told the size of a range that has no other hole."""
+        """Return the size of a hole, if the server reports the size of a range with no other hole in it."""
         if reading.gaps is UNSET:
             return None
         for told in reading.gaps:
             if told.from_seq <= first and last <= told.to_seq:
                 if sum(told.from_seq <= hole[0] <= told.to_seq for hole in holes) > 1:
                     return None
-                # Notifications may have brought a part of what was dropped since.
+                # Notifications may since have brought part of the dropped output.
                 held = (self._early.get(seq) for seq in self._early if told.from_seq <= seq <= told.to_seq)
                 return told.bytes_ - sum(
                     len(event.chunk) for event in held if isinstance(event, OutputEvent | OutputChunk)
@@ -208,10 +206,10 @@ class EventSequence:
 
 
 def _without_exit(holes: list[tuple[int, int]], reading: ReadResult) -> list[tuple[int, int]]:
-    """Return the holes without the number of the exit, as far as its place is certain."""
+    """Return the holes without the number of the exit, where that number is certain."""
     positions = _positions_of_exit(holes, reading)
     if len(positions) != 1 or positions[0][0] != positions[0][1]:
-        # It is inside of a gap, and which number it has makes no difference.
+        # The exit lies inside a gap, where its number makes no difference.
         return holes
     exit_seq = positions[0][0]
     return [part for hole in holes for part in _outside(hole, exit_seq, exit_seq)]
@@ -222,13 +220,13 @@ def _positions_of_exit(holes: list[tuple[int, int]], reading: ReadResult) -> lis
         for gap in reading.gaps:
             holes = [part for hole in holes for part in _outside(hole, gap.from_seq, gap.to_seq)]
         return holes
-    # A server that does not tell its gaps drops the oldest output first, so a hole behind output that
-    # it still has can be nothing else.
+    # A server that does not report its gaps drops the oldest output first, so a hole after output that it
+    # still has can only be the exit.
     return [hole for hole in holes if reading.chunks and hole[0] > reading.chunks[0].seq] or holes
 
 
 def _outside(hole: tuple[int, int], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a hole before and behind a range."""
+    """Yield the parts of a hole before and after a range."""
     if hole[0] < first:
         yield hole[0], min(hole[1], first - 1)
     if hole[1] > last:

@@ -1,4 +1,4 @@
-"""The files of the server's host: one method for each thing that a server can do with them."""
+"""The files on the server's host: one method for each operation that a server offers."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from paddock.protocol.watch import UnwatchParams, WatchParams, WatchResult
 MAX_DEPTH: Final = 64
 MAX_DIRECTORIES: Final = 10_000
 MAX_ENTRIES: Final = 50_000
-"""How far servers let a walk go at most."""
+"""The most entries that servers return from a walk."""
 
 R = TypeVar("R", bound=Result)
 
 Progress = Callable[[int, int | None], None]
-"""Called with how many bytes are done, and of how many if that is known."""
+"""Called with the number of bytes transferred, and the total if it is known."""
 
 
 class Tree(Struct, frozen=True):
-    """What a walk found, nearest first."""
+    """The result of a walk, nearest entries first."""
 
     directories: list[str]
     files: list[str]
@@ -66,7 +66,7 @@ class Tree(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """A line, or a name, that fits; line and column count from 1 and are None for a name."""
+    """A line or a name that matches. Line and column count from 1 and are None for a name."""
 
     path: str
     line: int | None
@@ -75,7 +75,7 @@ class Match(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What a search found, in an order that is always the same."""
+    """The result of a search, always in the same order."""
 
     matches: list[Match]
     errors: list[str]
@@ -85,10 +85,11 @@ class Found(Struct, frozen=True):
 
 
 class Files:
-    """What a box can do with files; `box.fs`. Paths are absolute, or `file:` URIs, on the server's host.
+    """The file operations of a box: `box.fs`. Paths are absolute, or `file:` URIs, on the server's host.
 
-    Everything raises NotFound for what does not exist, InvalidRequest for what is not allowed or
-    makes no sense, OperationFailed for other failures, and what `Box` says of its calls.
+    Every method raises NotFound for a path that does not exist, InvalidRequest for a request that is not
+    allowed or makes no sense, OperationFailed for other failures, and the errors that `Box` lists for its
+    calls.
     """
 
     def __init__(self, connection: Connection, session: Session, sandbox: SandboxLike | None = None) -> None:
@@ -97,9 +98,11 @@ class Files:
         self._sandbox = sandbox
 
     def confined(self, sandbox: SandboxLike) -> Files:
-        """Return the same files under a profile: what it does not grant is InvalidRequest, or not found.
+        """Return the same files under a profile. Paths that it does not grant raise InvalidRequest or
+        NotFound.
 
-        See `Box.start` for `sandbox`; the workspace is the server's own directory unless it says otherwise.
+        See `Box.start` for `sandbox`; the workspace is the server's own directory unless `sandbox` names
+        another.
         """
         return Files(self._connection, self._session, sandbox)
 
@@ -120,8 +123,8 @@ class Files:
     ) -> None:
         """Replace the content of a file, or create it; its directory must exist.
 
-        With `atomic` the file is replaced as a whole, and keeps its mode and owner: whatever
-        goes wrong, the old content is there. Up to about 11 MiB; use `writer` for more.
+        With `atomic` the server replaces the file as a whole and keeps its mode and owner: if anything goes
+        wrong, the old content stays. Up to about 11 MiB; use `writer` for more.
         """
         if atomic:
             self._require("atomicWrites", "replace a file atomically")
@@ -140,7 +143,7 @@ class Files:
     def writer(self, path: RemotePathLike, *, atomic: bool = False) -> RemoteWriter:
         """Return a file of any size for writing piece by piece; use it with `async with`.
 
-        With `atomic` it appears in its place as a whole at the end of the block.
+        With `atomic` the whole file appears in its place at the end of the block.
         """
         if atomic:
             self._require("atomicWrites", "replace a file atomically")
@@ -162,15 +165,15 @@ class Files:
     # --- what is there ------------------------------------------------------
 
     async def metadata(self, path: RemotePathLike, *, follow_symlinks: bool = True) -> MetadataResult:
-        """Describe what a path is. All but `is_symlink` is about what it leads to."""
+        """Describe a path. All fields but `is_symlink` describe the target of a link."""
         params = FollowablePathParams(path=self._wire(path), follow_symlinks=_unless(follow_symlinks, True))
         return await self._ask("fs/getMetadata", params, MetadataResult, can_repeat=True)
 
     async def read_directory(self, path: RemotePathLike) -> list[DirectoryEntry]:
         """Return the names in a directory, in no particular order.
 
-        Links that lead nowhere are among them, neither file nor directory, where the server tells of them.
-        Each is a name and no path, so that it can be joined to one of this host.
+        Where the server reports them, dangling links are included as neither file nor directory. Each entry
+        is a plain name, never a path, so it is safe to join to a path on this host.
         """
         params = ReadDirectoryParams(path=self._wire(path), all_links=self.has("fsLinks") or None)
         entries = (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
@@ -196,7 +199,7 @@ class Files:
         follow_symlinks: bool = False,
         prune_hidden: bool = False,
     ) -> Tree:
-        """Return everything below a directory; with a depth of 0, only what is in it.
+        """Return everything below a directory; with a depth of 0, only its own entries.
 
         `follow_symlinks` enters directories that links lead to; other links are not listed.
         `prune_hidden` does not enter directories whose name begins with a dot.
@@ -222,7 +225,7 @@ class Files:
     async def create_directory(
         self, path: RemotePathLike, *, recursive: bool = True, follow_symlinks: bool = True
     ) -> None:
-        """Make a directory; if `recursive`, with its parents, and it may exist."""
+        """Make a directory. With `recursive`, make its parents too, and accept one that exists."""
         params = CreateDirectoryParams(
             path=self._wire(path), recursive=recursive, follow_symlinks=_unless(follow_symlinks, True)
         )
@@ -236,10 +239,10 @@ class Files:
         force: bool = True,
         follow_symlinks: bool = True,
     ) -> None:
-        """Remove a file, a link itself or a directory, with everything in it if `recursive`.
+        """Remove a file, a link (not its target) or a directory, with everything in it if `recursive`.
 
-        With `force` it may be missing. Without `follow_symlinks` no part of the path may be a
-        link, and `recursive` must be false.
+        With `force`, a missing path is no error. Without `follow_symlinks` no part of the path may be a link,
+        and `recursive` must be false.
         """
         params = RemoveParams(
             path=self._wire(path),
@@ -259,13 +262,13 @@ class Files:
         await self._ask("fs/copy", params, Empty)
 
     async def rename(self, source: RemotePathLike, destination: RemotePathLike) -> None:
-        """Give a file, a link or a directory another name, in one step; a file of that name is replaced."""
+        """Rename a file, a link or a directory in one step, replacing a file of that name."""
         self._require("fsMove", "rename files")
         params = MoveParams(source_path=self._wire(source), destination_path=self._wire(destination))
         await self._ask("fs/move", params, Empty)
 
     async def chmod(self, path: RemotePathLike, mode: int) -> None:
-        """Set the permissions of what a path leads to, such as 0o755; set-user-ID can't be given."""
+        """Set the permissions of a path's target, such as 0o755. Set-user-ID is not allowed."""
         self._require("fsChmod", "change modes")
         await self._ask("fs/chmod", ChmodParams(path=self._wire(path), mode=mode), Empty, can_repeat=True)
 
@@ -285,8 +288,8 @@ class Files:
     ) -> Found:
         """Find lines with a text below a directory, or names of files and directories.
 
-        `regex` takes the pattern for a regular expression. Names that begin with a dot count if
-        `hidden`; links are not followed, binary files are left out. Always in the same order.
+        `regex` treats the pattern as a regular expression. `hidden` includes names that begin with a dot. The
+        search does not follow links and skips binary files. The order is always the same.
         """
         self._require("fsSearch", "search files")
         params = SearchParams(
@@ -311,8 +314,8 @@ class Files:
     async def edit(self, path: RemotePathLike, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
         """Replace texts in a file, each `(old, new)` or `(old, new, count)`, and return the diff.
 
-        Each `old` must occur exactly `count` times, once by default, or nothing is changed and
-        InvalidRequest says which and how often it occurs.
+        Each `old` must occur exactly `count` times, once by default. Otherwise nothing changes, and
+        InvalidRequest says which text it was and how often it occurs.
         """
         self._require("fsEdit", "edit files")
         changes = [TextEdit(old=old, new=new, count=count[0] if count else 1) for old, new, *count in edits]
@@ -347,9 +350,9 @@ class Files:
     ) -> None:
         """Copy a file or a directory, of any size, from this host to the server's.
 
-        A file replaces what is there, as a whole where the server can do that, and is executable if it is
-        here. There must be no
-        directory in the place of a directory, or an empty one; it appears when it is complete.
+        A file replaces an existing one, as a whole where the server can do that, and is executable there if
+        it is executable here. A directory may not replace another unless that one is empty; it appears when
+        it is complete.
         """
         from paddock.client.transfer import upload
 
@@ -362,7 +365,7 @@ class Files:
         *,
         progress: Progress | None = None,
     ) -> None:
-        """Copy a file or a directory from the server's host to this one; as `upload`."""
+        """Copy a file or a directory from the server's host to this one, as `upload` does."""
         from paddock.client.transfer import download
 
         await download(self, source, destination, progress)
@@ -405,5 +408,5 @@ class Files:
 
 
 def _unless(value: bool, default: bool) -> bool | None:
-    """Return `value`, or None if it is the default: every server assumes that without being told."""
+    """Return `value`, or None if it is the default, which every server assumes."""
     return None if value == default else value

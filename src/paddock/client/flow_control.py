@@ -1,9 +1,8 @@
 """Decides whether a connection should read on. Pure.
 
-All processes share one connection, so to stop reading is the only way to slow a
-server down, and it stops everything. It must not happen while somebody waits for
-what only reading can bring, or two tasks could wait for each other for ever. The
-rule, by how much output is unread on the whole connection:
+All processes share one connection, so the only way to slow a server down is to stop reading, which stops
+everything. The client must not stop while a task waits for something that only reading can bring, or two
+tasks could wait for each other for ever. The rule, by how much output is unread on the whole connection:
 
     below the high-water mark      read
     up to the limit                read while anybody waits for the server; an answer is
@@ -12,9 +11,9 @@ rule, by how much output is unread on the whole connection:
                                    to make room, first of processes that nobody reads;
                                    whoever reads it later is told
 
-Those who wait for a process itself, to take a write or to exit, are patient while
-somebody reads its output: they wait for that reader, as they would with a pipe. This
-is how a slow reader slows its process down. Everybody else is impatient.
+A task that waits for the process itself, to take a write or to exit, is patient while another task reads its
+output: it waits for that reader, as it would with a pipe. This is how a slow reader slows its process down.
+Every other wait is impatient.
 """
 
 from __future__ import annotations
@@ -41,10 +40,9 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
 
 
 class FlowControl(Generic[K]):
-    """Counts unread output per holder, and who waits.
+    """Counts unread output per holder, and the tasks that wait.
 
-    `decided` is told to read or not to read, each time that this changes; a
-    connection reads at first.
+    Calls `decided` with whether to read, each time the decision changes. A connection starts out reading.
     """
 
     def __init__(self, limits: FlowLimits, decided: Callable[[bool], None]) -> None:
@@ -60,7 +58,7 @@ class FlowControl(Generic[K]):
 
     @property
     def holders(self) -> list[K]:
-        """Return everybody who has unread output."""
+        """Return all holders that have unread output."""
         return list(self._unread)
 
     def unread_of(self, holder: K) -> int:
@@ -68,7 +66,7 @@ class FlowControl(Generic[K]):
         return self._unread.get(holder, 0)
 
     def add(self, holder: K, size_bytes: int) -> None:
-        """Count output that came in."""
+        """Count output that arrived."""
         self._unread[holder] = self._unread.get(holder, 0) + size_bytes
         self._total += size_bytes
         self._decide()
@@ -85,7 +83,7 @@ class FlowControl(Generic[K]):
 
     @property
     def must_drop(self) -> bool:
-        """Return whether output must be dropped: somebody who can't wait needs the connection read."""
+        """Return whether output must be dropped because an impatient task needs the connection read."""
         return self._total >= self.limits.limit_bytes and self._impatient > 0
 
     # --- who waits ----------------------------------------------------------
@@ -113,7 +111,8 @@ class FlowControl(Generic[K]):
             self.wait(impatient=-1)
 
     def _decide(self) -> None:
-        # Once stopped, output has to fall to half the mark: no stop and go with every chunk.
+        # After a stop, unread output must fall to half the mark, so that reading does not stop and go with
+        # every chunk.
         mark = self.limits.high_water_bytes if self._is_reading else self.limits.high_water_bytes // 2
         is_reading = (
             self._total < mark

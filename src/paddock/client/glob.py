@@ -1,7 +1,7 @@
 """Decides which paths a pattern like those of `pathlib` matches. Pure.
 
-`*`, `?` and `[...]` stand for parts of one name, and `**` for any number of directories. Names that
-begin with a dot are names like others.
+`*`, `?` and `[...]` stand for parts of one name, and `**` for any number of directories. Names that begin
+with a dot are not special.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class GlobPattern:
 
     @property
     def depth(self) -> int | None:
-        """Return how many directories can lie between the first one and what fits; None if without end."""
+        """Return how many directories can lie between the first one and a match; None if unlimited."""
         return None if "**" in self._parts else len(self._parts) - 1
 
     def fits(self, names: tuple[str, ...]) -> bool:
-        """Return whether a relative path, given by its names, fits."""
-        # Which parts of the pattern may come next, after each name.
+        """Return whether a relative path, given by its names, matches."""
+        # The parts of the pattern that may come next, after each name.
         states = self._reach({0})
         for name in names:
             states = self._reach(self._step(states, name))
@@ -48,7 +48,7 @@ class GlobPattern:
         return following
 
     def _reach(self, states: set[int]) -> set[int]:
-        """Add what follows where `**` stands for no directory at all."""
+        """Add the parts that follow where `**` stands for no directory at all."""
         for state in sorted(states):
             while state < len(self._parts) and self._parts[state] == "**":
                 state += 1

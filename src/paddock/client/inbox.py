@@ -1,9 +1,8 @@
-"""What the server has told about one process and nobody has read yet.
+"""Holds what the server has sent about one process until somebody reads it.
 
-An `Inbox` puts events in order, keeps output until it is read, and lets any
-number of tasks wait. It lives from before the start request, because events may
-overtake its answer, until the last event; whoever still holds it then can read
-the rest. It outlives connections. It never sends anything.
+An `Inbox` puts events in order, keeps output until it is read, and lets any number of tasks wait. It lives
+from before the start request, because events may overtake its answer, until the last event; a holder can
+still read the rest after that. It outlives connections. It never sends anything.
 """
 
 from __future__ import annotations
@@ -66,14 +65,14 @@ class Inbox:
     # --- events of the connection -------------------------------------------
 
     def receive(self, event: ProcessEvent) -> None:
-        """Take an event, in whatever order they come."""
+        """Take an event. Events may arrive in any order."""
         if isinstance(event, ExitedEvent):
-            # The status is true whatever output is still on its way.
+            # The status is final, whatever output is still on its way.
             self._exit(event)
         self._keep(self._sequence.push(event))
 
     def merge(self, reading: ReadResult, *, is_page: bool = False) -> None:
-        """Take the answer to a `process/read` after `last_seq`, which was made on the present connection."""
+        """Take the answer to a `process/read` after `last_seq` that was made on the current connection."""
         self._exit(reading)
         self._keep(self._sequence.merge(reading, is_page=is_page))
         if self._sequence.needs_read:
@@ -85,11 +84,11 @@ class Inbox:
         _wake(self._waiting)
 
     def cut(self) -> None:
-        """Set `needs_read`: events may be missing, for the connection was lost or nobody listened."""
+        """Set `needs_read`: events may be missing, because the connection was lost or nobody listened."""
         self._sequence.cut()
 
     def fail(self, failure: ProcessLost) -> None:
-        """End the inbox: nothing more will be known of the process. What is unread can still be read."""
+        """End the inbox: no more news of the process will arrive. Unread output can still be read."""
         if not self.is_closed and self.failure is None:
             self.failure = failure
             _wake(self._reading)
@@ -116,7 +115,7 @@ class Inbox:
         return self.ending.exit_code if self.ending is not None else None
 
     def _exit(self, told: ExitedEvent | ReadResult) -> None:
-        # The server told everything the first time.
+        # The server reported everything the first time.
         if self.ending is None and (ending := ending_of(told)) is not None:
             self.ending = ending
             _wake(self._waiting)
@@ -144,13 +143,13 @@ class Inbox:
             self._flow_control.remove(self, -change)
 
     def overrun(self) -> None:
-        """Drop what is unread and what will come; readers are told."""
+        """Drop unread and future output; readers get OutputOverrun."""
         self._has_overrun = True
         self.discard()
         _wake(self._reading)
 
     def discard(self) -> None:
-        """Drop what is unread and what will come: nobody is left to read it."""
+        """Drop unread and future output, because nobody is left to read it."""
         self._is_discarding = True
         self._unread.clear()
         self._unread_bytes = 0
@@ -164,13 +163,13 @@ class Inbox:
         return self._readers > 0
 
     def add_reader(self) -> None:
-        """Note that somebody begins to read; `remove_reader` must follow."""
+        """Note that a reader begins; `remove_reader` must follow."""
         self._readers += 1
         if self._readers == 1:
             self._flow_control.wait(patient=self._bound, impatient=-self._bound)
 
     def remove_reader(self) -> None:
-        """Note that somebody will not read on."""
+        """Note that a reader has stopped."""
         self._readers -= 1
         if self._readers == 0:
             self._flow_control.wait(patient=-self._bound, impatient=self._bound)
@@ -185,9 +184,10 @@ class Inbox:
         return item if item is None or isinstance(item, Gap) else Output(item.stream, item.chunk)
 
     async def next_item(self, *, or_exit: bool = False) -> Piece | Gap | None:
-        """Return what `next_output` gives, as it came, so that the caller can put it back.
+        """Return what `next_output` returns, in the form in which it arrived, so that the caller can put it
+        back.
 
-        With `or_exit`, None also once the exit is known and nothing is unread.
+        With `or_exit`, also return None once the exit is known and nothing is unread.
         """
         while True:
             if self._unread:
@@ -236,7 +236,7 @@ class Inbox:
         return self.ending
 
     async def caught_up(self) -> None:
-        """Return once nothing is missing any more. Raises ProcessLost when something always will be."""
+        """Wait until no event is missing. Raises ProcessLost when one will be missing for ever."""
         while self.needs_read:
             self.raise_failure()
             await _change(self._waiting, self.waiting())
@@ -260,7 +260,7 @@ class Inbox:
             self._flow_control.wait(impatient=count)
 
     def raise_failure(self) -> None:
-        """Raise ProcessLost if nothing more will be known of the process."""
+        """Raise ProcessLost if no more news of the process can arrive."""
         if self.failure is not None:
             raise self.failure.with_traceback(None)
 

@@ -1,4 +1,4 @@
-"""From something that makes links to an open `Box`. Where the links lead is not known here."""
+"""Turns a function that makes links into an open `Box`. It does not know where the links lead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.client.reconnect import ReconnectPolicy
 from paddock.client.resume import Dial, Session
 
 REQUEST_TIMEOUT_S = 60.0
-"""Far beyond what any request takes: writes and waits, which may take for ever, have no timeout."""
+"""Far longer than any request takes. Writes and waits, which may take for ever, have no timeout."""
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -26,7 +26,7 @@ async def open_box(
     when_closed: Callable[[], Awaitable[None]] | None = None,
     url: str | None = None,
 ) -> Box:
-    """Dial and shake hands; nothing is left open if that fails. `when_closed` follows the box's own end."""
+    """Dial and shake hands; leave nothing open on failure. `when_closed` runs after the box has closed."""
     session = Session(
         connection, dial, client_name=client_name, policy=policy, connect_timeout_s=connect_timeout_s
     )

@@ -1,8 +1,7 @@
 """A server as its operator sees it: all sessions and their processes.
 
-A `ServerControl` holds one connection. It owns nothing on the server: when it is
-closed, every process that it looked at or wrote to goes on. Which sockets there are
-is the business of `transport.runtime_directory`.
+A `ServerControl` holds one connection. It owns nothing on the server: when it closes, every process that it
+looked at or wrote to keeps running. `transport.runtime_directory` finds the sockets.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class ServerControl:
     async def status(self) -> StatusResult:
         """Return the server, its sessions and their processes.
 
-        Raises ConnectError where operators may not come.
+        Raises ConnectError where operators are not allowed.
         """
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -81,17 +80,20 @@ class ServerControl:
             raise _silence(self.url) from error
 
     async def questions(self) -> QuestionsResult:
-        """Return the questions of all sessions that the server waits for an answer to."""
+        """Return the unanswered questions of all sessions."""
         return await self._connection.request("control/questions", None, QuestionsResult)
 
     async def answer(self, question_id: str, result: object) -> None:
-        """Answer a question in place of its client. Raises UnknownQuestion when somebody else was first, and
-        InvalidParams for a result that is none."""
+        """Answer a question in place of its client.
+
+        Raises UnknownQuestion when somebody else answered first, and InvalidParams for an invalid result.
+        """
         params = AnswerParams(question_id=question_id, result=result)
         await self._connection.request("control/answer", params, Empty)
 
     def process(self, session_id: str, process_id: str) -> OperatedProcess:
-        """Return a handle of a process. It does not check that the process exists: its first use does."""
+        """Return a handle of a process. This does not check that the process exists; the first use of the
+        handle does."""
         return OperatedProcess(self._connection, session_id, process_id)
 
     async def aclose(self) -> None:
@@ -106,7 +108,7 @@ class ServerControl:
 
 
 async def operate(where: ControlAddress, client_name: str) -> ServerControl:
-    """Connect to a server to operate it. Raises ConnectError; its cause tells whether anybody listens."""
+    """Connect to a server to operate it. Raises ConnectError, whose cause shows whether a server listens."""
     connection = Connection()
     params = InitializeParams(client_name=client_name, capabilities=CAPABILITIES)
     url, dial = _dialer(where)
@@ -127,7 +129,7 @@ async def operate(where: ControlAddress, client_name: str) -> ServerControl:
 
 
 def _dialer(where: ControlAddress) -> tuple[str, Dial]:
-    """Return the URL, and what connects to it. Raises ConnectError."""
+    """Return the URL and a function that connects to it. Raises ConnectError."""
     if isinstance(where, Path):
         path = where
         return f"unix://{path}", lambda accept: unix.connect(
@@ -145,7 +147,7 @@ def _silence(url: str) -> ConnectError:
 
 
 class OperatedProcess:
-    """A process of any session. Everything raises ConnectionLost, UnknownSession and UnknownProcess."""
+    """A process of any session. Every method raises ConnectionLost, UnknownSession and UnknownProcess."""
 
     def __init__(self, connection: Connection, session_id: str, process_id: str) -> None:
         self.session_id = session_id
@@ -155,7 +157,7 @@ class OperatedProcess:
         self._write_number = count()
 
     async def read(self, after_seq: int, *, wait_ms: int = 0) -> ReadResult:
-        """Return a page of retained output after an event. Wait for one if there is none."""
+        """Return a page of retained output after an event. Wait for output if there is none."""
         params = ReadParams(
             process_id=self.process_id,
             session_id=self.session_id,
@@ -168,9 +170,9 @@ class OperatedProcess:
     async def pages(self, after_seq: int, *, until_seq: int | None = None) -> AsyncIterator[ReadResult]:
         """Yield output in order, page by page, from the event after `after_seq` on.
 
-        With `until_seq`, yield what is retained of the events below it, without waiting. Without it, yield
-        everything as it comes, until the process has closed. Go on from the last page's `next_seq`. The last
-        page of a process that has closed says so.
+        With `until_seq`, yield the retained events below it, without waiting. Without it, yield everything as
+        it arrives, until the process has closed. Go on from the last page's `next_seq`. The last page of a
+        process that has closed says so.
         """
         while True:
             page = await self.read(after_seq, wait_ms=POLL_MS if until_seq is None else 0)
@@ -184,7 +186,7 @@ class OperatedProcess:
                 return
 
     async def write(self, data: bytes) -> None:
-        """Write to stdin or the terminal; waits while the process does not read. Raises StdinClosed."""
+        """Write to stdin or the terminal; wait while the process does not read. Raises StdinClosed."""
         params = WriteParams(
             process_id=self.process_id,
             session_id=self.session_id,
@@ -213,7 +215,7 @@ class OperatedProcess:
         await self._connection.request("process/resize", params, Empty)
 
     async def signal(self, name: str) -> None:
-        """Send a signal to the process group; nothing happens if it has ended."""
+        """Send a signal to the process group; do nothing if it has ended."""
         params = SignalParams(process_id=self.process_id, session_id=self.session_id, signal=name)
         await self._connection.request("process/signal", params, Empty)
 
@@ -241,7 +243,7 @@ class OperatedProcess:
         return (await self._connection.request("process/terminate", params, TerminateResult)).running
 
     async def wait(self, timeout_s: float) -> WaitResult:
-        """Wait for the exit, or until the time is over, and return where the process stands then."""
+        """Wait for the exit or the timeout, and return the state of the process at that moment."""
         params = WaitParams(
             process_id=self.process_id, session_id=self.session_id, timeout_ms=round(timeout_s * 1000)
         )

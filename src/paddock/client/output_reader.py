@@ -1,7 +1,7 @@
 """Readers of the output of one process: pieces, text, lines, up to a pattern, and into a sink until the end.
 
-All of them take from the same inbox, so each piece goes to one of them. What a reader of
-text has taken and not handed out is there for the next one.
+All of them take from the same inbox, so each piece goes to one of them. The next reader gets what a reader of
+text has taken and not returned.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from paddock.model.stream import Stream
 from paddock.protocol.process import OutputChunk
 
 QUIET_S: Final = 0.1
-"""Output of an exited process is at its end for now when none has come for this long, or if it has closed."""
+"""How long an exited process must be silent before its output counts as ended, unless it closes first."""
 
 DRAIN_LIMIT_S: Final = 2.0
-"""How long after the exit output is still waited for, whoever goes on writing."""
+"""How long to keep waiting for output after the exit, even if another process keeps writing."""
 
 T = TypeVar("T")
 
 
 class OutputSink(Protocol):
-    """Takes output as it comes."""
+    """Takes output as it arrives."""
 
     def add(self, output: Output) -> None:
         """Take one piece."""
 
 
 class OutputExcess(Exception):
-    """A stream has more than whoever gathers it wants."""
+    """A stream has more output than its gatherer's limit."""
 
 
 class Gathered:
-    """Output of a process, as far as it has come, and at most `limit_bytes` of each stream."""
+    """The output of a process so far, at most `limit_bytes` of each stream."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self._limit_bytes = limit_bytes
@@ -70,7 +70,7 @@ class Gathered:
 
 
 class OutputReader:
-    """Reads one inbox. Whoever reads counts as a reader meanwhile; see `OutputIterator`."""
+    """Reads one inbox. A task that reads counts as a reader while it does; see `OutputIterator`."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -80,16 +80,16 @@ class OutputReader:
     # --- pieces -------------------------------------------------------------
 
     async def next_output(self) -> Output | None:
-        """Return the next piece, or None at the end. Raises OutputGap, and may go on behind it."""
+        """Return the next piece, or None at the end. Raises OutputGap; reading may continue after it."""
         piece = await self._next_piece()
         return None if piece is None else Output(piece.stream, piece.chunk)
 
     async def next_output_or_gap(self) -> Output | Gap | None:
-        """Return the next piece or what is missing in its place, or None at the end."""
+        """Return the next piece, or the gap in its place, or None at the end."""
         return await self._inbox.next_output()
 
     def put_back_lines(self) -> None:
-        """Let other readers have what a reader of lines took and did not hand out."""
+        """Give other readers what a reader of lines took and did not return."""
         seq = self._inbox.read_seq
         lines = [OutputChunk(seq=seq, stream=line.stream, chunk=line.data) for line in self._lines.take_all()]
         self._inbox.put_back(lines)
@@ -146,17 +146,17 @@ class OutputReader:
     # --- everything ---------------------------------------------------------
 
     async def gather(self, sink: OutputSink) -> None:
-        """Hand everything over until both streams are at their end."""
+        """Pass all output to the sink until both streams end."""
         while (output := await self.next_output()) is not None:
             sink.add(output)
 
     async def gather_until_exit(self, sink: OutputSink, ask: Callable[[], Awaitable[object]]) -> bool:
-        """Hand output over until the process has exited; return whether that was all of it.
+        """Pass output to the sink until the process has exited; return whether that was all of it.
 
-        What the process wrote before its exit may come after it. A child that it left behind may hold the
-        streams open for ever, and write. So the end is where the streams close; or, when nothing comes for a
-        moment or something comes for long, after what the server has when it is asked. `ask` waits for any
-        answer of the server's.
+        Output from before the exit may arrive after it. A child that the process left behind may hold the
+        streams open for ever, and write to them. So this ends when the streams close. If nothing arrives for
+        a moment, or output keeps arriving for long, it asks the server and ends after what the server had by
+        then. `ask` waits for any answer from the server.
         """
         inbox = self._inbox
         while not inbox.is_closed:
@@ -186,10 +186,10 @@ class OutputReader:
 
 
 class OutputIterator(Generic[T]):
-    """One reader of a process; it counts as one until it is let go of."""
+    """One reader of a process. It counts as a reader until it is garbage-collected."""
 
     def __init__(self, process: object, inbox: Inbox, take: Callable[[], Awaitable[T | None]]) -> None:
-        # The process is held so that its output is not discarded under the reader.
+        # The reader holds the process, so that its output is not discarded during the reading.
         self._process = process
         self._take = take
         self._let_go = homeward(inbox.remove_reader)
@@ -210,14 +210,14 @@ class OutputIterator(Generic[T]):
 
 
 def homeward(action: Callable[[], None]) -> Callable[[], None]:
-    """Return the action in a form that runs in this thread: Python may collect garbage in any thread."""
+    """Return a function that runs the action in this thread: Python may collect garbage in any thread."""
     loop, home = asyncio.get_running_loop(), get_ident()
 
     def run() -> None:
         if get_ident() == home:
             action()
         else:
-            # RuntimeError: the loop is closed, and with it everything that could matter.
+            # RuntimeError: the loop is closed, so nothing is left to do.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(action)
 

@@ -1,7 +1,7 @@
-"""Something that is waited for, and how urgently.
+"""A value that a task waits for, with the urgency of the wait.
 
-The urgency ends when the thing is there, not when the waiting task gets its turn:
-a link may deliver much more in between, which nobody was in need of.
+The urgency ends when the value arrives, not when the waiting task gets its turn: a link may deliver much more
+in between that no task needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Pending(Generic[T]):
-    """A value that one task waits for and somebody else brings."""
+    """A value that one task waits for and another supplies."""
 
     __slots__ = ("_future", "_urgency")
 
@@ -23,13 +23,13 @@ class Pending(Generic[T]):
         self._urgency: AbstractContextManager[None] | None = None
 
     def resolve(self, value: T) -> None:
-        """Bring the value; nothing happens when there is one, or nobody waits any more."""
+        """Supply the value. Do nothing if there is one already or the waiting task has stopped waiting."""
         if not self._future.done():
             self._future.set_result(value)
             self._calm_down()
 
     async def wait(self, urgency: AbstractContextManager[None]) -> T:
-        """Wait for the value inside `urgency`, which is left as soon as the value is there. Call it once."""
+        """Wait for the value inside `urgency`, and leave it as soon as the value arrives. Call this once."""
         if not self._future.done():
             urgency.__enter__()
             self._urgency = urgency

@@ -1,8 +1,7 @@
 """A server of one's own: a child process that serves one client and ends with it.
 
-The child has one end of a socket pair as its standard input and output. When the
-client is gone, however it went, the kernel closes the other end, and the server
-ends its processes and itself.
+The child has one end of a socket pair as its standard input and output. However the client ends, the kernel
+closes the other end, and the server then ends its processes and itself.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from paddock import own_program
 from paddock.errors import ConnectError
 
 EXIT_TIMEOUT_S: Final = 5.0
-"""How long the server may take to end its processes: their grace of 2 s, and as much again."""
+"""How long the server may take to end its processes: more than twice their grace of 2 s."""
 
 NAME: Final = "a private server"
 
 
 class PrivateServer:
-    """The child process. `aclose` must follow, after the link to it was closed."""
+    """The child process. Call `aclose` after closing the link to it."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
         self._child = child
@@ -33,8 +32,8 @@ class PrivateServer:
 
         With `allow_escalation` rules of its client may let programs out of sandboxes.
 
-        The server inherits the working directory, the environment and standard error. None of them tells it
-        where to import from.
+        The server inherits the working directory, the environment and standard error. None of these changes
+        where it imports from.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -48,7 +47,7 @@ class PrivateServer:
                 pass_fds=(python,),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                # A Ctrl-C at the terminal is for the client, which passes it on as it sees fit.
+                # Ctrl-C at the terminal is for the client, which passes it on as it sees fit.
                 start_new_session=True,
             )
         except OSError as error:
@@ -68,7 +67,7 @@ class PrivateServer:
         return self._child.returncode
 
     async def aclose(self) -> None:
-        """Wait until the server is gone; kill it when that takes too long or this is cancelled."""
+        """Wait until the server has ended; kill it if that takes too long or this is cancelled."""
         try:
             async with asyncio.timeout(EXIT_TIMEOUT_S):
                 await self._child.wait()

@@ -1,9 +1,8 @@
 """A process on the server, as its client holds it.
 
-Reading: one task iterates, or `communicate` does. Output that nobody reads is
-kept within the bounds that `flow_control` explains, so `wait` alone works for a process
-that writes without end. What becomes of a process that nobody can tell of any
-more is a state of its own, `lost`, and an error: never an exit status.
+Reading: one task iterates, or `communicate` does. Output that nobody reads is kept within the bounds that
+`flow_control` explains, so `wait` alone works for a process that writes without end. A process whose fate
+nobody can know any more has a state of its own, `lost`, and raises an error: it never gets an exit status.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ from paddock.protocol.process import (
 from paddock.protocol.structure import Empty, Params, Result
 
 PIECE_BYTES: Final = 64 * 1024
-"""A write is sent in pieces of one pipe's capacity (pipe(7)), so that no message is big."""
+"""The client sends a write in pieces of one pipe's capacity (pipe(7)), so that no message is large."""
 
 UNANSWERED_PIECES: Final = 8
 """Pieces on their way at once: 512 KiB, which fills a link of 40 Gbit/s at a round trip of 0.1 ms."""
 
 KILL_TIMEOUT_S: Final = 5.0
-"""How long a killed process may take to be reported as gone."""
+"""How long the server may take to report that a killed process has ended."""
 
 Bytes = bytes | bytearray | memoryview
 
@@ -71,27 +70,26 @@ class ProcessState(StrEnum):
 
     RUNNING = "running"
     EXITED = "exited"
-    """It has ended, and its output may go on."""
+    """It has ended, and more output may arrive."""
 
     CLOSED = "closed"
     """It has ended, and all its output has arrived."""
 
     LOST = "lost"
-    """Nothing more will be known: its session, or the connection for good, is gone."""
+    """Its fate will never be known: the session, or the connection for good, is lost."""
 
 
 class Process:
     """A started process. Made by `Box.start` and `Box.attach`.
 
-    As an async iterator it yields `Output` in the order in which it was written, until
-    both streams are at their end; each piece goes to one iterator only. Iteration
-    raises OutputGap where output was missed that the server did not keep, and may go on
-    behind it; it raises ProcessLost if the end is not known, after everything that arrived.
-    As a context manager it kills the process at the end of the block if it still runs. A
-    handle that is let go of does not end its process.
+    As an async iterator it yields `Output` in the order in which it was written, until both streams are at
+    their end; each piece goes to one iterator only. Iteration raises OutputGap where the client missed output
+    that the server did not keep, and may continue after it. If the end is unknown, it raises ProcessLost
+    after all the output that arrived. As a context manager it kills the process at the end of the block if it
+    still runs. Dropping a handle does not end its process.
 
-    Methods that talk to the server raise ProcessLost for a process that is lost, and
-    UnknownProcess for one that the server has forgotten, a while after it closed.
+    Methods that talk to the server raise ProcessLost for a lost process, and UnknownProcess for one that the
+    server has forgotten, as it does a while after the process closed.
     """
 
     def __init__(self, connection: Connection, inbox: Inbox, session: Session, *, stdin: bool) -> None:
@@ -106,7 +104,7 @@ class Process:
         self._write_number = count()
 
     def __del__(self) -> None:
-        # Nobody can read this output any more. If __init__ did not get here, there is nothing to let go of.
+        # Nobody can read this output any more. If __init__ did not get this far, there is nothing to release.
         if let_go := getattr(self, "_let_go", None):
             let_go()
 
@@ -130,7 +128,8 @@ class Process:
 
     @property
     def ending(self) -> Ending | None:
-        """Return how the process ended: what its sandbox denied, what ended it, what it used; None before."""
+        """Return how the process ended: what its sandbox denied, what ended it, what it used. None while it
+        runs."""
         return self._inbox.ending
 
     @property
@@ -140,9 +139,9 @@ class Process:
 
     @property
     def state(self) -> ProcessState:
-        """Return what is known of the process.
+        """Return the state of the process, as far as the client knows it.
 
-        If its exit was seen before the connection was lost, it has exited.
+        A process whose exit arrived before the connection was lost counts as exited.
         """
         if self._inbox.is_closed:
             return ProcessState.CLOSED
@@ -152,9 +151,9 @@ class Process:
 
     @property
     def read_seq(self) -> int:
-        """Return the number of the last event that was read here.
+        """Return the number of the last event read here.
 
-        Elsewhere, `Box.attach` goes on behind it.
+        Pass it to `Box.attach` as `after_seq` to continue after that event elsewhere.
         """
         return self._inbox.read_seq
 
@@ -180,7 +179,8 @@ class Process:
         return OutputIterator(self, self._inbox, self._reader.next_output_or_gap)
 
     def text(self) -> AsyncIterator[str]:
-        """Iterate over the output as text, in whole characters, as it comes; else like the process itself.
+        """Iterate over the output as text, in whole characters, as it arrives; otherwise like the process
+        itself.
 
         Bytes that are not UTF-8 become U+FFFD. Stdout and stderr come as one text.
         """
@@ -188,18 +188,19 @@ class Process:
         return OutputIterator(self, self._inbox, self._reader.next_text)
 
     def lines(self) -> AsyncIterator[str]:
-        """Iterate over the lines of the output, without their line ends; else like `text`.
+        """Iterate over the lines of the output, without their line ends; otherwise like `text`.
 
-        Lines of stdout and of stderr come whole, each when it is complete. Leaving the loop loses
-        nothing: the next reader goes on behind the last line. A line of more than 1 MiB comes in parts.
+        Each line of stdout or stderr comes whole, as soon as it is complete. Leaving the loop loses nothing:
+        the next reader continues after the last line. A line of more than 1 MiB comes in parts.
         """
         return OutputIterator(self, self._inbox, self._reader.next_line)
 
     async def read_until(self, pattern: str | Pattern[str], *, timeout_s: float | None = None) -> str:
         """Read up to the end of the first match of a regular expression; return that text.
 
-        The next reader goes on behind it. Raises PatternNotFound when the output ends, or 1 MiB has come,
-        without a match, and WaitTimeout after `timeout_s`. Then, and when cancelled, nothing counts as read.
+        The next reader continues after it. Raises PatternNotFound when the output ends, or 1 MiB has arrived,
+        without a match, and WaitTimeout after `timeout_s`. After an error or a cancellation, nothing counts
+        as read.
         """
         self._reader.put_back_lines()
         self._inbox.add_reader()
@@ -217,10 +218,10 @@ class Process:
     async def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the exit and return its status; output may still come.
 
-        Raises WaitTimeout when it takes longer than `timeout_s`, and the process goes on; ProcessLost when
-        the status will never be known. It works without reading the output: when there is too much, the
-        client drops it, and whoever reads later gets OutputOverrun. While another task reads, the client
-        drops nothing and the process runs at that reader's speed.
+        Raises WaitTimeout after `timeout_s`, and leaves the process running; raises ProcessLost when the
+        status will never be known. You need not read the output: when there is too much, the client drops it,
+        and a later reader gets OutputOverrun. While another task reads, the client drops nothing and the
+        process runs at that reader's speed.
         """
         timer = asyncio.timeout(timeout_s)
         try:
@@ -234,10 +235,10 @@ class Process:
     async def communicate(self, input: Bytes | None = None) -> tuple[bytes, bytes]:
         """Write `input`, close stdin, and read until the end. Return what is left of stdout and stderr.
 
-        A terminal's output is all stdout. A process that exits or closes its stdin before
-        it has read everything is not an error. A server that can't close stdin is one, if
-        there is `input`; without, stdin is left open there. Memory is only bounded by the
-        output. Cancelling it loses the output read so far and leaves the process alone.
+        A terminal's output is all stdout. It is not an error if the process exits or closes its stdin before
+        it has read everything. It is an error if there is `input` and the server can't close stdin; without
+        `input`, such a server leaves stdin open. Only the size of the output bounds memory. Cancelling this
+        loses the output read so far and leaves the process alone.
         """
         gathered = Gathered()
         await self.gather(gathered, input)
@@ -246,10 +247,11 @@ class Process:
     async def gather(
         self, sink: OutputSink, input: Bytes | None = None, *, is_exit_enough: bool = False
     ) -> bool:
-        """Do what `communicate` does, but hand each piece over at once: a failure loses nothing before it.
+        """Do what `communicate` does, but pass each piece on at once, so that a failure loses nothing before
+        it.
 
-        With `is_exit_enough`, end soon after the exit though a child holds the streams open. Return whether
-        they are at their end.
+        With `is_exit_enough`, end soon after the exit even if a child holds the streams open. Return whether
+        the streams have ended.
         """
         if input is not None and not self._has_stdin:
             raise StdinClosed(self.process_id)
@@ -298,12 +300,11 @@ class Process:
     # --- input --------------------------------------------------------------
 
     async def write(self, data: Bytes | str) -> None:
-        """Write to stdin or the terminal, text as UTF-8; returns when the server has taken all of it.
+        """Write to stdin or the terminal, text as UTF-8; return when the server has taken all of it.
 
-        That may take as long as the process does not read. Writes of several tasks do not
-        mix. Raises StdinClosed; when it fails or is cancelled, a part
-        may have been written. A connection that is lost meanwhile and made again is no failure:
-        every byte is written once.
+        This waits for as long as the process does not read. Writes from several tasks do not mix. Raises
+        StdinClosed. After a failure or a cancellation, part of the data may have been written. A lost
+        connection is no failure if the client restores it: every byte is written once.
         """
         # A server of the reference protocol may carry out requests side by side, writes too.
         is_ordered = self._session.environment.capabilities.get("orderedWrites", False)
@@ -342,11 +343,10 @@ class Process:
     async def close_stdin(self) -> None:
         """Let the process read the end of its input, after everything written before. Repeatable.
 
-        A terminal has no end: it gets its end-of-file character, twice in the middle of a line, and
-        once more should the program begin to edit lines by itself, as shells do. Whoever reads then
-        sees the end, a line editor only on an empty line, and a later reader does not.
-        Raises StdinClosed if the process was started without a stdin, CapabilityMissing if the server
-        can't.
+        A terminal has no end: the server sends its end-of-file character, twice in the middle of a line, and
+        once more if the program begins to edit lines by itself, as shells do. A program that reads at that
+        moment sees the end (a line editor only on an empty line); a later reader does not. Raises StdinClosed
+        if the process was started without a stdin, and CapabilityMissing if the server can't close it.
         """
         require(self._session.environment, "processCloseStdin", "close stdin")
         async with self._stdin_lane:
@@ -356,8 +356,8 @@ class Process:
     async def resize(self, rows: int, cols: int) -> None:
         """Set the window size of the terminal, which sends SIGWINCH to the foreground job.
 
-        Nothing happens after the end. Raises NotATerminal for a process that runs on pipes,
-        CapabilityMissing if the server can't.
+        Does nothing after the process has ended. Raises NotATerminal for a process that runs on pipes, and
+        CapabilityMissing if the server can't resize.
         """
         require(self._session.environment, "processResize", "resize a terminal")
         params = ResizeParams(process_id=self.process_id, rows=rows, cols=cols)
@@ -368,10 +368,9 @@ class Process:
     async def signal(self, signal: str | Signals) -> None:
         """Send a signal to the process group: `"TERM"`, `"SIGTERM"` or `signal.SIGTERM`.
 
-        Nothing happens if the process has ended. Raises ConnectionLost if the connection is
-        lost before the answer comes: whether the signal was sent is not known then, and it is
-        not sent again. Servers of the reference protocol know only SIGINT; any other is
-        CapabilityMissing there.
+        Does nothing if the process has ended. Raises ConnectionLost if the connection is lost before the
+        answer arrives: the signal may or may not have been sent, and the client does not send it again.
+        Servers of the reference protocol know only SIGINT; any other signal raises CapabilityMissing there.
         """
         number = parse_signal(signal) if isinstance(signal, str) else Signals(signal)
         if number is Signals.SIGINT:
@@ -384,8 +383,8 @@ class Process:
     async def terminate(self, grace_s: float | None = None) -> bool:
         """Kill the process group; with a grace, SIGTERM first and SIGKILL when the time is over.
 
-        Returns at once whether the process was still running; `wait` tells when it is gone.
-        A connection that is lost meanwhile may turn a True into a False.
+        Returns at once whether the process was still running; call `wait` to wait for its end. If the
+        connection is lost during the call, the result may be False instead of True.
         """
         mode = None
         if grace_s is not None:
@@ -400,7 +399,7 @@ class Process:
             send_kill(self._connection, self.process_id)
 
     async def snapshot(self) -> SnapshotResult:
-        """Return head and tail of everything the process wrote, whether it was read here or not."""
+        """Return the head and tail of everything the process wrote, whether it was read here or not."""
         require(self._session.environment, "processSnapshot", "give a snapshot of the output")
         return await self._request(
             "process/snapshot", ProcessParams(process_id=self.process_id), SnapshotResult
@@ -421,7 +420,7 @@ class Process:
         try:
             await self.wait(KILL_TIMEOUT_S)
         except (PaddockError, TimeoutError):
-            # What matters more is how the block ended.
+            # The outcome of the block matters more.
             if error is None:
                 raise
 
@@ -431,7 +430,7 @@ class Process:
         return await self._connection.result(self._submit(method, params), kind)
 
     def _submit(self, method: str, params: Params) -> Answer:
-        # A later session might have another process of this name.
+        # A later session might have a different process of this name.
         self._inbox.raise_failure()
         return self._connection.submit(method, params)
 

@@ -1,4 +1,4 @@
-"""How hard a client tries to get a lost connection back. Pure: whoever uses it sleeps and dials."""
+"""How hard a client tries to restore a lost connection. Pure: the caller sleeps and dials."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ class ReconnectPolicy(Struct, frozen=True, kw_only=True):
     """When to try again, and for how long."""
 
     max_time_s: float = 25.0
-    """How long after a loss to go on trying; within the 30 s that servers keep a session by default."""
+    """How long to keep trying after a loss; less than the 30 s for which servers keep a session by default.
+    """
 
     first_delay_s: float = 0.0
-    """Before the first attempt, unless the lost connection was itself short-lived."""
+    """The delay before the first attempt, unless the lost connection was itself short-lived."""
 
     min_delay_s: float = 0.05
-    """Before the second attempt, at most; it grows from there."""
+    """The longest delay before the second attempt; it grows from there."""
 
     max_delay_s: float = 1.0
-    """Between two attempts, at most. A connection that lived shorter counts as a failed attempt."""
+    """The longest delay between two attempts. A connection that lasts less than this counts as a failed
+    attempt."""
 
     attached_delay_s: float = 0.1
-    """Before asking again for a session that the server believes is still in use."""
+    """The delay before asking again for a session that the server believes is still in use."""
 
     new_session: bool = True
-    """Whether to open a new session when the old one is gone. Its processes are lost in any case; with a
-    new session, later calls work, else every call raises ConnectionLost."""
+    """Whether to open a new session when the server no longer has the old one. The old session's processes
+    are lost in any case. With a new session, later calls work; otherwise every call raises ConnectionLost."""
 
     on_change: Callable[[bool], None] | None = None
-    """Called with False as soon as the connection is lost, and with True when it is there again. It must not
+    """Called with False as soon as the connection is lost, and with True when it is restored. It must not
     block."""
 
     def __post_init__(self) -> None:
@@ -64,7 +66,7 @@ class Backoff:
         self._attempts += 1
         if self._attempts == 1:
             return policy.first_delay_s
-        # The exponent is bounded: a power of two with a thousand bits is no float any more.
+        # The exponent is bounded: a power of two with a thousand bits does not fit a float.
         longest_s = min(policy.max_delay_s, policy.min_delay_s * GROWTH ** min(self._attempts - 2, 64))
         # Clients that were cut off together must not come back together.
         return longest_s * self._random.uniform(0.5, 1.0)

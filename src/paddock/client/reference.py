@@ -1,6 +1,6 @@
-"""Where a box is, in a few bytes that another process can use. Pure.
+"""The location of a box, in a few bytes that another process can use. Pure.
 
-A reference holds no secret and grants nothing: whoever attaches by it shows the server a token of its own.
+A reference holds no secret and grants nothing: a process that attaches with it presents its own token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 LIMIT_BYTES: Final = 64 * 1024
-"""Size of an encoded reference. Its largest part is a profile that is written out, of some kilobytes."""
+"""The largest encoded reference. Its largest part is a written-out profile, of a few kilobytes."""
 
 
 class BoxReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -25,10 +25,10 @@ class BoxReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     directory: str | None = None
     """The directory of a workspace."""
     profile: str | dict[str, Any] | None = None
-    """What confines that workspace."""
+    """The profile that confines that workspace."""
 
     def encode(self) -> str:
-        """Return it as one line of JSON."""
+        """Return the reference as one line of JSON."""
         return msgspec.json.encode(self).decode()
 
     @classmethod

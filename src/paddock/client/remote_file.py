@@ -1,8 +1,8 @@
 """Open files on the server's host: read or written piece by piece, with several pieces under way.
 
-Memory is bounded by the window, whatever the size of the file. A file belongs to one link of the
-connection: when that is lost, a reader opens the file again and goes on, if it has not changed;
-a writer can't, and says what is there now. A writer that failed stays failed: no later call succeeds.
+Memory is bounded by the window, whatever the size of the file. An open file belongs to one link of the
+connection. When that link is lost, a reader opens the file again and continues, if it has not changed; a
+writer can't, and reports the state of the file. A writer that failed stays failed: no later call succeeds.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from paddock.protocol.sandbox import SandboxContext
 from paddock.protocol.structure import Empty
 
 BLOCK_BYTES: Final = 1024 * 1024
-"""The largest block that servers take."""
+"""The largest block that servers accept."""
 
 WINDOW_BLOCKS: Final = 4
 """Blocks under way at once: enough to keep disk, processor and network busy together."""
 
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long to wait for the close of a file that nobody wants any more."""
+"""How long to wait when closing a file that is no longer wanted."""
 
 Version = tuple[int, int]
-"""Size and time of modification: what tells whether a file is still the same."""
+"""Size and modification time, which show whether a file has changed."""
 
 
 class RemoteReader:
@@ -67,12 +67,12 @@ class RemoteReader:
         self._version: Version | None = None
         self._opening = asyncio.Lock()
         self.size_bytes: int | None = None
-        """How long the file was when it was opened; None for a directory."""
+        """The size of the file when it was opened; None for a directory."""
 
     async def read_block(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
         """Read part of the file, at most `BLOCK_BYTES`.
 
-        Only at its end are there fewer bytes than asked for.
+        Returns fewer bytes than requested only at the end of the file.
         """
         while True:
             handle_id = self._handle_id
@@ -109,7 +109,7 @@ class RemoteReader:
                 self._connection.forget(answer)
 
     async def aclose(self) -> None:
-        """Let go of the file. Idempotent; never fails."""
+        """Close the file. Idempotent; never fails."""
         if self._handle_id:
             handle_id, self._handle_id = self._handle_id, ""
             await _close_quietly(self._connection, CloseParams(handle_id=handle_id), self._link_number)
@@ -128,7 +128,7 @@ class RemoteReader:
     def _submit(self, offset: int, length: int) -> Answer:
         params = ReadBlockParams(handle_id=self._handle_id, offset=offset, len=length)
         if self._mode == "readTree":
-            # A tree is made as it is read, and another link would have another one.
+            # The server makes a tree as it is read, and another link would get a different one.
             return self._connection.submit("fs/readBlock", params, link_number=self._link_number)
         # Repeated on another link, where the handle is unknown, it does no harm.
         return self._connection.submit("fs/readBlock", params, can_repeat=True)
@@ -136,7 +136,7 @@ class RemoteReader:
     async def _open(self) -> None:
         handle_id = uuid4().hex
         params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode, sandbox=self._sandbox)
-        # It changes nothing, so it can be repeated; the handle is that of the last link it was sent on.
+        # An open changes nothing, so it can be repeated; the handle belongs to the last link it was sent on.
         answer = self._connection.submit("fs/open", params, can_repeat=True)
         await self._connection.result(answer, OpenResult)
         self._handle_id = handle_id
@@ -152,7 +152,7 @@ class RemoteReader:
             self.size_bytes = found.size
 
     async def _reopen(self, lost_handle_id: str) -> None:
-        """Open the file again after the connection was lost, unless somebody else has done it."""
+        """Open the file again after the connection was lost, unless another task has done so."""
         async with self._opening:
             if self._handle_id == lost_handle_id:
                 await self._open()
@@ -161,9 +161,9 @@ class RemoteReader:
 class RemoteWriter:
     """A file, or a directory as a tar archive, that is open for writing, from its beginning.
 
-    Use it with `async with`: at the end of the block everything is written, and what was
-    opened as `atomic`, or is a directory, appears in its place; if the block raises, it does not.
-    Every method raises WriteLost when the connection is lost, and again what has made an earlier call fail.
+    Use it with `async with`: at the end of the block everything is written, and a directory, or a file opened
+    as `atomic`, appears in its place; if the block raises, it does not. Every method raises WriteLost when
+    the connection is lost, and raises the error of an earlier failed call again.
     """
 
     def __init__(
@@ -180,11 +180,11 @@ class RemoteWriter:
         self._path = path
         self._sandbox = sandbox
         self._is_confirmed = is_confirmed
-        """Whether the server can be asked again how the file was closed."""
+        """Whether the client can ask the server again how the file was closed."""
         self._mode: Literal["replace", "writeTree"] = "writeTree" if is_tree else "replace"
         self._is_atomic = is_atomic
         self._is_published = is_atomic or is_tree
-        """Whether nobody sees anything of it before it is closed."""
+        """Whether the file stays invisible until it is closed."""
         self._handle_id = uuid4().hex
         self._link_number = 0
         self._is_open = False
@@ -193,7 +193,7 @@ class RemoteWriter:
         self._offset = 0
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write what follows. Returns when there is room for more; an error may show in a later call."""
+        """Write the next bytes. Return when there is room for more; an error may appear in a later call."""
         view = memoryview(data)
         while view:
             piece = bytes(view[:BLOCK_BYTES])
@@ -205,7 +205,8 @@ class RemoteWriter:
                 await self._settle()
 
     async def aclose(self) -> None:
-        """Wait until everything is written, and put it in its place. Idempotent. Raises what went wrong."""
+        """Wait until everything is written, and put it in its place. Idempotent. Raises any error of the
+        writing."""
         self._check()
         if not self._is_open:
             return
@@ -219,15 +220,16 @@ class RemoteWriter:
         except NotFound as error:
             if answer.attempts == 1:
                 raise
-            # The first link was lost before the server read the request, and closed the file as it ended.
+            # The first link was lost before the server read the request, and the server closed the file as
+            # the link ended.
             if self._is_published:
                 reason = f"the connection was lost while it was closed, and the server answered: {error}"
                 raise self._fail(WriteLost(self._name, "unchanged", reason)) from error
-            # Every block was answered, so it was written.
+            # The server answered every block, so all of them are written.
             self._failure = None
 
     async def discard(self) -> None:
-        """Give up; what is not in its place yet never will be. Idempotent; never fails."""
+        """Give up: a file or directory that is not yet in place never appears. Idempotent; never fails."""
         self._forget_window()
         if self._is_open:
             self._is_open = False
@@ -243,7 +245,7 @@ class RemoteWriter:
             sandbox=self._sandbox,
         )
         try:
-            # To begin a file that is not published changes nothing. Any other is emptied.
+            # Opening a file that is not published yet changes nothing. Opening any other empties it.
             answer = self._connection.submit("fs/open", params, can_repeat=self._is_published)
             await self._connection.result(answer, OpenResult)
         except ConnectionLost as loss:
@@ -266,9 +268,9 @@ class RemoteWriter:
     def _submit(
         self, method: str, params: WriteBlockParams | CloseParams, *, can_repeat: bool = False
     ) -> Answer:
-        """Send a request on the link of the file: on another one the server does not know the handle.
+        """Send a request on the file's own link: on any other the server does not know the handle.
 
-        To close what it does not know is a success to a server, unless it is asked to confirm it.
+        A server reports success for closing an unknown handle, unless it is asked to confirm the close.
         """
         self._check()
         try:
@@ -287,7 +289,7 @@ class RemoteWriter:
         except ConnectionLost as loss:
             raise self._fail(self._lost(loss)) from loss
         except PaddockError as error:
-            # The server has closed the file: the blocks behind would only fail for that.
+            # The server has closed the file, so the blocks that follow would only fail because of that.
             self._fail(error)
             raise
         except BaseException:
@@ -295,9 +297,9 @@ class RemoteWriter:
             raise
 
     def _lost(self, loss: ConnectionLost) -> WriteLost:
-        """Return an error that says what is there now.
+        """Return an error that says what state the file is in.
 
-        `_is_open` is false once the server was told to put it in its place.
+        `_is_open` is false once the client has told the server to put the file in its place.
         """
         reason = str(loss.__cause__ if isinstance(loss.__cause__, ConnectionLost) else loss)
         is_closing = self._link_number and not self._is_open
@@ -330,5 +332,5 @@ async def _close_quietly(connection: Connection, params: CloseParams, link_numbe
             answer = connection.submit("fs/close", params, link_number=link_number)
             await connection.result(answer, Empty)
     except (TimeoutError, PaddockError):
-        # It ends with the link at the latest.
+        # The server closes the file at the latest when the link ends.
         pass

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from paddock.client.files import Found, Tree
 
 ONE_MESSAGE_BYTES = 8 * 1024 * 1024
-"""What is written in one request; more goes in blocks. Requests may have 16 MiB, and base64 adds a third."""
+"""The most to write in one request; more goes in blocks. Requests may have 16 MiB, and base64 adds a third.
+"""
 
 
 class PurePath(ABC):
@@ -101,7 +102,7 @@ class PurePath(ABC):
 
 
 class RemotePath(PurePath):
-    """An absolute path of a box; made by `box.path("/x")`. Raises what `Files` does."""
+    """An absolute path of a box; made by `box.path("/x")`. Raises the errors that `Files` raises."""
 
     def __init__(self, files: Files, path: RemotePathLike) -> None:
         super().__init__(path)
@@ -122,9 +123,9 @@ class RemotePath(PurePath):
         return (await self.read_bytes()).decode(encoding, errors)
 
     async def write_bytes(self, data: bytes | bytearray | memoryview, *, atomic: bool = False) -> int:
-        """Replace the content, or create the file, and return how many bytes were written.
+        """Replace the content, or create the file, and return the number of bytes written.
 
-        With `atomic` the old content is there until the new is complete.
+        With `atomic` the old content stays until the new is complete.
         """
         size = memoryview(data).nbytes
         if size <= ONE_MESSAGE_BYTES:
@@ -135,7 +136,7 @@ class RemotePath(PurePath):
         return size
 
     async def write_text(self, text: str, encoding: str = "utf-8", *, atomic: bool = False) -> int:
-        """Replace the content with text, and return how many bytes were written."""
+        """Replace the content with text, and return the number of bytes written."""
         return await self.write_bytes(text.encode(encoding), atomic=atomic)
 
     def reader(self) -> RemoteReader:
@@ -153,7 +154,7 @@ class RemotePath(PurePath):
     # --- what is there ------------------------------------------------------
 
     async def stat(self, *, follow_symlinks: bool = True) -> MetadataResult:
-        """Describe what the path is: kind, size, times and, where the server tells it, `mode`."""
+        """Describe the path: kind, size, times and, where the server reports it, `mode`."""
         return await self._files.metadata(self, follow_symlinks=follow_symlinks)
 
     async def exists(self) -> bool:
@@ -175,12 +176,12 @@ class RemotePath(PurePath):
         try:
             return (await self._files.metadata(self)).is_symlink
         except (NotFound, OperationFailed):
-            # It may lead nowhere, or in circles: only its directory tells that it is there.
+            # The link may dangle or loop: only its directory shows that it exists.
             parent = await self._files.read_directory(self.parent) if await self.parent.is_dir() else []
             return any(entry.file_name == self.name and entry.is_symlink is True for entry in parent)
 
     async def iterdir(self) -> list[RemotePath]:
-        """Return the paths in a directory, sorted by name. Links that lead nowhere are among them."""
+        """Return the paths in a directory, sorted by name, including dangling links."""
         entries = await self._files.read_directory(self)
         return [self / name for name in sorted(entry.file_name for entry in entries)]
 
@@ -189,10 +190,10 @@ class RemotePath(PurePath):
         return await self._files.walk(self, follow_symlinks=follow_symlinks, prune_hidden=prune_hidden)
 
     async def glob(self, pattern: str) -> list[RemotePath]:
-        """Return the files and directories below this one that fit a pattern such as "src/**/*.py", sorted.
+        """Return the files and directories below this one that match a pattern such as "src/**/*.py", sorted.
 
-        Links are not followed, and those to nowhere left out. Raises ValueError for a pattern that is not
-        relative, and OperationFailed where there is more than a walk looks at.
+        Does not follow links and leaves out dangling ones. Raises ValueError for a pattern that is not
+        relative, and OperationFailed for a tree larger than the limit of a walk.
         """
         wanted = GlobPattern(pattern)
         tree = await self._files.walk(self, max_depth=MAX_DEPTH if wanted.depth is None else wanted.depth)
@@ -210,7 +211,7 @@ class RemotePath(PurePath):
         return self._files.watch(self, recursive=recursive)
 
     async def resolve(self) -> RemotePath:
-        """Return the same place without links and dots. It must exist."""
+        """Return the same path without links and dots. It must exist."""
         return self._at(PurePosixPath(await self._files.canonicalize(self)))
 
     # --- changes ------------------------------------------------------------
@@ -237,7 +238,7 @@ class RemotePath(PurePath):
         await self._files.remove(self, recursive=True, force=missing_ok)
 
     async def rename(self, destination: RemotePathLike) -> RemotePath:
-        """Give it another name, in one step, and return the new path. A file of that name is replaced."""
+        """Rename it in one step, replacing a file of that name, and return the new path."""
         await self._files.rename(self, destination)
         return RemotePath(self._files, destination)
 

@@ -1,7 +1,7 @@
-"""Requests under way: what was sent, what still has to be, and what may be sent twice.
+"""Requests under way: those sent, those still to send, and those that may be sent twice.
 
-A request keeps its bytes until it is answered, so that it can be repeated under the
-same id when its link was lost. Nothing here knows the link.
+A request keeps its bytes until it is answered, so that the client can repeat it under the same id when its
+link is lost. Nothing here knows the link.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ REPEATABLE: Final = frozenset(
         "process/wait",
     }
 )
-"""Methods that may be carried out twice without harm. A signal is not one: many programs take a second
-interrupt for more than the first."""
+"""Methods that may be carried out twice without harm. A signal is not one of them: many programs treat a
+second interrupt as more than the first."""
 
 
 def is_repeatable(method: str, params: Params | None) -> bool:
-    """Return whether the client may send a request again if nobody knows whether the first took effect."""
+    """Return whether the client may send a request again without knowing whether the first took effect."""
     match params:
         case StartParams():
             return params.idempotency_key is not None
@@ -48,11 +48,11 @@ def is_repeatable(method: str, params: Params | None) -> bool:
 
 
 Outcome = Result | PaddockError
-"""What a request comes to."""
+"""The outcome of a request."""
 
 
 class Answer(Pending[Outcome]):
-    """The answer to a request, or the reason why there will be none."""
+    """The answer to a request, or the reason why none will arrive."""
 
     __slots__ = (
         "attempts",
@@ -76,18 +76,18 @@ class Answer(Pending[Outcome]):
         self.subject = subject
         """The process that the request is about, if it is about one."""
         self.settled: Callable[[Outcome], None] | None = None
-        """Who is told the outcome at once, if nobody waits for it."""
+        """Called with the outcome at once, if no task waits for it."""
         self.is_repeatable = is_repeatable
         self.is_sent = False
-        """Whether it was sent on the present link."""
+        """Whether it was sent on the current link."""
         self.attempts = 0
-        """On how many links it was sent. After more than one, the first may have taken effect."""
+        """The number of links it was sent on. If more than one, the first attempt may have taken effect."""
         self.link_number = 0
-        """On which link it was sent last; what the answer opens belongs to that one."""
+        """The link it was sent on last; anything that the answer opens belongs to that link."""
 
 
 class Requests:
-    """All requests of a connection that are not answered, in the order in which they were made."""
+    """All unanswered requests of a connection, in the order in which they were made."""
 
     def __init__(self) -> None:
         self._rpc = CallingConnection()
@@ -114,12 +114,13 @@ class Requests:
         return self._rpc.initialized()
 
     def forget(self, answer: Answer) -> None:
-        """Forget an answer that nobody wants any more. If its request has not been sent, it never is."""
+        """Forget an answer that is no longer wanted. If its request has not been sent, it never will be."""
         self._answers.pop(answer.request_id, None)
         self._rpc.forget(answer.request_id)
 
     def receive(self, message: bytes) -> Told | Asked | Unanswerable | None:
-        """Settle what a message answers, or return what it tells or asks. Raises ProtocolError."""
+        """Settle the request that a message answers, or return its notification or request. Raises
+        ProtocolError."""
         event = self._rpc.receive(message)
         match event:
             case Told() | Asked() | Unanswerable():
@@ -136,11 +137,11 @@ class Requests:
 
     @property
     def unsent(self) -> Iterator[Answer]:
-        """Yield the requests that must go out on the present link, in order."""
+        """Yield the requests that must go out on the current link, in order."""
         return (answer for answer in self._answers.values() if not answer.is_sent)
 
     def link_lost(self, loss: ConnectionLost) -> None:
-        """Fail what was sent and can't be sent again; the rest is unsent from now on."""
+        """Fail requests that were sent and can't be sent again; mark the rest as unsent."""
         for answer in list(self._answers.values()):
             if answer.is_sent and not answer.is_repeatable:
                 doubt = ConnectionLost(f"{loss}; whether {answer.method} took effect is not known")
@@ -149,7 +150,7 @@ class Requests:
             answer.is_sent = False
 
     def session_lost(self, processes: Collection[str], loss: ConnectionLost) -> None:
-        """Fail what was for these processes, or may have taken effect in the lost session."""
+        """Fail requests for these processes, and requests that may have taken effect in the lost session."""
         for answer in list(self._answers.values()):
             if answer.subject in processes:
                 self._settle(answer.request_id, ProcessLost(answer.subject or "", str(loss)))
@@ -157,7 +158,7 @@ class Requests:
                 self._settle(answer.request_id, loss)
 
     def fail_all(self, loss: ConnectionLost) -> None:
-        """Fail every request: no answer will come any more."""
+        """Fail every request: no more answers will arrive."""
         for request_id in list(self._answers):
             self._settle(request_id, loss)
 

@@ -1,9 +1,8 @@
-"""A session on a server, and the way back to it.
+"""Opens a session on a server, and resumes it after a lost connection.
 
-A `Session` shakes hands when a connection is made and, when its link is lost, dials
-again and asks for the same session, as patiently as its policy says. What was missed is
-the connection's business. If the server does not have the session any more, everything
-in it is lost, and another one is opened if the policy allows it.
+A `Session` shakes hands when a connection is made. When its link is lost, it dials again and asks for the
+same session, as patiently as its policy says. The connection catches up on what it missed. If the server no
+longer has the session, everything in it is lost, and the client opens another one if the policy allows it.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ from paddock.transport.link import Accept, Link
 log = logging.getLogger(__name__)
 
 NOTIFICATIONS: Final = ["process/failed", "question/closed"]
-"""The optional ones that this client understands. Servers of the reference protocol ignore that."""
+"""The optional notifications that this client understands. Servers of the reference protocol ignore this
+list."""
 
 FINAL_STATUSES: Final = frozenset((400, 401, 403, 404))
-"""HTTP answers that asking again does not change."""
+"""HTTP statuses that a retry does not change."""
 
 Dial = Callable[[Accept], Awaitable[Link]]
 """Makes a link to the server. Raises TransportError."""
@@ -57,9 +57,9 @@ class Session:
         connect_timeout_s: float,
     ) -> None:
         self.id = ""
-        """The id on the server; another one after the session was lost. Empty until it is open."""
+        """The session's id on the server; it changes if the session is lost. Empty until it is open."""
         self.environment: EnvironmentInfo
-        """What the server told about its host."""
+        """The server's description of its host."""
         self._connection = connection
         self._dial = dial
         self._client_name = client_name
@@ -92,7 +92,7 @@ class Session:
         self._connection.revive = self._revive
 
     async def aclose(self) -> None:
-        """Stop trying to come back."""
+        """Stop trying to reconnect."""
         self._policy = None
         if self._task is not None:
             self._task.cancel()
@@ -115,7 +115,7 @@ class Session:
         try:
             failure = await self._keep_trying(policy)
         except Exception as error:
-            # Such as what a caller's function for the token raised: nobody else would hear of it.
+            # For example an error from a caller's token function, which would otherwise go unreported.
             log.exception("connecting again failed unexpectedly")
             failure = error
         if self._connection.is_connected:
@@ -127,7 +127,8 @@ class Session:
         self._connection.give_up(final)
 
     async def _keep_trying(self, policy: ReconnectPolicy) -> Exception | None:
-        """Return when there is a connection, or why there will be none."""
+        """Keep dialling until there is a connection, and return None; return the reason if there will be
+        none."""
         failure: PaddockError | None = None
         try:
             async with asyncio.timeout(None if isinf(policy.max_time_s) else policy.max_time_s):
@@ -169,7 +170,7 @@ class Session:
             try:
                 return await self._greet(self.id or None)
             except SessionAttached:
-                # The server has not noticed yet that the old connection is gone.
+                # The server has not noticed yet that the old connection is lost.
                 await asyncio.sleep(policy.attached_delay_s)
             except InvalidRequest as error:
                 if not self.id:

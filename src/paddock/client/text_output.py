@@ -1,8 +1,8 @@
 """Output of a process as text: whole characters, whole lines, and up to a pattern. Pure.
 
-Output comes in pieces that end anywhere, in the middle of a character too, and stdout and
-stderr take turns. What is here keeps the beginning of a character or a line until the rest
-has come, apart for each stream. Bytes that are not UTF-8 become U+FFFD.
+Output comes in pieces that end anywhere, in the middle of a character too, and stdout and stderr take turns.
+These classes keep the beginning of a character or a line until the rest has arrived, separately for each
+stream. Bytes that are not UTF-8 become U+FFFD.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LINE_LIMIT_BYTES: Final = 1024 * 1024
 """A longer line comes in parts of this length: a process that never ends a line takes no more memory."""
 
 MATCH_LIMIT_BYTES: Final = 1024 * 1024
-"""How much output a search for a pattern looks at: what a server keeps of a process, too."""
+"""How much output a search for a pattern examines: as much as a server keeps of a process."""
 
 
 class TextDecoder:
@@ -31,14 +31,14 @@ class TextDecoder:
         self._decoders: dict[Stream, codecs.IncrementalDecoder] = {}
 
     def feed(self, stream: Stream, data: bytes) -> str:
-        """Return the characters that are complete with `data`."""
+        """Return the characters that `data` completes."""
         decoder = self._decoders.get(stream)
         if decoder is None:
             decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         return decoder.decode(data)
 
     def finish(self) -> str:
-        """Return what stands for characters that never became complete."""
+        """Return the replacements for characters that were never completed."""
         return "".join(decoder.decode(b"", final=True) for decoder in self._decoders.values())
 
 
@@ -76,19 +76,19 @@ class LineBuffer:
         return self._lines.popleft() if self._lines else None
 
     def finish(self) -> None:
-        """Take the lines without an end for complete: nothing more will come."""
+        """Treat lines without an end as complete: nothing more will arrive."""
         self._lines.extend(Line(stream, data) for stream, data in self._begun.items())
         self._begun.clear()
 
     def take_all(self) -> Iterator[Line]:
-        """Yield everything that was not taken, lines that have only begun too; the buffer is empty then."""
+        """Yield everything that was not taken, including unfinished lines, and leave the buffer empty."""
         self.finish()
         while self._lines:
             yield self._lines.popleft()
 
 
 class PatternSearch:
-    """Looks for a regular expression in output, and knows how many bytes come behind the match."""
+    """Looks for a regular expression in output, and counts the bytes after the match."""
 
     def __init__(self, pattern: str | re.Pattern[str]) -> None:
         self.pattern: Final = re.compile(pattern)
@@ -96,10 +96,10 @@ class PatternSearch:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._seen = ""
         self.size_bytes = 0
-        """How much was looked at."""
+        """The number of bytes examined."""
 
     def feed(self, data: bytes) -> tuple[str, int] | None:
-        """Return the text up to the end of the first match and the number of bytes behind it, or None."""
+        """Return the text up to the end of the first match and the number of bytes after it, or None."""
         self.size_bytes += len(data)
         self._seen += self._decoder.decode(data)
         match = self.pattern.search(self._seen)
@@ -110,7 +110,7 @@ class PatternSearch:
 
     @property
     def seen(self) -> str:
-        """Return the text that was looked at so far."""
+        """Return the text examined so far."""
         return _printable(self._seen)
 
 

@@ -1,7 +1,7 @@
-"""Files and directories from this host to the server's and back, of any size and in bounded memory.
+"""Copies files and directories of any size between this host and the server's, in bounded memory.
 
-A directory travels as one tar archive where the server can make and unpack one; elsewhere, as with
-the reference server, it goes file by file, without modes, and what was transferred before a failure stays.
+A directory travels as one tar archive where the server can make and unpack one; elsewhere, as with the
+reference server, it goes file by file, without modes, and files transferred before a failure stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 class _Meter:
-    """Counts bytes for whoever wants to know."""
+    """Counts bytes for a progress function."""
 
     def __init__(self, progress: Progress | None, total: int | None) -> None:
         self._progress = progress
@@ -57,7 +57,7 @@ async def upload(
         else:
             await _upload_each(files, local, destination, _Meter(progress, None))
     except PaddockError:
-        # Some are an OSError, too, about a file of the server's.
+        # Some of these are also an OSError, about a file on the server.
         raise
     except OSError as error:
         raise LocalFileError(os.fsdecode(source), error) from error
@@ -122,7 +122,7 @@ async def _download_file(
 
 
 async def keep_executable(files: Files, destination: RemotePathLike, mode: int) -> None:
-    """Let whoever may read a file that was sent execute it, if its owner can where it came from."""
+    """Make a sent file executable for everyone who may read it, if its owner can execute the original."""
     if not mode & stat.S_IXUSR or not files.has("fsChmod"):
         return
     there = (await files.metadata(destination)).mode

@@ -1,7 +1,8 @@
-"""A tar archive of a directory without what does not belong to it. Blocks; memory is bounded.
+"""Filters a tar archive of a directory down to what belongs to it. Blocks; memory is bounded.
 
-While something runs in a sandbox, Paddock holds names in its workspace, so that nobody takes them: `.git`
-where there is none. They are nobody's files, and neither a listing nor an archive should have them.
+While a command runs in a sandbox, Paddock holds names in its workspace, such as `.git` where there is none,
+so that nobody can take them. These placeholders are nobody's files, so neither a listing nor an archive
+should contain them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def may_be_placeholder(name: str) -> bool:
 
 
 def is_placeholder(mode: int, *, is_directory: bool) -> bool:
-    """Return whether a file of this mode is only held, and nobody's."""
+    """Return whether a file of this mode is only a placeholder."""
     kind = PlaceholderKind.DIRECTORY if is_directory else PlaceholderKind.FILE
     return stat.S_IMODE(mode) & ~PLACEHOLDER_SHARED_BITS == PLACEHOLDER_MODES[kind]
 
@@ -36,7 +37,7 @@ def copy_archive(
 ) -> None:
     """Copy an archive without members whose relative path `leaves_out` names, and without held names.
 
-    `real` are the names in the directory that are certainly not held.
+    `real` holds the names in the directory that are certainly not placeholders.
     """
     left: set[str] = set()
     with (

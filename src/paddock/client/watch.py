@@ -1,7 +1,7 @@
-"""Changes to files on the server's host, as they are told.
+"""Watches files on the server's host and yields their changes.
 
-A watch lives on one connection. When that is lost it is made anew on the next one, and since nobody
-knows what changed in between, an overflow is reported.
+A watch lives on one connection. When that is lost, the client sets the watch up again on the next one and
+reports an overflow, because nobody knows what changed in between.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from paddock.model.change import ChangeKind
 from paddock.protocol.watch import ChangedEvent
 
 MAX_UNREAD: Final = 1000
-"""Batches that wait for the reader; what is behind them is an overflow."""
+"""Batches that may wait for the reader; anything more becomes an overflow."""
 
 
 class FileChange(Struct, frozen=True):
-    """What became of a path. A move is a deletion and a creation."""
+    """A change to a path. A move is a deletion and a creation."""
 
     path: str
     kind: ChangeKind
 
 
 class Changes(Struct, frozen=True):
-    """Changes of a moment, at most one for each path."""
+    """Changes that came together, at most one for each path."""
 
     changes: tuple[FileChange, ...]
     is_overflow: bool
-    """Whether there was more than could be told: look at the files themselves."""
+    """Whether changes were lost. If so, look at the files themselves."""
 
 
 class Watchers:
@@ -47,7 +47,7 @@ class Watchers:
         self._opening = 0
 
     def told(self, event: ChangedEvent) -> None:
-        """Take a notification of the server.
+        """Take a notification from the server.
 
         It may arrive before the caller learns the number of its watch.
         """
@@ -69,17 +69,17 @@ class Watchers:
                 self._early.clear()
 
     def add(self, watch_id: int, watch: Watch) -> None:
-        """Give a watch what the server tells under its number, and what it told before."""
+        """Pass a watch the notifications under its number, including those that have already arrived."""
         self._watches[watch_id] = watch
         for event in self._early.pop(watch_id, []):
             watch.receive(event)
 
     def discard(self, watch_id: int) -> None:
-        """Drop a watch that nobody wants to hear of any more."""
+        """Drop a watch that is no longer wanted."""
         self._watches.pop(watch_id, None)
 
     def lose(self) -> None:
-        """End every watch: the connection is lost, and the server's watches with it."""
+        """End every watch: the server's watches end with the lost connection."""
         watches = list(self._watches.values())
         self._watches.clear()
         self._early.clear()
@@ -88,7 +88,7 @@ class Watchers:
 
 
 class Watch:
-    """A watch, and an asynchronous iterator over what it tells. Use it with `async with`.
+    """A watch, and an asynchronous iterator over its changes. Use it with `async with`.
 
     Iteration ends when the watched path itself is deleted.
     """
@@ -137,7 +137,7 @@ class Watch:
             await self._has_news.wait()
 
     def receive(self, event: ChangedEvent) -> None:
-        """Take an event of the server."""
+        """Take an event from the server."""
         if len(self._unread) < MAX_UNREAD:
             self._unread.append(event)
         else:
@@ -146,7 +146,7 @@ class Watch:
         self._has_news.set()
 
     def lose(self) -> None:
-        """Note that the connection is lost. Another may come, or asking for it fails."""
+        """Note that the connection is lost. The next request waits for another, or fails."""
         self._watch_id = None
         self._is_lost = True
         self._has_news.set()

@@ -1,4 +1,4 @@
-"""Paths on the server's host, as callers write them and as the wire has them. Pure."""
+"""Converts paths on the server's host between the caller's form and the wire's. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNDECODABLE: Final = "file:///%00/bad/path/"
 
 
 def wire_path(environment: EnvironmentInfo, path: RemotePathLike) -> HostPath:
-    """Return what to send for a path. Raises ValueError for one that is not absolute."""
+    """Return the wire form of a path. Raises ValueError for one that is not absolute."""
     written = parse_path(fsdecode(fspath(path)))
     if written.is_uri:
         return written
@@ -30,7 +30,7 @@ def wire_path(environment: EnvironmentInfo, path: RemotePathLike) -> HostPath:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text names something in a directory, and leads nowhere else."""
+    """Return whether a text is a plain name in a directory that leads nowhere else."""
     return text not in ("", ".", "..") and "/" not in text and "\0" not in text
 
 

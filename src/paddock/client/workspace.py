@@ -36,27 +36,27 @@ from paddock.model.terminal import TerminalSize
 from paddock.protocol.fs import DirectoryEntry
 
 PROFILE: Final = ":workspace"
-"""The profile of a workspace unless its maker names another."""
+"""The profile of a workspace unless the caller names another."""
 
 SPOOL_BYTES: Final = 8 * 1024 * 1024
-"""How much of an archive stays in memory before the rest goes to a temporary file."""
+"""How large an archive may grow in memory before it moves to a temporary file."""
 
 Target = str | Connecting | Box | None
 """The URL of a server, a connection to be made, an open box, or a private server."""
 
 
 class OpenWorkspace(Struct, frozen=True):
-    """A workspace that is there."""
+    """A workspace whose directory exists, with its connection."""
 
     box: Box
     directory: str
     """Its directory, without links."""
     sandbox: Sandbox
     files: Files
-    """The files of the host, as far as the profile grants them."""
+    """The files on the host that the profile grants."""
 
     def locate(self, path: str) -> str:
-        """Return an absolute path; a relative one begins in the directory."""
+        """Return an absolute path; resolve a relative one in the directory."""
         return posixpath.join(self.directory, path)
 
 
@@ -65,9 +65,9 @@ class Workspace:
 
     `target` says which server; None is a private one. `directory` must exist there; None makes a new one that
     nobody else can enter, and removes it with `destroy`. `profile` is a name or a profile as a dict, with the
-    directory as its workspace. `env` is added to the environment of every command, or is all of it unless the
-    workspace `inherits_env` of the server. Nothing happens before the first call, and all calls belong to one
-    event loop.
+    directory as its workspace. `env` is added to the server's environment for every command; without
+    `inherits_env` it is the whole environment. Nothing happens before the first call, and all calls belong to
+    one event loop.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Workspace:
     def attach(
         cls, reference: BoxReference, target: Target = None, *, env: Mapping[str, str] | None = None
     ) -> Self:
-        """Return the workspace that a reference names. The first call raises NotFound if it is gone.
+        """Return the workspace that a reference names. The first call raises NotFound if it no longer exists.
 
-        `target` is a way to the same server, where its URL alone is not enough.
+        `target` is a connection to the same server, for when its URL alone is not enough.
         """
         if reference.directory is None or reference.profile is None:
             raise ValueError("this reference names a session and no workspace; use connect(resume=...)")
@@ -112,12 +112,12 @@ class Workspace:
 
     @property
     def opened(self) -> OpenWorkspace | None:
-        """Return what the workspace is, once it has been used."""
+        """Return the open workspace; None before the first use."""
         return self._open
 
     @property
     def reference(self) -> BoxReference | None:
-        """Return what another process attaches by; None before the first use."""
+        """Return the reference with which another process attaches; None before the first use."""
         if self._open is None:
             return None
         box, profile = self._open.box, self._profile
@@ -131,7 +131,7 @@ class Workspace:
     async def open(self) -> OpenWorkspace:
         """Connect, and find or make the directory, unless that is done.
 
-        Raises ConnectError, and NotFound for a directory that is not there or belongs to another host.
+        Raises ConnectError, and NotFound for a directory that does not exist or belongs to another host.
         """
         if self._open is not None:
             return self._open
@@ -152,7 +152,8 @@ class Workspace:
         cwd: str = "",
         env: Mapping[str, str] | None = None,
     ) -> CompletedProcess[bytes]:
-        """Run a command to its end; see `Box.run`. `cwd` begins in the directory, `env` is added."""
+        """Run a command to its end; see `Box.run`. `cwd` is relative to the directory; `env` is added to the
+        workspace's."""
         there = await self.open()
         return await there.box.run(
             argv,
@@ -189,12 +190,13 @@ class Workspace:
     # --- files --------------------------------------------------------------
 
     async def path(self, path: str) -> RemotePath:
-        """Return a confined path; a relative one begins in the directory."""
+        """Return a confined path; resolve a relative one in the directory."""
         there = await self.open()
         return RemotePath(there.files, there.locate(path))
 
     async def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file, in one request. What is no regular file is an OSError, too."""
+        """Return the content of a file, in one request. For what is not a regular file, the error is also an
+        OSError."""
         there = await self.open()
         name = there.locate(path)
         try:
@@ -202,7 +204,7 @@ class Workspace:
         except InvalidRequest as error:
             if isinstance(error, OSError):
                 raise
-            # The reference protocol's answer for what is no file has no error number.
+            # The reference protocol's error for what is not a file has no error number.
             if (await there.files.metadata(name)).is_directory:
                 raise FileIsDirectory(
                     f"can't read {name!r}: it is a directory", errno.EISDIR, name
@@ -251,7 +253,7 @@ class Workspace:
     ) -> None:
         """Write a directory as a tar archive, in bounded memory.
 
-        Members whose relative path `leaves_out` names are not in it, nor is what is below them.
+        The archive leaves out members whose relative path `leaves_out` names, and everything below them.
         """
         there = await self.open()
         directory = there.locate(path)
@@ -260,13 +262,14 @@ class Workspace:
                 async for piece in archive:
                     await asyncio.to_thread(spool.write, piece)
             spool.seek(0)
-            # What was held may be gone by now: only what is there afterwards, and not held, is a file.
+            # A held name may have been released by now: only a name that exists afterwards and is not held is
+            # a file.
             found, held = await _listing(there.files, directory)
             real = {entry.file_name for entry in found} - held
             await asyncio.to_thread(copy_archive, spool, sink, real, leaves_out)
 
     async def import_tree(self, source: IO[bytes], path: str = "") -> None:
-        """Unpack a tar archive into a directory, in bounded memory. What has the same name is replaced.
+        """Unpack a tar archive into a directory, in bounded memory, replacing files of the same name.
 
         An archive that is broken or leads out of the directory changes nothing.
         """
@@ -288,12 +291,12 @@ class Workspace:
     # --- the end ------------------------------------------------------------
 
     async def destroy(self) -> None:
-        """Remove the directory with everything in it, if this workspace has made it; nothing else."""
+        """Remove the directory with everything in it, but only if this workspace made it."""
         if self._open is not None and self._is_ours:
             await self._open.box.fs.remove(self._open.directory)
 
     async def aclose(self) -> None:
-        """End what runs here and the connection, unless that is the caller's. Idempotent."""
+        """End the commands that run here, and the connection unless it is the caller's. Idempotent."""
         box, self._own_box = self._own_box, None
         if box is not None:
             await box.aclose()
@@ -326,7 +329,7 @@ class Workspace:
         directory = self._wanted
         if directory is None:
             directory = posixpath.join(local_name(box.environment.temp_dir), self._name)
-            # It may exist from an attempt that was cut short: nobody else knows its name.
+            # The directory may exist from an attempt that was cut short; nobody else knows its name.
             await box.fs.create_directory(directory)
             await box.path(directory).chmod(0o700)
         elif not await box.path(directory).is_dir():
@@ -356,7 +359,7 @@ async def _is_held(files: Files, directory: str, entry: DirectoryEntry) -> bool:
     try:
         found = await files.metadata(posixpath.join(directory, entry.file_name))
     except NotFound:
-        # It was held until a moment ago, unless it is a link that leads nowhere.
+        # The name was held until a moment ago, unless it is a dangling link.
         return entry.is_symlink is not True
     except RequestError:
         return False

@@ -196,10 +196,12 @@ def test_what_is_looked_at_again_is_little(workspace: Path, monkeypatch: pytest.
     for name in ("lstat", "stat", "readlink", "open", "listdir", "scandir", "statvfs"):
         original = getattr(os, name)
 
-        def count(path: object, *rest: object, original: Callable[..., object] = original) -> object:
+        def count(
+            path: object, *rest: object, original: Callable[..., object] = original, **named: object
+        ) -> object:
             if str(path).startswith(str(workspace)):
                 looked.append(str(path))
-            return original(path, *rest)
+            return original(path, *rest, **named)
 
         monkeypatch.setattr(os, name, count)
     memory, scene = PlanMemory(), _scene(workspace)

@@ -5,9 +5,8 @@
     with paddock.sync.connect() as box:
         print(box.run(["uname", "-a"]).stdout.decode())
 
-Everything is as in the asynchronous client, and blocks. Each box has an event loop in
-a thread of its own, so it works where a loop runs already, as in Jupyter. Boxes and
-processes may be used from any thread.
+Everything works as in the asynchronous client, but blocks. Each box has an event loop in a thread of its own,
+so it works where a loop runs already, as in Jupyter. Boxes and processes may be used from any thread.
 """
 
 from paddock.sync.box import Box, connect

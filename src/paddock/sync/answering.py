@@ -1,4 +1,4 @@
-"""Functions that block, as the asynchronous client calls them."""
+"""Lets the asynchronous client call functions that block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def in_thread(function: Callable[[Any], T]) -> Callable[[Any], Coroutine[Any, Any, T]]:
-    """Make an asynchronous function of one that blocks. A caller that is cancelled does not wait for it.
+    """Turn a blocking function into an asynchronous one. A cancelled caller does not wait for it.
 
     The threads are daemons: nobody can end a function that asks a person, and neither the
     box nor the program waits for one when it ends.
@@ -20,7 +20,7 @@ def in_thread(function: Callable[[Any], T]) -> Callable[[Any], Coroutine[Any, An
 
     async def call(argument: Any) -> T:
         outcome: Future[T] = Future()
-        # From now on a caller that gives up can't cancel it, and the thread may always set it.
+        # From now on a caller that gives up can't cancel the future, so the thread may always set it.
         outcome.set_running_or_notify_cancel()
         arguments = (function, argument, outcome)
         Thread(target=_run, args=arguments, name="paddock-answer", daemon=True).start()

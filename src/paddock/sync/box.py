@@ -30,7 +30,7 @@ P = ParamSpec("P")
 def _handle(
     method: Callable[Concatenate[AsyncBox, P], Coroutine[Any, Any, AsyncProcess]],
 ) -> Callable[Concatenate[Box, P], Process]:
-    """Return the blocking form of a method that gives a process."""
+    """Return the blocking form of a method that returns a process."""
 
     @wraps(method)
     def call(self: Box, /, *arguments: P.args, **options: P.kwargs) -> Process:
@@ -42,8 +42,8 @@ def _handle(
 class Box(Facade[AsyncBox]):
     """An open session on a server. Made by `connect`; see `paddock.Box`.
 
-    All methods may be called from many threads. A box that is let go of is closed in the
-    background. In a program that ends with an open box, the server notices by itself.
+    All methods may be called from many threads. Dropping a box closes it in the background. If a program ends
+    with an open box, the server notices by itself.
     """
 
     processes = blocking(AsyncBox.processes)
@@ -76,22 +76,22 @@ class Box(Facade[AsyncBox]):
 
     def __init__(self, portal: Portal, inner: AsyncBox) -> None:
         super().__init__(portal, inner)
-        # At the end of the program nobody would wait for it.
+        # At the end of the program nobody would wait for the close.
         weakref.finalize(self, portal.drop, inner.aclose).atexit = False
 
     @property
     def session_id(self) -> str:
-        """Return the session on the server; another one after the first was lost."""
+        """Return the id of the session. It changes if the session is lost."""
         return self._inner.session_id
 
     @property
     def environment(self) -> EnvironmentInfo:
-        """Return what the server told about its host."""
+        """Return the server's description of its host."""
         return self._inner.environment
 
     @property
     def is_connected(self) -> bool:
-        """Return whether there is a connection now. While the client makes a new one there is none."""
+        """Return whether the box is connected now. It is not while the client reconnects."""
         return self._inner.is_connected
 
     def has(self, capability: str) -> bool:
@@ -104,7 +104,8 @@ class Box(Facade[AsyncBox]):
         return Files(self._portal, self._inner.fs)
 
     def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
-        """Return an absolute path on the server's host that works like a `pathlib.Path`, perhaps confined."""
+        """Return an absolute path on the server's host that works like a `pathlib.Path`; `sandbox`
+        confines it."""
         return RemotePath(self._portal, self._inner.path(path, sandbox=sandbox))
 
     def close(self) -> None:
@@ -112,7 +113,8 @@ class Box(Facade[AsyncBox]):
         self._end(self._inner.aclose)
 
     def detach(self) -> None:
-        """End the connection and leave the processes to whoever resumes the session in time. Idempotent."""
+        """End the connection and leave the processes running for a client that resumes in time.
+        Idempotent."""
         self._end(self._inner.detach)
 
     def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -1,4 +1,4 @@
-"""An asynchronous object that lives in a portal, and blocking methods that stand for its own."""
+"""Wraps an asynchronous object that lives in a portal in blocking methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Facade(Generic[A]):
-    """Stands for `inner`, which belongs to the portal's loop."""
+    """Represents `inner`, which belongs to the portal's loop."""
 
     def __init__(self, portal: Portal, inner: A) -> None:
         self._portal = portal

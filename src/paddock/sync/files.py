@@ -28,7 +28,7 @@ class RemoteReader(Facade[AsyncReader]):
 
     @property
     def size_bytes(self) -> int | None:
-        """Return how long the file was when it was opened; None for a directory."""
+        """Return the size of the file when it was opened; None for a directory."""
         return self._inner.size_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -66,7 +66,7 @@ class RemoteWriter(Facade[AsyncWriter]):
 
 
 class Watch(Facade[AsyncWatch]):
-    """A watch, and an iterator over what it tells, which blocks; see `paddock.Watch`."""
+    """A watch, and a blocking iterator over its changes; see `paddock.Watch`."""
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -88,7 +88,7 @@ class Watch(Facade[AsyncWatch]):
 
 
 class Files(Facade[AsyncFiles]):
-    """What a box can do with files; see `paddock.Files`."""
+    """The file operations of a box; see `paddock.Files`."""
 
     read_file = blocking(AsyncFiles.read_file)
     write_file = blocking(AsyncFiles.write_file)
@@ -151,15 +151,15 @@ class RemotePath(PurePath, Facade[AsyncPath]):
         return type(self)(self._portal, self._inner / path)
 
     def iterdir(self) -> list[Self]:
-        """Return the paths in a directory, sorted by name. Links that lead nowhere are among them."""
+        """Return the paths in a directory, sorted by name, including dangling links."""
         return [type(self)(self._portal, path) for path in self._portal.call(self._inner.iterdir())]
 
     def glob(self, pattern: str) -> list[Self]:
-        """Return what fits a pattern below a directory; see `paddock.RemotePath.glob`."""
+        """Return the paths below a directory that match a pattern; see `paddock.RemotePath.glob`."""
         return [type(self)(self._portal, path) for path in self._portal.call(self._inner.glob(pattern))]
 
     def rename(self, destination: RemotePathLike) -> Self:
-        """Give it another name, and return the new path."""
+        """Rename it, and return the new path."""
         return type(self)(self._portal, self._portal.call(self._inner.rename(destination)))
 
     def watch(self, *, recursive: bool = False) -> Watch:
@@ -167,7 +167,7 @@ class RemotePath(PurePath, Facade[AsyncPath]):
         return Watch(self._portal, self._inner.watch(recursive=recursive))
 
     def resolve(self) -> Self:
-        """Return the same place without links and dots. It must exist."""
+        """Return the same path without links and dots. It must exist."""
         return type(self)(self._portal, self._portal.call(self._inner.resolve()))
 
     def copy(self, destination: RemotePathLike, *, recursive: bool = False) -> Self:

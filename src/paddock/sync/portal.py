@@ -18,7 +18,7 @@ from paddock.errors import ConnectionLost
 T = TypeVar("T")
 
 CLEANUP_S: Final = 10.0
-"""How long a call that was interrupted may take to clean up: twice what ending a process takes at most."""
+"""How long an interrupted call may take to clean up: twice the longest time that ending a process takes."""
 
 
 class Portal:
@@ -29,7 +29,7 @@ class Portal:
         self._stop: asyncio.Event
         self._last_call: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.is_open = False
-        """Whether calls are taken."""
+        """Whether the portal accepts calls."""
         started = Event()
         # A daemon: a program that forgets to close its box must still be able to end.
         self._thread = Thread(target=self._run, args=(started.set,), name="paddock", daemon=True)
@@ -37,7 +37,7 @@ class Portal:
         started.wait()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait for what it returns or raises.
+        """Run a coroutine in the loop, wait for it, and return or raise its outcome.
 
         When something interrupts the wait, such as Ctrl-C, this cancels the coroutine and waits for its
         clean-up first. Raises ConnectionLost when the portal is closed.
@@ -61,7 +61,7 @@ class Portal:
         self._thread.join()
 
     def drop(self, last_call: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """End the loop soon, after `last_call`; whatever else it does is cancelled. Idempotent."""
+        """End the loop soon, after `last_call`, and cancel everything else in it. Idempotent."""
         self._last_call = last_call
         # RuntimeError: the loop is closed.
         with suppress(RuntimeError):
@@ -104,7 +104,7 @@ class Portal:
 
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(cancel)
-        # What interrupted the wait is what the caller must hear of.
+        # The caller must learn what interrupted the wait.
         with suppress(Exception):
             outcome.exception(CLEANUP_S)
 

@@ -36,12 +36,12 @@ class Process(Facade[AsyncProcess]):
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit status as far as this client has heard, 128+n for signal n."""
+        """Return the exit status, 128+n for signal n; None until this client learns it."""
         return self._inner.exit_code
 
     @property
     def ending(self) -> Ending | None:
-        """Return how the process ended, as far as this client has heard; see `paddock.Process.ending`."""
+        """Return how the process ended; None until this client learns it. See `paddock.Process.ending`."""
         return self._inner.ending
 
     @property
@@ -51,14 +51,14 @@ class Process(Facade[AsyncProcess]):
 
     @property
     def state(self) -> ProcessState:
-        """Return what is known of the process."""
+        """Return the state of the process, as far as the client knows it."""
         return self._inner.state
 
     @property
     def read_seq(self) -> int:
-        """Return the number of the last event that was read here.
+        """Return the number of the last event read here.
 
-        Elsewhere, `Box.attach` goes on behind it.
+        Pass it to `Box.attach` as `after_seq` to continue after that event elsewhere.
         """
         return self._inner.read_seq
 
@@ -72,7 +72,7 @@ class Process(Facade[AsyncProcess]):
     def output(self, *, on_gap: Literal["yield"]) -> Iterator[Output | Gap]: ...
 
     def output(self, *, on_gap: Literal["raise", "yield"] = "raise") -> Iterator[Output | Gap]:
-        """Yield output as it comes, until the end; see `paddock.Process.output`."""
+        """Yield output as it arrives, until the end; see `paddock.Process.output`."""
         if on_gap == "raise":
             return self._iterate(self._portal.call(_read(self._inner)))
         return self._iterate(self._portal.call(_read_with_gaps(self._inner)))
@@ -101,7 +101,7 @@ class Process(Facade[AsyncProcess]):
         self._portal.call(self._inner.__aexit__(kind, error, trace))
 
 
-# A reader counts as one from its first moment, which must be in the loop's own thread.
+# A reader counts from the moment it is made, so the loop's own thread must make it.
 
 
 async def _read(process: AsyncProcess) -> AsyncIterator[Output]:

@@ -72,14 +72,14 @@ class Workspace:
 
     def _set_up(self, inner: AsyncWorkspace, target: Target) -> None:
         self.inner = inner
-        """The asynchronous workspace, for what `call` runs."""
+        """The asynchronous workspace, for the coroutines that `call` runs."""
         self._starting = Lock()
         self._portal: Portal | None = target._portal if isinstance(target, Box) else None
         self._is_owner = self._portal is None
 
     @property
     def reference(self) -> BoxReference | None:
-        """Return what another process attaches by; None before the first use."""
+        """Return the reference with which another process attaches; None before the first use."""
         return self.inner.reference
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -91,7 +91,7 @@ class Workspace:
         return self._portal.call(work)
 
     def close(self) -> None:
-        """End what runs here and the connection, unless that is the caller's. Idempotent."""
+        """End the commands that run here, and the connection unless it is the caller's. Idempotent."""
         portal = self._portal
         if portal is None or not self._is_owner or not portal.is_open:
             return

@@ -16,7 +16,7 @@ from paddock.intercept.verdict import Answer
 from paddock.model.verdict import Remember
 
 MAX_REMEMBERED: Final = 1024
-"""Answers that are remembered at once; the one that was used least recently gives way, and is asked again."""
+"""How many answers to remember. The least recently used one gives way, and its question is asked again."""
 
 
 class Approvals:
@@ -28,19 +28,19 @@ class Approvals:
         self._waiting: dict[Subject, list[str]] = {}
 
     def known(self, subject: Subject) -> Answer | None:
-        """Return the answer that was remembered for an execution."""
+        """Return the answer remembered for an execution."""
         return self._process.find(subject) or self._session.find(subject)
 
     def wait(self, subject: Subject, exec_id: str) -> bool:
-        """Let an execution wait for an answer. Return whether it is the first, so that somebody is to be
-        asked."""
+        """Let an execution wait for an answer. Return whether it is the first, so that the caller must
+        ask."""
         waiting = self._waiting.setdefault(subject, [])
         waiting.append(exec_id)
         return len(waiting) == 1
 
     def leave(self, subject: Subject, exec_id: str) -> bool:
-        """Take back an execution that needs no answer any more. Return whether nobody is left who waits for
-        it, so that the question can be withdrawn."""
+        """Remove an execution that no longer needs an answer. Return whether no other execution waits for
+        the same answer, so that the caller can withdraw the question."""
         waiting = self._waiting.get(subject, [])
         if exec_id not in waiting:
             return False
@@ -51,12 +51,12 @@ class Approvals:
         return True
 
     def settle(self, subject: Subject, answer: Answer | None) -> list[str]:
-        """Return the executions that have waited, oldest first, and remember the answer as it says.
+        """Return the executions that waited, oldest first, and remember the answer for as long as it says.
 
-        None, for a question that has no answer, is not remembered: the next execution asks again.
+        None means that the question got no answer. It is not remembered: the next execution asks again.
         """
         if answer is not None and answer.remember is not None:
-            # What is remembered was asked by another execution.
+            # Another execution asked the question whose answer is remembered.
             remembered = replace(answer, by=f"{answer.by}, before,")
             match answer.remember:
                 case Remember.PROCESS:
@@ -67,7 +67,7 @@ class Approvals:
 
 
 class RememberedAnswers:
-    """Answers by what they are about, bounded."""
+    """A bounded map from subjects to answers."""
 
     def __init__(self, limit: int = MAX_REMEMBERED) -> None:
         self._limit = limit

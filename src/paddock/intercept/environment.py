@@ -1,8 +1,8 @@
-"""Takes from an escalated program the variables that it must not get. Pure.
+"""Removes the variables that an escalated program must not get. Pure.
 
-The environment of an escalated program is the caller's, and the caller is in the sandbox. Many
-variables make a program load or execute what they name. A variable that has the value which the client
-gave when it started the command is the client's; any other comes from the sandbox.
+The environment of an escalated program is the caller's, and the caller is in the sandbox. Many variables make
+a program load or execute what they name. A variable is the client's if it still has the value that the client
+gave it when it started the command; any other comes from the sandbox.
 
     LOADERS     what the loader, a shell or an interpreter runs before the program itself. If the sandbox
                 has set one, or can write where one of the client leads, a rule does not let the program out
@@ -95,7 +95,7 @@ SEARCHED: Final = frozenset(
         "ZDOTDIR",
     }
 )
-"""Those of the loaders that are lists of places, so that a name without a slash is one too."""
+"""The loaders that hold lists of places, where a name without a slash is a place too."""
 
 HARMLESS: Final = (
     "CLICOLOR",
@@ -112,13 +112,14 @@ HARMLESS: Final = (
     "TZ",
     "USER",
 )
-"""What the sandbox may set, as long as each is a plain word: one that names no file, and in which no shell
-finds a command, as Bash does in `$((COLUMNS))` if that is `a[$(program)]`."""
+"""Variables that the sandbox may set, as long as each is a plain word: one that names no file, and in
+which no shell finds a command, as Bash does in `$((COLUMNS))` if its value is `a[$(program)]`."""
 
 _PLAIN_WORD: Final = r"[A-Za-z0-9_.,:;@+<>-]*"
 
 DIRECTORIES: Final = frozenset({"OLDPWD", "PWD"})
-"""What a shell tells of itself, and nobody loads anything from. (`_` names a program, which some start.)"""
+"""Variables that a shell sets to describe itself and that no program loads anything from. (`_` is not one
+of them: it names a program, and some programs start it.)"""
 
 CONFIGURATION_PATHS: Final = (
     "CURL_HOME",
@@ -158,15 +159,15 @@ class EscalatedEnvironment(Struct, frozen=True):
     dropped_directories: tuple[str, ...] = ()
     """Directories that are not in its PATH."""
     distrust: str | None = None
-    """Why no rule lets the program out with the environment that its caller has."""
+    """Why no rule may let the program out with its caller's environment."""
 
 
 def escalated_environment(
     caller: Mapping[str, str], given: Mapping[str, str], is_writable: IsWritable
 ) -> EscalatedEnvironment:
-    """Decide what of the caller's environment goes along.
+    """Decide which of the caller's variables an escalated program gets.
 
-    `given` is what the client started the command with.
+    `given` is the environment with which the client started the command.
     """
     kept: dict[str, str] = {}
     dropped: list[str] = []
@@ -176,7 +177,7 @@ def escalated_environment(
         is_foreign = given.get(name) != value
         if name == PATH:
             path, directories = _safe_path(value, is_writable)
-            # An empty one would mean the working directory; without one there is a default.
+            # An empty PATH would mean the working directory; without PATH there is a default.
             if path:
                 kept[name] = path
             else:
@@ -204,16 +205,17 @@ def _does_harm(name: str, value: str, is_writable: IsWritable, *, is_foreign: bo
 
 
 def _loads_from_sandbox(name: str, value: str, is_writable: IsWritable) -> bool:
-    """Return whether a loader variable of the client leads to what the sandbox can write."""
+    """Return whether a loader variable of the client leads to a place that the sandbox can write."""
     if name in SEARCHED:
         return bool(value) and _is_unsafe(value, is_writable)
-    # Most others hold a number, a name or a switch; only what looks like a path can lead anywhere.
+    # Most other variables hold a number, a name or a switch; only a value that looks like a path can lead
+    # anywhere.
     paths = re.split(r"[:=,;\s]", value)
     return any("/" in path and leads_to_sandbox(path, is_writable) for path in paths)
 
 
 def _safe_path(value: str, is_writable: IsWritable) -> tuple[str, tuple[str, ...]]:
-    """Return PATH without what is relative or the sandbox can write, and what was left out."""
+    """Return PATH without relative and sandbox-writable directories, and the directories left out."""
     safe, unsafe = list[str](), list[str]()
     for directory in value.split(":"):
         (unsafe if leads_to_sandbox(directory, is_writable) else safe).append(directory)

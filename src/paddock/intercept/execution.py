@@ -1,8 +1,8 @@
-"""One execution: what is to be executed, by whom, where. Pure values.
+"""One execution: which program, on whose behalf, and where. Pure values.
 
-Whoever makes one has read it from the caller's memory into its own, and holds the program open:
-nothing here changes afterwards. Text is as Python decodes file names, with lone surrogates for
-bytes that are not UTF-8.
+The maker of an `Execution` has copied it from the caller's memory into its own, and holds the program open,
+so nothing here changes afterwards. Text is as Python decodes file names, with lone surrogates for bytes that
+are not UTF-8.
 """
 
 from __future__ import annotations
@@ -19,50 +19,51 @@ class Execution(Struct, frozen=True):
     """A program that a process wants to become."""
 
     id: str
-    """Which of the executions of its command."""
+    """Identifies it among the executions of its command."""
     program: str
     """Absolute, links resolved: the file that is held open."""
     called: str
-    """Absolute, as the caller named it; what it leads to is `program`. It may have dots and links."""
+    """The absolute path by which the caller named it. It may have dots and links, and leads to `program`."""
     argv: tuple[str, ...]
-    """What the program would get. The first word is the caller's choice, and only passed on."""
+    """The arguments that the program would get. The caller chooses the first word, which is only passed
+    on."""
     cwd: str
     caller_pid: int
     caller: str | None = None
-    """The program that asks, if it is known."""
+    """The program that wants to execute it, if known."""
     environment: Mapping[str, str] = field(default_factory=dict)
     interpreters: tuple[str, ...] = ()
-    """Of a script: the program that its first line names, and the one that is named there in turn;
-    absolute, links resolved."""
+    """For a script, the program that its first line names, and the interpreter of that one in turn.
+    Absolute, links resolved."""
     is_genuine: bool = False
     """Whether the program that is held open, and each interpreter, is the file that its path leads to on the
     host: no file in memory, none that was removed, and none that only the sandbox sees."""
     is_executable: bool = True
-    """Whether the kernel will execute it: a program or a script by its first bytes, and permitted. It refuses
-    all else, and shells then read the file themselves."""
+    """Whether the kernel will execute it: it is a program or a script by its first bytes, and permitted.
+    The kernel refuses anything else, and shells then read the file themselves."""
     is_first: bool = False
-    """Whether it is the command itself, which was decided on when it was started."""
+    """Whether it is the command itself, which the rules judged when it was started."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Return what follows the program's own name."""
+        """Return the arguments after the program's own name."""
         return self.argv[1:]
 
     @property
     def size_bytes(self) -> int:
-        """Return about how much memory the words take, each with what Python keeps beside it."""
+        """Return roughly how much memory the words take, including Python's overhead for each."""
         return sum(map(len, self.argv)) + _WORD_BYTES * len(self.argv)
 
     @property
     def subject(self) -> Subject:
-        """Return what a decision about the execution holds for."""
+        """Return the key that a decision about the execution applies to."""
         return Subject(self.program, self.called, self.argv, self.cwd)
 
 
 class Subject(Struct, frozen=True):
-    """What two executions share if a decision about one is good for the other.
+    """The properties that two executions share if a decision about one also applies to the other.
 
-    The name that the caller chose counts: some programs do another thing under another name.
+    The name that the caller chose counts: some programs behave differently under another name.
     """
 
     program: str

@@ -1,7 +1,7 @@
-"""The verdicts of one process, for its end. Pure.
+"""Collects the verdicts of one process, to report when it ends. Pure.
 
-Plain runs are only counted. Of the others the first are kept: what a command does again and again
-is seen there, and its end holds bounded memory.
+It only counts plain runs. Of the others it keeps the first: they show what a command does again and again,
+and memory stays bounded.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from paddock.model.verdict import Verdict
 MAX_ENTRIES: Final = 100
 MAX_ARGUMENTS: Final = 32
 MAX_WORD_CHARS: Final = 1024
-"""An entry has at most 32 words of 1 KiB: 100 of them take no more than 3.2 MiB, and mostly a few KiB."""
+"""An entry has at most 32 words of 1 KiB, so 100 entries take at most 3.2 MiB, and usually a few KiB."""
 
 
 class History:
-    """What became of the executions of one process."""
+    """The verdicts on the executions of one process."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         self._max_entries = max_entries
         self.counts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
-        """All executions, the plain runs included."""
+        """The number of executions by verdict, including plain runs."""
         self.entries: list[ExecutionNote] = []
-        """The first that were not plain runs."""
+        """The first executions that were not plain runs."""
         self.total = 0
-        """How many were not plain runs."""
+        """The number of executions that were not plain runs."""
 
     def count_plain_run(self) -> None:
-        """Note an execution that nobody has decided on."""
+        """Count an execution that nobody decided on."""
         self.counts[Verdict.RUN] += 1
 
     def add(self, execution: Execution, verdict: ExecVerdict) -> None:
-        """Note what became of an execution."""
+        """Note the verdict on an execution."""
         self.counts[verdict.verdict] += 1
         if verdict.is_plain:
             return
@@ -45,12 +45,12 @@ class History:
             self.entries.append(note_of(execution, verdict))
 
     def summary(self) -> ExecutionSummary:
-        """Return what was noted so far."""
+        """Return a summary of the notes so far."""
         return ExecutionSummary(tuple(self.entries), self.total, dict(self.counts))
 
 
 def note_of(execution: Execution, verdict: ExecVerdict) -> ExecutionNote:
-    """Put an execution and its verdict into bounded words."""
+    """Describe an execution and its verdict in bounded text."""
     return ExecutionNote(
         execution.id,
         execution.program,
@@ -65,7 +65,7 @@ def note_of(execution: Execution, verdict: ExecVerdict) -> ExecutionNote:
 
 
 def shown(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return arguments as they are told to people: their number and length bounded."""
+    """Return arguments as people see them, bounded in number and length."""
     words = tuple(
         word if len(word) <= MAX_WORD_CHARS else f"{word[:MAX_WORD_CHARS]}…" for word in argv[:MAX_ARGUMENTS]
     )

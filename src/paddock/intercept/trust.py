@@ -1,7 +1,7 @@
-"""Tells whether a program is what its name says, though a sandbox is in between. Pure.
+"""Decides whether a program called from a sandbox is really what its name says. Pure.
 
-A rule names a program, and whoever can write the file, or a directory above it, decides what
-the name stands for. So a program that the sandbox could have written is never let out of it.
+A rule names a program. Anyone who can write the file, or a directory above it, decides what the name stands
+for. So Paddock never lets a program out of a sandbox that could have written it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from paddock.intercept.execution import Execution
 
 IsWritable = Callable[[str], bool]
-"""Tells of an absolute path whether the sandbox may write there: the file, under any of its names, or what is
-in the directory. Links are followed, and each counts as a place of its own."""
+"""Returns whether the sandbox may write at an absolute path: the file, under any of its names, or what is
+in the directory. It follows links, and each link counts as a place of its own."""
 
 
 def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
@@ -34,7 +34,7 @@ def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
 
 
 def is_named_safely(execution: Execution, is_writable: IsWritable) -> bool:
-    """Return whether the name that the caller used stands for the program whatever the sandbox does.
+    """Return whether the caller's name stands for the program, whatever the sandbox does.
 
     If every directory of the name, and so every link in it, is out of the sandbox's reach, rules
     about that name are as good as rules about the program itself.
@@ -43,7 +43,7 @@ def is_named_safely(execution: Execution, is_writable: IsWritable) -> bool:
 
 
 def leads_to_sandbox(path: str, is_writable: IsWritable) -> bool:
-    """Return whether the sandbox has a say in what a path stands for."""
+    """Return whether the sandbox can influence what a path stands for."""
     # A relative path is looked up from a working directory that the sandbox chose; dots may lead anywhere.
     is_plain = path.startswith("/") and not {".", ".."} & set(path.split("/"))
     return not is_plain or first_writable(path, is_writable) is not None
@@ -57,8 +57,8 @@ def first_writable(path: str, is_writable: IsWritable) -> str | None:
 def _is_called_into_sandbox(execution: Execution, is_writable: IsWritable) -> bool:
     """Return whether the first argument is a path in the sandbox's reach.
 
-    Some programs, such as Python and the drivers of compilers, look beside that path for what they load. A
-    name without a slash they look for in PATH.
+    Some programs, such as Python and compiler drivers, look beside that path for files to load. They look up
+    a name without a slash in PATH.
     """
     name = execution.argv[0] if execution.argv else ""
     if "/" not in name:

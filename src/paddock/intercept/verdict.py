@@ -1,4 +1,4 @@
-"""From an execution to a verdict, with everything that led to it. Pure.
+"""Turns an execution into a verdict, with everything that led to it. Pure.
 
     decision_of what the rules alone say of an execution
     plain_run   the verdict if no rule is about it
@@ -26,62 +26,62 @@ from paddock.model.decision import Action, Decision, Origin, RuleMatch, strictes
 from paddock.model.verdict import Remember, Verdict
 
 Decide = Callable[[Sequence[str], str], Decision]
-"""What the rules say of a command, whose program is an absolute path, in a working directory."""
+"""Returns the rules' decision on a command, whose program is an absolute path, in a working directory."""
 
 
 class Ground(StrEnum):
     """What a verdict rests on."""
 
     START = "start"
-    """It is the command itself, which was decided on when it was started."""
+    """It is the command itself, which the rules judged when it was started."""
     NO_RULE = "no-rule"
     RULE = "rule"
     ANSWER = "answer"
     NO_ANSWER = "no-answer"
-    """Somebody should have answered, and has not: the time was over, for example."""
+    """Somebody should have answered and did not, for example because time ran out."""
 
 
 class Terms(Struct, frozen=True):
-    """What holds for all executions of a command."""
+    """The terms that apply to all executions of a command."""
 
     is_writable: IsWritable
-    """What its sandbox may write."""
+    """Returns whether its sandbox may write a path."""
     environment: Mapping[str, str]
     """The variables that its client started it with."""
     no_escalation: str | None = None
-    """Why nothing is let out of its sandbox, if that is so; see `escalation_refused`."""
+    """Why nothing may leave its sandbox; None if something may. See `escalation_refused`."""
     asks: bool = True
-    """Whether somebody is asked about what the rules leave open. If not, it is denied."""
+    """Whether to ask about executions that the rules leave open. If false, they are denied."""
 
 
 class ExecVerdict(Struct, frozen=True):
-    """What becomes of one execution."""
+    """The verdict on one execution."""
 
     verdict: Verdict
     ground: Ground
     reason: str
     """One sentence for people."""
     matches: tuple[RuleMatch, ...] = ()
-    """Every rule that fits."""
+    """Every rule that matches."""
     justification: str | None = None
     """Why, in the words of the author of the rule that decides."""
     origin: Origin | None = None
     """Where that rule stands."""
     not_escalated: str | None = None
-    """Why it runs in the sandbox though a rule or an answer would let it out."""
+    """Why it runs in the sandbox although a rule or an answer would let it out."""
     environment: EscalatedEnvironment | None = None
-    """What it gets of its caller's environment outside of the sandbox."""
+    """The part of its caller's environment that it gets outside the sandbox."""
     told: str | None = None
-    """What its caller is told of a denial, the reference's words first; the reason if None."""
+    """The message about a denial for its caller, starting with the reference's words; the reason if None."""
 
     @property
     def is_plain(self) -> bool:
-        """Return whether nobody decided anything: the program runs as it would without rules."""
+        """Return whether no decision was needed: the program runs as it would without rules."""
         return self.verdict is Verdict.RUN and self.ground in (Ground.START, Ground.NO_RULE)
 
     @property
     def message(self) -> str:
-        """The line for the caller of a program that is denied, in the reference's words."""
+        """The line for the caller of a denied program, in the reference's words."""
         return f"Execution denied: {self.told or self.reason}\n"
 
 
@@ -90,7 +90,7 @@ class Approval(Struct, frozen=True):
 
     decision: Decision
     reason: str
-    """Why, and what can't be answered, in one sentence."""
+    """Why, and which answers are not possible, in one sentence."""
 
 
 class Answer(Struct, frozen=True):
@@ -113,7 +113,7 @@ class NoAnswer(Struct, frozen=True):
 def escalation_refused(
     *, is_allowed: bool, requires_sandbox: bool, cap: str | None, denies_reads: bool
 ) -> str | None:
-    """Return why nothing may be let out of a sandbox; None if something may.
+    """Return why nothing may leave a sandbox; None if something may.
 
     The settings of the server come first: `is_allowed` is `allow_escalation`, `cap` the name of
     `max_profile`.
@@ -130,7 +130,7 @@ def escalation_refused(
 
 
 def judge(execution: Execution, decide: Decide, terms: Terms) -> ExecVerdict | Approval:
-    """Say what the rules make of an execution."""
+    """Return the verdict of the rules on an execution, or the approval that it needs."""
     if execution.is_first:
         return ExecVerdict(Verdict.RUN, Ground.START, "it is the command that was started")
     decisions = _decisions(execution, decide, terms.is_writable)
@@ -150,21 +150,21 @@ def judge(execution: Execution, decide: Decide, terms: Terms) -> ExecVerdict | A
 
 
 def decision_of(execution: Execution, decide: Decide, is_writable: IsWritable) -> Decision:
-    """Say what the rules alone make of an execution, as `judge` hears it from them."""
+    """Return the decision of the rules alone on an execution, as `judge` gets it from them."""
     return _combined(list(_decisions(execution, decide, is_writable).values()))
 
 
 def plain_run(execution: Execution, decide: Decide, is_writable: IsWritable) -> ExecVerdict | None:
-    """Return the verdict of an execution that no rule is about; None for any other, which is to be judged.
+    """Return the verdict on an execution that no rule is about; None for any other, which needs `judge`.
 
-    Takes no more of the execution than its program, name, arguments and directory.
+    Looks only at the execution's program, name, arguments and directory.
     """
     decision = decision_of(execution, decide, is_writable)
     return _plain(decision) if decision.action is None else None
 
 
 def settle(execution: Execution, approval: Approval, answer: Answer | NoAnswer, terms: Terms) -> ExecVerdict:
-    """Say what becomes of an execution that somebody was asked about."""
+    """Return the verdict on an execution that somebody was asked about."""
     decision = approval.decision
     if isinstance(answer, NoAnswer):
         return ExecVerdict(
@@ -186,7 +186,7 @@ def settle(execution: Execution, approval: Approval, answer: Answer | NoAnswer, 
 
 
 def undone(found: ExecVerdict, problem: str) -> ExecVerdict:
-    """Say that nothing was executed after all, though the verdict would have let it."""
+    """Return a verdict that nothing was executed after all, although the first verdict allowed it."""
     reason = f"{found.reason}; {problem}"
     return replace(found, verdict=Verdict.DENY, reason=reason, environment=None, not_escalated=None)
 
@@ -205,8 +205,8 @@ _ANSWERED = {
 
 
 def _decisions(execution: Execution, decide: Decide, is_writable: IsWritable) -> dict[str, Decision]:
-    """Ask the rules about the program by the path that it has, and by the path that it was called by if
-    the sandbox has no say in that: `/usr/bin/awk` is `awk`, and `mawk` too."""
+    """Ask the rules about the program by its real path, and also by the path it was called by if the
+    sandbox can't influence that: `/usr/bin/awk` is `awk`, and `mawk` too."""
     paths = [execution.program]
     if execution.called != execution.program and is_named_safely(execution, is_writable):
         paths.append(execution.called)
@@ -214,7 +214,7 @@ def _decisions(execution: Execution, decide: Decide, is_writable: IsWritable) ->
 
 
 def _combined(decisions: Sequence[Decision]) -> Decision:
-    """Combine what the rules say of the names of a program: the strictest rule decides."""
+    """Combine the decisions on a program's names: the strictest rule decides."""
     matches = tuple(dict.fromkeys(match for decision in decisions for match in decision.matches))
     if len(decisions) == 1 or not matches:
         return decisions[0]
@@ -226,8 +226,8 @@ def _combined(decisions: Sequence[Decision]) -> Decision:
 def _misnamed(execution: Execution, decisions: Mapping[str, Decision]) -> str | None:
     """Return why a rule that allows a program is not about what the program would do; None if it is.
 
-    A program with many names, such as busybox or git, does what the name says that it is called by. The
-    caller chooses that name freely, so it must be the one that the rule allows.
+    A program with many names, such as busybox or git, does what the name it is called by says. The caller
+    chooses that name freely, so it must be the one that the rule allows.
     """
     name = posixpath.basename(execution.argv[0]) if execution.argv else ""
     is_allowed = any(
@@ -265,8 +265,8 @@ def _escalated(
 ) -> ExecVerdict:
     """Let a program out of the sandbox, or say why it stays there.
 
-    Whoever answers has seen the whole command, so the name that it is called by is as it should be, and
-    harmful variables are left out, where a rule does not apply at all.
+    A person who answers has seen the whole command. So after an answer the name it is called by needs no
+    check, and harmful variables are left out; a rule does not apply at all in these cases.
     """
     environment = escalated_environment(execution.environment, terms.environment, terms.is_writable)
     obstacle = _obstacle(execution, terms)

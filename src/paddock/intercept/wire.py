@@ -1,4 +1,4 @@
-"""The escalation protocol, as whoever decides speaks it: bytes in, values out, and back. Pure.
+"""The decider's side of the escalation protocol: bytes in, values out, and back. Pure.
 
 A program in a sandbox that executes others (a Bash with the patch of `patches/`) runs a wrapper in place of
 each. The wrapper opens a stream to the decider, and over it:
@@ -9,9 +9,9 @@ each. The wrapper opens a stream to the decider, and over it:
     wrapper   {"signal": N}, any number of times: for the program; only a wrapper of ours to a decider of ours
     decider   {"exit_code": N}
 
-Each message is JSON behind its length, four bytes with the lowest first. Text has lone surrogates for bytes
-that are not UTF-8, as Python decodes file names. The other side is native/wrapper_message.h, or the program
-that the protocol is from; whatever comes from there is a confined command's, and not trusted.
+Each message is its length, in four bytes with the lowest first, followed by JSON. Text has lone surrogates
+for bytes that are not UTF-8, as Python decodes file names. The other side is native/wrapper_message.h, or the
+program that the protocol is from; everything from there comes from a confined command and is not trusted.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import msgspec
 from msgspec import Meta
 
 HELLO: Final = b"\0"
-"""What comes with the descriptor of a new stream."""
+"""The byte that accompanies the descriptor of a new stream."""
 
 REQUEST_BYTES: Final = 16 << 20
-"""A request that is read: the kernel takes 2 MiB of arguments and variables by default (execve(2)), and a
-byte of them takes six at most."""
+"""The largest request that is read. The kernel takes 2 MiB of arguments and variables by default
+(execve(2)), and JSON needs at most six bytes for each."""
 
 FILES_LIMIT: Final = 16
-"""Descriptors that one message can bring."""
+"""The most descriptors that one message can carry."""
 
 _DIGITS_LIMIT: Final = 10
-"""Of a number: descriptors and signals have fewer."""
+"""The most digits of a number; descriptors and signals have fewer."""
 
 _LENGTH: Final = struct.Struct("<I")
 
@@ -50,14 +50,14 @@ class ExecRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A program that is to be executed."""
 
     file: Annotated[str, Meta(min_length=1)]
-    """As the shell has found it; perhaps relative to `workdir`."""
+    """The path that the shell found; it may be relative to `workdir`."""
     argv: list[str]
     workdir: Annotated[str, Meta(pattern="^/")]
     env: Mapping[str, str]
 
 
 class PassedFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Which numbers the descriptors that come along have in the program."""
+    """The numbers that the passed descriptors have in the program."""
 
     fds: Annotated[list[Annotated[int, Meta(ge=0, le=1023)]], Meta(max_length=FILES_LIMIT)]
 
@@ -81,7 +81,7 @@ class FrameReader:
         return len(self._received)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more bytes, and give every message that is whole by now. Raises WireError."""
+        """Take more bytes, and return every message that is now complete. Raises WireError."""
         self._received += data
         while len(self._received) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._received)
@@ -96,7 +96,7 @@ class FrameReader:
 
 
 def read_request(message: bytes) -> ExecRequest:
-    """Read what is to be executed. Raises WireError."""
+    """Read the request for an execution. Raises WireError."""
     request = _read(message, ExecRequest)
     texts = (request.file, request.workdir, *request.argv, *request.env, *request.env.values())
     if any("\0" in text for text in texts) or any("=" in name or not name for name in request.env):
@@ -109,7 +109,7 @@ def read_request(message: bytes) -> ExecRequest:
 
 
 def read_files(message: bytes, received: int) -> list[int]:
-    """Read the numbers of the descriptors, of which so many came. Raises WireError."""
+    """Read the numbers of the descriptors that came with the message. Raises WireError."""
     numbers = _read(message, PassedFiles).fds
     if len(numbers) != received or len(set(numbers)) != received:
         raise WireError(f"{received} descriptors came for the numbers {numbers}")
@@ -142,7 +142,7 @@ def exited(code: int) -> bytes:
 
 
 def _shown(text: str) -> str:
-    """Return text that every reader of JSON takes: others have no word for a byte that is not UTF-8."""
+    """Return text that every JSON reader accepts: other readers can't represent a byte that is not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -161,7 +161,7 @@ def _read(message: bytes, kind: type[Message]) -> Message:
 
 
 def _number(text: str) -> int:
-    """Read a number. The long ones, which take Python long, mean nothing here, and nor do fractions."""
+    """Read a number. Reject long ones, which are slow in Python and mean nothing here, and fractions."""
     if len(text) > _DIGITS_LIMIT:
         raise ValueError(f"a number of {len(text)} digits means nothing")
     return int(text)

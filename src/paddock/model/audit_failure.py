@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AuditFailure(StrEnum):
-    """Choose what gives way when the server can't write the log: the start or the record."""
+    """Which one gives way when the server can't write the log: the start or the record."""
 
     STOP = "stop"
     """The server starts nothing that it can't record."""

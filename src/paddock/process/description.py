@@ -1,4 +1,4 @@
-"""Describes what a process was started as."""
+"""Describes how a process was started."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from paddock.excerpt import excerpt
 
 KEPT_CHARS: Final = 4096
-"""What is kept of all arguments, and of the directory, while the process is known: 8 MiB for 1024 of them.
+"""Characters kept of all arguments and the directory while the process is known: 8 MiB for 1024 processes.
 Linux takes 2 MiB of arguments by default."""
 
 WORD_CHARS: Final = 16
-"""What a word counts for besides its length, so that there are at most 256."""
+"""What a word counts in addition to its length, so that there are at most 256 words."""
 
 
 class Description(Struct, frozen=True):
-    """What the process was started as."""
+    """The program, arguments and directory that a process was started with."""
 
     process_id: str
     argv: Sequence[str]
@@ -28,15 +28,15 @@ class Description(Struct, frozen=True):
     has_stdin: bool = False
     is_kept_alive: bool = False
     omitted: int = 0
-    """How many arguments are not in `argv`; its last word says so then."""
+    """Number of arguments missing from `argv`, whose last word then says so."""
 
     @property
     def arguments(self) -> int:
-        """Return how many arguments there were, without the program."""
+        """Return the number of arguments, without the program."""
         return len(self.argv) - 1 + self.omitted
 
     def shortened(self) -> Description:
-        """Return what is kept while the process is known."""
+        """Return the part to keep while the process is known."""
         kept: list[str] = []
         room = KEPT_CHARS
         for word in self.argv:

@@ -1,8 +1,8 @@
 """The surroundings of a process, as far as its end is concerned.
 
-A process that runs in something else, such as a sandbox, is not over when that is gone:
-places may have to be cleared, and the parent that the spawner waited for is not the command
-itself. How it was enclosed is not known here.
+A process that runs in an enclosure, such as a sandbox, needs more than an exit to be over: Paddock
+may have to clear directories, and the parent that the spawner waited for is not the command
+itself. This module does not know how a process is enclosed.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from paddock.process.spawner import ExitReport
 
 
 class Ending(Struct, frozen=True):
-    """How the command itself ended, and what of its surroundings ended it, if something certainly did."""
+    """How the command itself ended, and which part of its surroundings ended it, if that is certain."""
 
     report: ExitReport
     cause: Cause | None = None
 
 
 class Judgement(Struct, frozen=True):
-    """What surroundings had to do with the end of a command."""
+    """The part that the surroundings played in the end of a command."""
 
     is_denied: bool = False
     """Whether the command probably failed because of them."""
     denials: tuple[Denial, ...] = ()
-    """What they kept it from, also if it ended well."""
+    """What they kept it from, even if it succeeded."""
     limit: Cause | None = None
-    """Which limit made it fail, if one did, going by what it wrote."""
+    """The limit that made it fail, if its output says so."""
     executions: ExecutionSummary | None = None
-    """What became of the programs that it executed, if somebody decided on them."""
+    """Outcomes of the programs that it executed, if rules or people decided on them."""
 
 
 class Enclosure(Protocol):
     """The surroundings of one process. Its methods are called once each, in this order."""
 
     async def confirmed(self, said: Callable[[], bytes]) -> None:
-        """Wait until the process is enclosed; `said` gives what it has written. Raises RequestError."""
+        """Wait until the process is enclosed; `said` returns its output so far. Raises RequestError."""
 
     async def cleared(self, report: ExitReport) -> Ending:
-        """Clear away what the process needed, and return how the command itself ended."""
+        """Remove what the process needed, and return how the command itself ended."""
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
-        """Return what the surroundings kept the command from, as far as can be told. Never fails."""
+        """Return what the surroundings kept the command from, as far as is known. Never fails."""

@@ -28,17 +28,17 @@ NEVER_INHERITED = frozenset(
         "PADDOCK_TOKEN",
     }
 )
-"""Credentials of whoever launched the server; no child gets them, not even when a client names them."""
+"""Credentials of the server's launcher. No child gets them, not even if a client names them."""
 
 WORK_LIMIT = 64_000_000
-"""Of the size of all names times that of all patterns: at worst about a tenth of a second, in which the
-server does nothing else. 280 variables and 280 patterns of 20 characters each are just within it."""
+"""Limit for the size of all names times that of all patterns: at worst about a tenth of a second, in which
+the server does nothing else. 280 variables and 280 patterns of 20 characters each are just within it."""
 
 TEXT_COST = 8
-"""What a name or a pattern adds to the size besides its characters."""
+"""What a name or a pattern adds to the size in addition to its characters."""
 
 REMEMBERED_POLICIES = 16
-"""Lists of patterns that are kept compiled: the same ones come with nearly every start."""
+"""Number of pattern lists kept compiled: nearly every start brings the same ones."""
 
 TOOL_CALL_VARIABLE = "CODEX_TOOL_CALL_ID"
 THREAD_VARIABLE = "CODEX_THREAD_ID"
@@ -98,7 +98,7 @@ def _inherited(base: Mapping[str, str], policy: InheritancePolicy) -> dict[str, 
 
 
 def _named(names: Collection[str], patterns: Collection[str]) -> set[str]:
-    """Return the names that patterns name. Raises InvalidParams if that would take long."""
+    """Return the names that match the patterns. Raises InvalidParams if matching would take long."""
     if _size(names) * _size(patterns) > WORK_LIMIT:
         raise InvalidParams(
             f"params.envPolicy: {len(patterns)} patterns for {len(names)} variables take too long; give fewer"

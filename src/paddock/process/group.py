@@ -35,7 +35,7 @@ class ProcessGroup:
         except ProcessLookupError:
             return False
         except PermissionError:
-            # Every member has taken another user id (setuid): they exist, out of our reach.
+            # Every member has taken another user id (setuid): they exist, but out of our reach.
             return True
         except OSError as error:
             if error.errno != errno.EINVAL:
@@ -59,10 +59,10 @@ class ProcessGroup:
         self.signal(signal.SIGKILL)
 
     def terminate(self, grace_s: float, on_grace_over: Callable[[], None] | None = None) -> None:
-        """Send SIGTERM now, SIGKILL to whoever is left after the grace; a second call begins the grace anew.
+        """Send SIGTERM now, SIGKILL to survivors after the grace; a second call restarts the grace.
 
-        `on_grace_over` is called after the SIGKILL, and not at all if nobody is left or the group is
-        closed before.
+        Calls `on_grace_over` after the SIGKILL, but not if no member is left or the group is closed
+        before.
         """
         if not self.signal(signal.SIGTERM):
             return
@@ -83,7 +83,7 @@ class ProcessGroup:
             self._kill_timer = None
 
     def release(self) -> int:
-        """Leave the pidfd to the caller. A group that was released takes no signals."""
+        """Hand the pidfd to the caller. A released group takes no signals."""
         pidfd, self._pidfd = self._pidfd, -1
         return pidfd
 

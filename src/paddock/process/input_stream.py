@@ -1,7 +1,7 @@
 """The input of a process: a pipe, or a terminal's master side.
 
-Writes of one turn of the event loop reach the process together. What the kernel
-does not take then waits in a bounded queue; the stream tells a writer that fills it to wait.
+Writes of one turn of the event loop reach the process together. Input that the kernel does not
+accept then waits in a bounded queue; the stream asks a writer that fills the queue to wait.
 Writes are never reordered and never dropped while the process can still read them.
 """
 
@@ -19,14 +19,14 @@ QUEUE_LIMIT_BYTES = 1024 * 1024
 """How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
 
 QUEUE_HARD_LIMIT_BYTES = 64 * QUEUE_LIMIT_BYTES
-"""What writers may queue who do not wait for `drain`; beyond it a write is refused."""
+"""Most input that writers may queue without waiting for `drain`; a write beyond it fails."""
 
 GATHERED_BYTES = BULK_PIPE_BYTES
-"""What waits for the end of the turn at most: as much as a wide pipe takes. To wake the process costs more
-than to copy several writes."""
+"""Most input that waits for the end of the turn: as much as a wide pipe holds. Waking the process costs
+more than copying several writes."""
 
 GATHERED_WRITES = 64
-"""How many writes one system call takes, far fewer than IOV_MAX."""
+"""Writes per system call, far fewer than IOV_MAX."""
 
 
 class InputStream:
@@ -43,9 +43,9 @@ class InputStream:
         self.is_open = True
         """Whether a write can still reach the process."""
         self.has_room = True
-        """Whether less waits than the bound allows."""
+        """Whether the queue is below its bound."""
         self.is_full = False
-        """Whether so much waits that no more may be queued."""
+        """Whether the queue is at its hard limit."""
         self._is_closed = False
         self._is_ending = False
         self._is_watching = False
@@ -55,9 +55,9 @@ class InputStream:
         self._terminal_end: TerminalEnd | None = None
 
     def write(self, data: bytes) -> None:
-        """Queue input behind all that was queued before; nothing happens when it is closed.
+        """Queue input after all earlier input; do nothing if the stream is closed.
 
-        The queue takes it in any case: a caller that respects the bound waits for `drain` afterwards.
+        The queue accepts it in any case: a caller that respects the bound waits for `drain` afterwards.
         """
         if not self.is_open or not data:
             return
@@ -78,7 +78,7 @@ class InputStream:
         await self._room.wait()
 
     def flush(self) -> None:
-        """Give the kernel what it takes of the writes so far: what comes next must not overtake them."""
+        """Hand the writes so far to the kernel, as far as it accepts them, so that nothing overtakes them."""
         if not self._is_closed and not self._is_watching:
             self._flush()
 
@@ -92,7 +92,7 @@ class InputStream:
             self._end_now()
 
     def _end_now(self) -> None:
-        """End the input: everything was written."""
+        """End the input after everything was written."""
         if not self._is_terminal:
             self.close()
         elif self._terminal_end is None:
@@ -100,7 +100,7 @@ class InputStream:
             self._terminal_end.begin()
 
     def close(self) -> None:
-        """Close now; input that the process has not taken is gone, and nobody could read it."""
+        """Close now, and drop input that the process has not read: nobody can read it any more."""
         if self._is_closed:
             return
         self.is_open = False
@@ -146,7 +146,7 @@ class InputStream:
             self._room.clear()
 
     def _forget(self, written: int) -> None:
-        """Take what the kernel has taken off the queue."""
+        """Remove from the queue what the kernel has accepted."""
         while written:
             data = self._queue[0]
             if written < len(data):

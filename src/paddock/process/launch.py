@@ -25,7 +25,7 @@ SAID_BYTES = 4096
 
 
 class LaunchSpec(Struct, frozen=True):
-    """What to start. A `terminal` size asks for a PTY, otherwise it runs on pipes."""
+    """What to start. With a `terminal` size it runs on a PTY, otherwise on pipes."""
 
     program: str
     argv: Sequence[str]
@@ -34,13 +34,13 @@ class LaunchSpec(Struct, frozen=True):
     terminal: TerminalSize | None
     has_stdin: bool
     inherited: tuple[int, ...] = ()
-    """Descriptors besides the standard ones, as of `SpawnRequest`. They stay the caller's."""
+    """Descriptors besides the standard ones, as in `SpawnRequest`. The caller keeps them."""
     is_shielded: bool = False
-    """As of `SpawnRequest`."""
+    """As in `SpawnRequest`."""
 
 
 class Starter(Protocol):
-    """Starts processes: a `Spawner`, or what has one that waits."""
+    """Starts processes: a `Spawner`, or a wrapper around one."""
 
     async def spawn(self, request: SpawnRequest, on_exit: Callable[[ExitReport], None]) -> Spawned:
         """Start a process, as `Spawner.spawn` does."""
@@ -48,14 +48,14 @@ class Starter(Protocol):
 
 
 class _Descriptors(Struct):
-    """Both ends of a child's streams; whatever is not taken over is closed by `close`."""
+    """Both ends of a child's streams; `close` closes every end that nobody has taken over."""
 
     child: list[int] = field(default_factory=list)
     outputs: list[tuple[Stream, int]] = field(default_factory=list)
     input_fd: int = -1
 
     def said(self) -> bytes:
-        """Read a piece of what was written to the last of the outputs, stderr or the terminal."""
+        """Read a piece of the last output, which is stderr or the terminal."""
         with contextlib.suppress(OSError):
             return os.read(self.outputs[-1][1], SAID_BYTES)
         return b""
@@ -74,7 +74,7 @@ class _Descriptors(Struct):
 
 
 class _Ending:
-    """Keeps the end of a process until somebody is there to hear of it."""
+    """Keeps the end of a process until a listener is ready for it."""
 
     __slots__ = ("_report", "_tell")
 
@@ -102,8 +102,8 @@ async def launch(
 ) -> None:
     """Spawn `process` and hand it its streams. The caller calls `process.begin()` when events may come.
 
-    Raises SpawnError, SpawnerLost, OSError (out of descriptors) or what the enclosure raises that was to
-    be around it; nothing is left behind then.
+    Raises SpawnError, SpawnerLost, OSError (out of descriptors) or an error of the enclosure; leaves
+    nothing behind then.
     """
     descriptors = _Descriptors()
     ending = _Ending()

@@ -1,9 +1,9 @@
 """Groups that closed processes have left behind, and that still have members.
 
 `sh -c 'server >log 2>&1 &'` ends at once and its streams with it, while the
-server lives on in its group. Such a group is held here until it is empty, so that
-whoever ends its session can end it too. Whoever left the group (setsid(2)) is not
-followed: the spawner sees to those when the server ends.
+server lives on in its group. This module holds such a group until it is empty, so that
+the end of the session can end it too. It does not follow a process that left the group
+(setsid(2)): the spawner kills those when the server ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from paddock.process.group import ProcessGroup
 
 CHECK_S = 0.1
-"""How often to look whether a group is empty, for the kernel does not tell. A look is one system call of
-about a microsecond: a thousand groups cost a hundredth of a processor."""
+"""How often to check whether a group is empty: the kernel does not report it. A check is one system call
+of about a microsecond: a thousand groups cost a hundredth of a processor."""
 
 
 class LeftoverGroups:
     """Owns groups until they are empty. `close` lets go of the rest.
 
-    `on_fewer` is called when some of them are gone.
+    Calls `on_fewer` when some of them have become empty.
     """
 
     def __init__(self, on_fewer: Callable[[], None]) -> None:
@@ -36,31 +36,31 @@ class LeftoverGroups:
 
     @property
     def is_to_be_ended(self) -> bool:
-        """Return whether there are any besides those that are to be kept alive."""
+        """Return whether there are groups that nobody asked to keep alive."""
         return bool(self._groups)
 
     def add(self, group: ProcessGroup, *, is_kept: bool) -> None:
-        """Take a group over. One that is kept outlives `terminate`."""
+        """Take over a group. A kept one outlives `terminate`."""
         (self._kept if is_kept else self._groups).append(group)
         self._check_later()
 
     def sweep(self) -> None:
-        """Let go of the groups that are empty now, or were killed: nothing more can be done about those."""
+        """Let go of groups that are empty now, or were killed: nothing more can be done about the latter."""
         self._groups = _living(self._groups)
         self._kept = _living(self._kept)
 
     def terminate(self, grace_s: float) -> None:
-        """Send SIGTERM now and SIGKILL after the grace, except to those that are kept."""
+        """Send SIGTERM now and SIGKILL after the grace, except to kept groups."""
         for group in self._groups:
             group.terminate(grace_s)
 
     def release_kept(self) -> None:
-        """Keep none from now on."""
+        """Stop keeping groups: all of them end with `terminate` from now on."""
         self._groups += self._kept
         self._kept = []
 
     async def gone(self) -> None:
-        """Wait until none is left. For one caller at a time."""
+        """Wait until no group is left. For one caller at a time."""
         while len(self):
             self._fewer.clear()
             await self._fewer.wait()

@@ -1,11 +1,11 @@
 """A process with everything that belongs to it: group, streams, retained output, waiters.
 
 Its life is STARTING -> RUNNING -> EXITED -> CLOSED, or LOST when the helper that
-started it went away and what became of it is not known. Events are numbered by
-one counter and reported to the listener in that order, never before `begin`.
+started it went away and its outcome is unknown. One counter numbers the events, and
+the listener hears of them in that order, never before `begin`.
 
-The exit of a process that ran in an `Enclosure` is settled before it is reported: what
-surrounded it is cleared, and whether it was denied something is decided.
+Before it reports the exit of a process that ran in an `Enclosure`, it clears the
+surroundings and decides whether they denied the process something.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from paddock.process.spawner import ExitReport
 from paddock.process.terminal import resize_terminal, window_size
 
 WOKEN_PER_TURN = 256
-"""Waiters for an event that are told in one turn of the loop: about 4 ms."""
+"""Waiters for an event to wake in one turn of the loop: about 4 ms."""
 
 FORCED_DRAIN_S = 0.25
 """How long the streams of a killed group may stay open: long enough for every member to die,
 after which only a process that left the group can hold them."""
 
 DENIAL_GRACE_S = 0.02
-"""How long the last output of an enclosed process that failed is waited for, because it may say why."""
+"""How long to wait for the last output of a failed, enclosed process, because it may say why."""
 
 
 class Status(Enum):
@@ -54,7 +54,7 @@ class Status(Enum):
 
 
 class ProcessListener(Protocol):
-    """Hears what happens to a process. Calls come in the order of their numbers."""
+    """Hears what happens to a process. Calls come in the order of event numbers."""
 
     def process_output(self, process: ManagedProcess, chunk: Chunk) -> None:
         """Hear of output that was read and retained."""
@@ -69,7 +69,7 @@ class ProcessListener(Protocol):
         """
 
     def process_lost(self, process: ManagedProcess) -> None:
-        """Hear that nobody will ever know what became of the process. The last call."""
+        """Hear that the outcome of the process will never be known. The last call."""
 
 
 class ManagedProcess:
@@ -86,7 +86,7 @@ class ManagedProcess:
         self.cause: Cause | None = None
         """What ended it; set when the exit is reported."""
         self.leftover_group: ProcessGroup | None = None
-        """The group of a closed process if it had members left then, whose output went elsewhere."""
+        """The group of a closed process, if it still had members whose output went elsewhere."""
         self.started_at_s = time.time()
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class ManagedProcess:
         window_fd: int,
         enclosure: Enclosure | None = None,
     ) -> None:
-        """Take over what was spawned. `window_fd`, if not -1, is an output stream's, which closes it."""
+        """Take over the spawned process. An output stream owns and closes `window_fd`, if not -1."""
         self._enclosure = enclosure
         self._group = group
         self._output_streams = output_streams
@@ -156,7 +156,7 @@ class ManagedProcess:
             self._settle(report)
 
     def lose(self, reason: str) -> None:
-        """Lose the exit status: the spawner is gone. A process that has exited has lost nothing."""
+        """Lose the exit status: the spawner has ended. A process that has exited loses nothing."""
         if not self.is_running or self._settling is not None:
             return
         self.failure = reason
@@ -171,12 +171,12 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which may belong to somebody else after the end; 0 before the start."""
+        """The process id, which another process may have after the end; 0 before the start."""
         return self._group.pid if self._group is not None else 0
 
     @property
     def is_running(self) -> bool:
-        """Return whether the process itself, as far as is known, has not ended."""
+        """Return whether the process itself still runs, as far as is known."""
         return self.status in (Status.STARTING, Status.RUNNING)
 
     @property
@@ -186,7 +186,7 @@ class ManagedProcess:
 
     @property
     def death_signal(self) -> int | None:
-        """The signal that ended it; None if it ended by itself, or has not."""
+        """The signal that ended it; None if it ended by itself, or has not ended."""
         return self._report.death_signal if self._report is not None else None
 
     @property
@@ -217,7 +217,7 @@ class ManagedProcess:
                     while not self._is_silent:
                         await self.changed()
             if not self._is_paused:
-                # On a busy host the time may be over before anybody has looked into the pipes.
+                # On a busy host the time may be over before anybody has read the pipes.
                 for output_stream in self._output_streams:
                     output_stream.take()
         self.judgement = await enclosure.judged(report.exit_code, self.log)
@@ -232,7 +232,7 @@ class ManagedProcess:
 
     @property
     def usage(self) -> Usage:
-        """Return what the process used; after the exit."""
+        """Return what the process used. Call it after the exit."""
         assert self._report is not None
         return Usage(
             wall_s=max(0.0, self._ended_at_s - self._adopted_at_s),
@@ -264,7 +264,7 @@ class ManagedProcess:
             return
         self.status = Status.CLOSED
         self._release()
-        # Asked once: the last member may end at any moment, and then nobody would own the group.
+        # Check this only once: the last member may end at any moment, and then nobody would own the group.
         if self._group is not None and self._group.is_alive():
             self.leftover_group = self._group
         elif self._group is not None:
@@ -273,9 +273,9 @@ class ManagedProcess:
         self._wake()
 
     def _release(self) -> None:
-        """Give the descriptors of the streams and the timer back, and let go of the enclosure.
+        """Close the streams' descriptors, cancel the timer, and let go of the enclosure.
 
-        What can still be asked for is kept for a while, and an enclosure is many times as much.
+        A closed process is kept for a while for later questions, and an enclosure takes many times as much.
         """
         self._enclosure = None
         if self._drain_timer is not None:
@@ -314,11 +314,11 @@ class ManagedProcess:
 
     # --- input --------------------------------------------------------------
 
-    # What is written while the process is being started waits for it, so that the order of writes is
-    # the order of calls, whatever the start takes.
+    # Input written while the process starts waits for it, so that the order of writes is the order
+    # of calls, however long the start takes.
 
     def write(self, data: bytes) -> bool:
-        """Queue input. Whether there is room for more, else wait for `drain_stdin` before the next.
+        """Queue input. Return whether there is room for more; if not, await `drain_stdin` before the next.
 
         Raises StdinClosed or StdinFull.
         """
@@ -362,7 +362,7 @@ class ManagedProcess:
             self._input_stream.flush()
 
     def resize(self, size: TerminalSize) -> None:
-        """Set the window size; nothing happens after the end. Raises NotATerminal."""
+        """Set the window size; do nothing after the end. Raises NotATerminal."""
         if not self.description.is_terminal:
             raise NotATerminal(self.description.process_id)
         if any(not output_stream.is_ended for output_stream in self._output_streams):
@@ -379,7 +379,7 @@ class ManagedProcess:
     # --- the end ------------------------------------------------------------
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group, after the input before it; nothing happens when nobody is left."""
+        """Send a signal to the group, after all earlier input; do nothing if the group is empty."""
         self._flush_stdin()
         if self._group is not None:
             self._group.signal(number)
@@ -387,8 +387,8 @@ class ManagedProcess:
     def kill(self) -> bool:
         """Send SIGKILL to the whole group. Return whether the process was still running.
 
-        The output that its members wrote is still read; whoever left the group
-        and holds a stream open is not waited for longer than a moment.
+        Still reads the output that its members wrote, but waits only a moment for a process that
+        left the group and holds a stream open.
         """
         was_running = self.is_running
         self._is_ending = True
@@ -400,7 +400,7 @@ class ManagedProcess:
     def terminate(self, grace_s: float) -> bool:
         """Send SIGTERM now, SIGKILL to survivors after the grace. Return whether the process was running.
 
-        Ends members of its group that outlived it all the same.
+        Also ends members of its group that outlived it.
         """
         self._is_ending = True
         if self._group is None:

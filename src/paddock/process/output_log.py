@@ -22,11 +22,11 @@ CHUNK_LIMIT_BYTES = 64 * 1024
 """The default capacity of a Linux pipe (pipe(7)): what one read can return at most."""
 
 BYTES_PER_RETAINED_CHUNK = 128
-"""About what a chunk costs besides its bytes. One chunk per this many bytes of the bound may be
-retained, so that a process which writes byte by byte costs no more than twice the bound."""
+"""Approximate cost of a chunk besides its bytes. The log retains one chunk per this many bytes of the
+bound, so that a process which writes byte by byte costs no more than twice the bound."""
 
 DROP_MARKS = 1024
-"""How many positions inside the gap are remembered, to tell a reader how much of it is news."""
+"""Positions remembered inside the gap, to report how much of it a reader has missed."""
 
 
 class Chunk(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Chunks that were dropped: all that were numbered from `from_seq` to `to_seq`, both included.
+    """Dropped chunks: all with numbers from `from_seq` to `to_seq`, both included.
 
     `size_bytes` is never too small; for a reader inside a very long gap it may be a little too large.
     """
@@ -57,7 +57,7 @@ class Reading(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """What is left of one stream."""
+    """The retained output of one stream."""
 
     data: bytes
     omitted_bytes: int
@@ -102,7 +102,7 @@ class OutputLog:
 
     @property
     def total_bytes(self) -> int:
-        """Return how much output there was, retained or not."""
+        """Return the total size of the output, retained or not."""
         return self.retained_bytes + self._dropped_total
 
     @property
@@ -117,7 +117,7 @@ class OutputLog:
         return seq
 
     def append(self, stream: Stream, data: bytes) -> Chunk:
-        """Number and retain a piece of output, dropping older ones if the bound asks for it."""
+        """Number and retain a piece of output, dropping older ones to stay within the bound."""
         chunk = Chunk(self.take_seq(), stream, data)
         if not self._is_head_full and self._fits_head(chunk):
             self._head.append(chunk)
@@ -193,8 +193,8 @@ class OutputLog:
         """Return what a reader that knows everything up to `after_seq` misses before `next_seq`."""
         if not self._marks or after_seq >= self._marks[-1][0] or next_seq <= self._dropped_from:
             return None
-        # The bytes of a reader that stands inside the gap are counted from the
-        # mark at or before it: exact, until the marks were thinned.
+        # For a reader inside the gap, count the bytes from the mark at or before
+        # it: exact, unless the marks were thinned.
         known = bisect_right(self._marks, (after_seq, self._dropped_total))
         seen = self._marks[known - 1][1] if known else 0
         return Gap(max(self._dropped_from, after_seq + 1), self._marks[-1][0], self._dropped_total - seen)

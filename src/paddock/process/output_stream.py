@@ -1,6 +1,6 @@
 """One output stream of a process, read when the kernel says there is something.
 
-An `OutputStream` owns the descriptor it reads. While it is paused nothing is read, so
+An `OutputStream` owns the descriptor it reads. While it is paused it reads nothing, so
 the pipe fills up and the child waits: that is the back-pressure.
 """
 
@@ -14,14 +14,14 @@ from paddock.model.stream import Stream
 from paddock.process.pipe import BULK_PIPE_BYTES, widen_pipe
 
 RECHECK_S = 0.05
-"""How soon to look whether somebody holds a terminal again that its process had let go of."""
+"""How soon to check whether somebody holds the terminal again after its process let go of it."""
 
 
 class OutputStream:
     """Reads `fd` in pieces of at most `chunk_bytes` and hands them on, in order.
 
-    `on_data` is called with each piece, `on_end` once, at the end of the stream
-    or when the stream is closed. `begin` starts it.
+    Calls `on_data` with each piece, and `on_end` once, at the end of the stream or
+    when the stream is closed. `begin` starts it.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OutputStream:
             self._loop.remove_reader(self._fd)
 
     def finish(self) -> None:
-        """Finish, for the process has exited: a terminal that nobody holds is at its end."""
+        """Finish because the process has exited: a terminal that nobody holds is at its end."""
         if not self._is_final:
             self._is_final = True
             if self._recheck is not None:
@@ -77,7 +77,7 @@ class OutputStream:
 
     def _look_again_later(self) -> None:
         # A process may close its terminal and open it again as /dev/tty, and closing the master would
-        # hang it up. The kernel tells nothing in between: it only repeats that nobody is there.
+        # hang it up. The kernel reports nothing in between: it only repeats that nobody is there.
         self._stop_reading()
         if self._recheck is None:
             self._recheck = self._loop.call_later(RECHECK_S, self._look_again)
@@ -88,9 +88,9 @@ class OutputStream:
             self.begin()
 
     def take(self) -> None:
-        """Read what is there now without waiting.
+        """Read what is there now, without waiting.
 
-        No more than a pipe can hold: whoever still writes must not keep us here.
+        Reads no more than a pipe can hold: a process that still writes must not keep us here.
         """
         for _ in range(BULK_PIPE_BYTES // self._chunk_bytes + 1):
             if self._is_ended or not self._read_once():
@@ -105,7 +105,7 @@ class OutputStream:
         self._read_once()
 
     def _read_once(self) -> bool:
-        """Hand on one piece. False when there is nothing more for now."""
+        """Hand on one piece. Return False if there is nothing more for now."""
         try:
             data = os.read(self._fd, self._chunk_bytes)
         except BlockingIOError:

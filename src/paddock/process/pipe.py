@@ -12,7 +12,7 @@ BULK_PIPE_BYTES = 1024 * 1024
 def widen_pipe(fd: int) -> None:
     """Make a pipe as large as it may be, so that both sides wait for each other less often.
 
-    Refused (EPERM) when the user's pipes hold too many pages already; it works all the same then.
+    The kernel refuses (EPERM) if the user's pipes already hold too many pages; the pipe then keeps its size.
     """
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, BULK_PIPE_BYTES)

@@ -1,7 +1,7 @@
 """A request to start a process, and its form on the socket to the spawner. No I/O.
 
-A request that no operating system could carry out, because of a NUL byte for one,
-is refused here and the flaw named.
+This module refuses a request that no operating system could carry out, for example one with a
+NUL byte, and names the flaw.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
 def encoded_strings(program: str, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> bytes:
     """Encode program, directory, arguments and variables, each ended by NUL.
 
-    Raises SpawnError when there is one that no program can be given.
+    Raises SpawnError if there is one that no program can receive.
     """
     strings = [program, cwd, *argv]
     strings += [f"{name}={value}" for name, value in env.items()]
     number = errno.EINVAL
     try:
-        # As UTF-8: bytes are the same in every locale.
+        # As UTF-8, so that the bytes are the same in every locale.
         encoded = c_strings(strings)
         if all(name and "=" not in name for name in env):
             return encoded

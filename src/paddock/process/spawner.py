@@ -2,7 +2,7 @@
 
 The server never forks. It sends the helper a request with the child's
 descriptors and gets back a pid and a pidfd, later the exit status. The helper
-is the parent of every process: when the server goes, by whatever death, the
+is the parent of every process: when the server ends, however it dies, the
 socket between them closes and the helper kills all that is left, so a `Spawner`
 needs no clean-up to keep that promise.
 
@@ -53,7 +53,7 @@ _READ_BYTES: Final = 64 * _RECORD.size
 _PIDFD_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(array("i").itemsize)
 
 IN_FLIGHT_LIMIT: Final = 64
-"""Requests sent and not answered. The helper serves one at a time, so more would not be faster; but the
+"""Limit for unanswered requests. The helper serves one at a time, so more would not be faster; but the
 kernel counts descriptors under way per user and refuses more than RLIMIT_NOFILE, often 1024, with
 ETOOMANYREFS (unix(7)). 64 requests of at most 11 and as many answers of 1 are 768."""
 
@@ -157,9 +157,9 @@ class Spawner:
         The limits, umask and user of this moment become those of every process; prlimit(2) on
         `helper_pid` changes the limits of those that are started later.
 
-        `on_lost` is called once if the helper goes without `aclose`. The kernel kills its
-        direct children then, but not what those have started, and exits it has not
-        reported never will be. Raises SpawnerLost when the helper can't be run, OSError
+        Calls `on_lost` once if the helper ends without `aclose`. The kernel then kills its
+        direct children, but not what those have started, and nobody will ever report the
+        exits that the helper has not. Raises SpawnerLost when the helper can't be run, OSError
         when the system is out of descriptors or processes.
         """
         server_end, helper_end = socket.socketpair()
@@ -191,10 +191,10 @@ class Spawner:
 
         The caller keeps `request.fds` and `inherited` open until this returns or raises, and may
         close them then. Raises SpawnError (`stage` is a SpawnStage) when the
-        process could not be started, SpawnerLost when the helper is gone. When
-        cancelled, the process is not started, or killed with its group.
+        process could not be started, SpawnerLost when the helper has ended. If the
+        call is cancelled, the process never starts, or dies with its group.
 
-        `on_exit` is called once from the event loop, after a task that awaits this
+        The event loop calls `on_exit` once, after a task that awaits this
         call directly has resumed with the result. A task that awaits it through
         another one (gather, create_task) may see the exit first.
         """
@@ -215,9 +215,9 @@ class Spawner:
     async def aclose(self) -> None:
         """End the helper, and with it every process. Idempotent.
 
-        Returns when none is left, or with a warning after CLOSE_TIMEOUT_S. Calls of
-        `spawn` under way raise SpawnerLost. `on_lost` is not called, `on_exit` only
-        for exits that were reported before.
+        Returns when no process is left, or with a warning after CLOSE_TIMEOUT_S. Pending
+        calls of `spawn` raise SpawnerLost. Does not call `on_lost`, and calls `on_exit`
+        only for exits that were reported before.
         """
         self._is_closing = True
         self._disconnect()
@@ -246,14 +246,14 @@ class Spawner:
                 self._loop.remove_writer(self._connection.fileno())
 
     def _send_some(self, message: _Message) -> bool:
-        """Send a part of the first message. False when the socket takes no more for now."""
+        """Send a part of the first message. Return False if the socket accepts no more for now."""
         has_fds = message.fds and not message.has_begun
         fds = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", message.fds))] if has_fds else []
         try:
             sent = self._connection.sendmsg([message.rest], fds)
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
-            # In the latter cases the helper is gone. What it has reported may still be unread and
-            # ends with the end of file; `_read` does the rest.
+            # In the latter cases the helper has ended. Its reports may still be unread, up to the
+            # end of file; `_read` does the rest.
             return False
         except OSError as error:
             # A descriptor is bad or too many are under way. Part of a message can't be taken back.
@@ -273,7 +273,7 @@ class Spawner:
         return True
 
     def _abandon(self, message: _Message, spawn: _Spawn) -> None:
-        """Leave nothing of a cancelled spawn, however far it has come."""
+        """Leave nothing of a cancelled spawn behind, however far it has come."""
         if not message.has_begun and message in self._unsent:
             self._unsent.remove(message)
         elif not spawn.future.cancel() and not spawn.future.cancelled() and not spawn.future.exception():
@@ -286,7 +286,7 @@ class Spawner:
         """Have the helper kill a process nobody wants, with what it has started so far."""
         self._running.pop(pid, None)
         if self._is_open:
-            # Ahead of what waits, but never inside a message.
+            # Put it ahead of waiting messages, but never inside one.
             index = 1 if self._unsent and self._unsent[0].has_begun else 0
             self._unsent.insert(index, _Message(_REQUEST_KILL, _KILL.pack(pid)))
             self._write()
@@ -327,7 +327,7 @@ class Spawner:
             on_exit = self._running.pop(pid, None)
             if on_exit is not None:
                 report = ExitReport(status, user_us / 1e6, system_us / 1e6, max_rss_kib * 1024)
-                # Not called here: this same read may have woken the task that awaits the spawn, and
+                # Don't call it here: this same read may have woken the task that awaits the spawn, and
                 # callbacks run in the order in which they were scheduled.
                 self._loop.call_soon(on_exit, report)
         elif kind == _RECORD_SPAWNED:
@@ -400,7 +400,7 @@ def _start_helper(socket_fd: int) -> int:
             [HELPER_PATH.name],
             own_environment(),
             file_actions=[
-                # First, because the socket may be 0 or 1 if those were closed.
+                # Do this first: the socket may be 0 or 1 if those were closed.
                 (os.POSIX_SPAWN_DUP2, socket_fd, _HELPER_SOCKET_FD),
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

@@ -9,7 +9,7 @@ from paddock.model.terminal import TerminalSize
 
 
 def open_terminal(size: TerminalSize) -> tuple[int, int]:
-    """Open a new terminal of this size: the master and the slave side. The caller owns both."""
+    """Open a new terminal of this size. Return the master and the slave side; the caller owns both."""
     master, slave = os.openpty()
     try:
         resize_terminal(master, size)
@@ -27,5 +27,5 @@ def window_size(fd: int) -> TerminalSize | None:
 
 
 def resize_terminal(fd: int, size: TerminalSize) -> None:
-    """Set the window size; the kernel tells the foreground group with SIGWINCH (ioctl_tty(2))."""
+    """Set the window size; the kernel sends SIGWINCH to the foreground group (ioctl_tty(2))."""
     termios.tcsetwinsize(fd, (size.rows, size.cols))

@@ -1,9 +1,9 @@
-"""The end of input on a terminal, which has none: only a character that means it.
+"""Signals the end of input on a terminal, which has no end, only a character that stands for it.
 
 In canonical mode the kernel takes VEOF for the end of a read, and for the end of the input
 when the line is empty. A program that edits lines by itself (readline) switches that mode
-off and takes the same character for the end of an empty line. What was sent before such a
-program has switched reaches it as a NUL byte (n_tty.c), so it is sent once more then.
+off and takes the same character for the end of an empty line. A character sent before such
+a program has switched reaches it as a NUL byte (n_tty.c), so `TerminalEnd` sends it again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import os
 import termios
 
 MODE_CHECK_S = 0.05
-"""How often to look whether a program has left canonical mode: the kernel does not tell."""
+"""How often to check whether a program has left canonical mode: the kernel does not report it."""
 
 DEFAULT_END = b"\x04"
 """Ctrl-D, VEOF of a fresh terminal (termios(3))."""
 
 _LOCAL_FLAGS = 3
 _CHARACTERS = 6
-"""Where `termios.tcgetattr` has them."""
+"""Index of the control characters in the result of `termios.tcgetattr`."""
 
 
 class TerminalEnd:
-    """Tells whoever reads a terminal that its input is at its end.
+    """Signals the end of the input to the programs that read a terminal.
 
-    `fd` is the master side and stays the caller's, who calls `close` before closing it.
+    `fd` is the master side. The caller keeps it, and calls `close` before closing it.
     `is_at_line_start` says whether the input so far ends with a whole line.
     """
 
@@ -38,8 +38,8 @@ class TerminalEnd:
         self._has_sent_canonical = False
 
     def begin(self) -> None:
-        """Send it now, and again if the mode changes."""
-        # EAGAIN: the terminal is full of input that nobody reads, and the next look tries again.
+        """Send the end now, and again if the mode changes."""
+        # EAGAIN: the terminal is full of input that nobody reads; the next check tries again.
         # EIO: nobody holds its other side, but somebody may open it again.
         with contextlib.suppress(OSError):
             if self._send():
@@ -52,7 +52,7 @@ class TerminalEnd:
             self._timer.cancel()
 
     def _send(self) -> bool:
-        """Send what the mode of this moment asks for. True when a later mode can't ask for more."""
+        """Send what the present mode needs. Return True if no later mode can need more."""
         attributes = termios.tcgetattr(self._fd)
         character = attributes[_CHARACTERS][termios.VEOF]
         if character == b"\0":
@@ -62,7 +62,7 @@ class TerminalEnd:
             os.write(self._fd, character)
             return True
         if not self._has_sent_canonical:
-            # In the middle of a line the first only completes the read.
+            # In the middle of a line the first character only completes the read.
             os.write(self._fd, character if self._is_at_line_start else character * 2)
             self._has_sent_canonical = True
         return False

@@ -1,10 +1,10 @@
 """The client's side of one connection, without I/O.
 
-`request` gives the bytes of a request and remembers its id; feed every message
-that arrives to `receive`, which returns what it answers or tells. An answer to
-nothing is ignored: it may belong to a request whose caller has given up. Requests
-of the server that are not in the table are ignored too: none is made of a client that did
-not ask for it. To one that is in the table the caller sends `answer` or `refuse` of its id.
+`request` returns the bytes of a request and remembers its id. Feed every message
+that arrives to `receive`, which returns its meaning as an event. It ignores an
+answer with an unknown id: the caller of that request may have given up. It also
+ignores requests of the server that are not in the table: a server sends them only to a
+client that asked for them. Reply to any other with `answer` or `refuse` of its id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from paddock.protocol.structure import Params, Result
 _NOTIFICATIONS = NOTIFICATIONS | OPTIONAL_NOTIFICATIONS
 
 _LIMITS = CodecLimits()
-"""Limits of a message that is taken apart: a larger one is read all the same."""
+"""Limits of the fast path for bulk messages; the ordinary way reads a larger one."""
 
 
 class Answered(Struct, frozen=True):
@@ -59,14 +59,14 @@ class Failed(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """The server tells something."""
+    """The server sent a notification."""
 
     method: str
     params: Result
 
 
 class Asked(Struct, frozen=True):
-    """The server asks something, and waits for `answer` or `refuse`."""
+    """The server sent a request, and waits for `answer` or `refuse`."""
 
     id: RequestId
     method: str
@@ -74,7 +74,7 @@ class Asked(Struct, frozen=True):
 
 
 class Unanswerable(Struct, frozen=True):
-    """The server asks something that can't be understood: send these bytes."""
+    """The server sent a request that this client can't understand: send these bytes."""
 
     reply: bytes
     problem: str
@@ -106,14 +106,14 @@ class CallingConnection:
         return write_notification(INITIALIZED, {})
 
     def forget(self, request_id: RequestId) -> None:
-        """Forget a request that its caller has given up. If the answer comes, it is ignored."""
+        """Forget a request that its caller has given up. `receive` ignores a late answer."""
         self._methods.pop(request_id, None)
 
     def receive(self, data: bytes) -> Event | None:
-        """Return what one message means, or None for one that concerns nobody.
+        """Return what one message means; None for one to ignore.
 
-        Raises MalformedMessage or ProtocolViolation when it can't be understood:
-        the connection is of no use then.
+        Raises MalformedMessage or ProtocolViolation for a message that makes no sense:
+        drop the connection then.
         """
         if len(data) > BULK_BYTES and (event := self._receive_bulk(data)) is not None:
             return event
@@ -139,7 +139,7 @@ class CallingConnection:
         return Answered(message.id, _decode(_decoder_of(METHODS[method].result), message.result, method))
 
     def _receive_bulk(self, data: bytes) -> Event | None:
-        """Return what a message means that is mostly base64; None leaves it to the ordinary way."""
+        """Return what a message of mostly base64 means; None leaves it to the ordinary way."""
         found = scan(data, _LIMITS.max_values, _LIMITS.max_depth)
         if found is None:
             return None
@@ -158,7 +158,7 @@ class CallingConnection:
         return Answered(request_id, value)
 
     def _decoder(self, request_id: RequestId | None, method: str | None) -> json.Decoder[Any] | None:
-        """Return what reads a notification, or the answer to a request, if it is known."""
+        """Return the decoder of a notification, or of the answer to a request; None if unknown."""
         if method is not None:
             kind = _NOTIFICATIONS.get(method) if request_id is None else None
         else:
@@ -173,7 +173,7 @@ def answer(request_id: RequestId, result: Params) -> bytes:
 
 
 def refuse(request_id: RequestId, error: RequestError) -> bytes:
-    """Write an answer that says why there is none."""
+    """Write an error as the answer, with the reason."""
     return write_error(request_id, error)
 
 
@@ -191,7 +191,7 @@ def _asked(request_id: RequestId, method: str, params: Raw) -> Asked | Unanswera
 
 @cache
 def _decoder_of(kind: Any) -> json.Decoder[Any]:
-    """Return what reads a type, made when it is first needed: to make them all takes 7 ms."""
+    """Return the decoder of a type, made on first use: making them all takes 7 ms."""
     return json.Decoder(kind)
 
 

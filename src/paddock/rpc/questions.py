@@ -2,16 +2,16 @@
 
 `OpenQuestions` belongs to a session and outlives its links:
 
-    ask             a question is open from now on, under the id that its parameters have
-    issue           the requests that the present link has not carried, under fresh request ids
-    cut             the link is lost: every question has to be issued again
-    answered        the question that a client's answer on the present link is for, now closed
-    close           somebody else answered: the question is closed
-    expire          the questions whose time is over, now closed
-    withdraw        the questions of a process, or all, now closed
+    ask             opens a question, under the id in its parameters
+    issue           yields the requests that the present link has not carried, under fresh request ids
+    cut             notes that the link is lost: every question has to be issued again
+    answered        closes the question that a client's answer on the present link is for
+    close           closes a question that somebody else answered
+    expire          closes the questions whose time is over
+    withdraw        closes the questions of a process, or all
 
-Request ids are never used twice in a session, so an answer that comes late, or on another
-link, fits no question and is told apart from one to a request that was never made.
+A session never uses a request id twice. So an answer that comes late, or on another link,
+fits no question and differs from an answer to a request that was never made.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ class Question(Struct, eq=False):
     params: Raw
     size_bytes: int
     process_id: str | None
-    """The process that needs the answer, if it is one."""
+    """The process that needs the answer, if any."""
     asked_at_s: float
     due_at_s: float
     """When it times out; `inf` for never."""
     request_id: int | None = None
-    """Its id on the present link, if that has carried it."""
+    """Its id on the present link, if this link has carried it."""
     was_sent: bool = False
     """Whether any link has carried it."""
 
 
 ASKED_BYTES_LIMIT: Final = 1024 * KIB
-"""Parameters in JSON of all open questions of a session: 1 KiB for each of as many as there may be by
-default."""
+"""Size limit for the parameters of a session's open questions, in JSON: 1 KiB for each question that the
+default settings allow."""
 
 
 class QuestionLimits(Struct, frozen=True):
-    """What the open questions of one session may add up to."""
+    """Limits on the open questions of one session."""
 
     max_open: int
     max_bytes: int = ASKED_BYTES_LIMIT
 
 
 class OpenQuestions:
-    """The open questions of one session, oldest first. Every moment is given by the caller."""
+    """The open questions of one session, oldest first. The caller supplies the time."""
 
     def __init__(self, limits: QuestionLimits) -> None:
         self._limits = limits
@@ -83,10 +83,10 @@ class OpenQuestions:
         return min((question.due_at_s for question in self), default=inf)
 
     def ask(self, method: str, params: QuestionParams, *, now_s: float, timeout_s: float | None) -> Question:
-        """Add a question of a new id; `issue` sends it. One about a process ends with that process.
+        """Add a question with a new id; `issue` sends it. One about a process ends with that process.
 
-        Raises TooManyQuestions, and UnicodeEncodeError for text that JSON can't carry; nothing is
-        added then.
+        Raises TooManyQuestions, and UnicodeEncodeError for text that JSON can't carry. Both leave the
+        questions as they are.
         """
         question_id, limits = params.question_id, self._limits
         assert question_id not in self._open
@@ -109,9 +109,9 @@ class OpenQuestions:
         return question
 
     def issue(self, methods: Container[str]) -> Iterator[bytes]:
-        """Yield the requests that are to be sent on the present link, oldest first.
+        """Yield the requests to send on the present link, oldest first.
 
-        Yields only those that its client answers. A caller that stops half-way calls this again for the rest.
+        Yields only requests that its client answers. After stopping half-way, call this again for the rest.
         """
         for question in list(self._unissued.values()):
             if question.method not in methods:
@@ -124,7 +124,7 @@ class OpenQuestions:
             yield write_request(question.request_id, question.method, question.params)
 
     def was_issued(self, request_id: RequestId) -> bool:
-        """Return whether a request of this id was ever sent in the session."""
+        """Return whether the session has ever sent a request with this id."""
         return type(request_id) is int and 0 < request_id <= self._last_request_id
 
     def cut(self) -> None:
@@ -135,12 +135,12 @@ class OpenQuestions:
         self._unissued = dict(self._open)
 
     def answered(self, request_id: RequestId) -> Question | None:
-        """Close the question that this answer is for; None if nobody waits for it any more."""
+        """Close and return the question that this answer is for; None if it is closed already."""
         question = self._issued.get(request_id)
         return self._remove(question) if question is not None else None
 
     def close(self, question_id: str) -> Question | None:
-        """Close a question by its own id; None if it is not open."""
+        """Close and return a question by its own id; None if it is not open."""
         question = self._open.get(question_id)
         return self._remove(question) if question is not None else None
 
@@ -154,7 +154,7 @@ class OpenQuestions:
 
     def withdraw(self, process_id: str | None = None) -> list[Question]:
         """Close the questions of a process; without one, all."""
-        # Every exit asks this, and mostly no question is open.
+        # Every exit calls this, usually with no open question.
         if not self._open:
             return []
         return [

@@ -1,10 +1,10 @@
 """The questions that a client has been asked, without I/O.
 
-The same question comes again on each link until the server has its answer. `ReceivedQuestions`
-knows which are being answered and which have been, so that nobody is asked twice:
+The server repeats a question on each link until it has the answer. `ReceivedQuestions` knows which
+questions wait for an answer and which have one, so that the client asks nobody twice:
 
-    asked       a question has come: answer it, or send what it was answered with before
-    settled     an answer is there: under which request id it goes out, if there is one now
+    asked       a question has come: answer it, or send its earlier answer again
+    settled     an answer exists: returns the request id to send it under, if there is one now
     closed      the server needs no answer any more
     cut         the link is lost: request ids are void, and answers wait for the next
     clear       the session is lost, and every question with it
@@ -21,25 +21,25 @@ from paddock.protocol.envelope import RequestId
 A = TypeVar("A")
 
 MAX_QUESTIONS = 4096
-"""Questions that are answered at once: four times what a server asks by default."""
+"""Most questions in work at once: four times what a server asks by default."""
 
 REMEMBERED_ANSWERS = 1024
-"""Answers kept, in case that a link was lost with them: as many as a server has open by default."""
+"""Answers kept in case a lost link took them along: as many as a server has open by default."""
 
 
 class Arrival(Enum):
-    """What is to be done about a question that has come."""
+    """What to do about a question that has come."""
 
     ANSWER = "answer"
-    """It is new: find an answer, and tell `settled`."""
+    """It is new: find an answer, and pass it to `settled`."""
     WAIT = "wait"
-    """It is being answered already."""
+    """An answer is on its way already."""
     REFUSE = "refuse"
-    """Too many are being answered; it is not remembered."""
+    """Too many questions are in work; forget this one."""
 
 
 class ReceivedQuestions(Generic[A]):
-    """Questions by their ids, and what `A` the latest were answered with."""
+    """Questions by their ids, and the latest answers, of type `A`."""
 
     def __init__(self, max_questions: int = MAX_QUESTIONS) -> None:
         self._max_questions = max_questions
@@ -53,11 +53,11 @@ class ReceivedQuestions(Generic[A]):
         return question_id in self._unanswered
 
     def answer_to(self, question_id: str) -> A | None:
-        """Return what a question was answered with before."""
+        """Return the earlier answer to a question; None if there is none."""
         return self._answers.get(question_id)
 
     def asked(self, question_id: str, request_id: RequestId) -> Arrival:
-        """Take a question that `answer_to` has no answer for."""
+        """Accept a question that `answer_to` has no answer for."""
         is_known = question_id in self._unanswered
         if not is_known and len(self._unanswered) >= self._max_questions:
             return Arrival.REFUSE

@@ -6,8 +6,8 @@ says:
     Call      carry the request out, then send `write_result` or `write_error` of its id
     Refusal   send these bytes; the request is answered
     Ready     the client sent `initialized`: the server may ask from now on
-    Reply     the client answers a request of the server; it may be one that nobody waits for any more
-    Drop      close the connection at once, without a word
+    Reply     the client answers a request of the server, which may be closed already
+    Drop      close the connection at once, without an answer
 
 `initialize` comes as a Call like any other; after it succeeded the owner calls
 `greeted()` with the questions of the session, and until then it may be retried. The
@@ -51,14 +51,14 @@ class State(Enum):
     READY = "ready"
 
 
-# Looked up once, not per message.
+# Look these up once, not for each message.
 _READY: Final = State.READY
 
 
 class Refusal(Struct, frozen=True):
     """A request, or an unreadable message, that is answered with an error.
 
-    All but `reply` is for logs and counters; id and method are None where they could not be read.
+    All fields but `reply` are for logs and counters. Id and method are None if they could not be read.
     """
 
     reply: bytes
@@ -73,7 +73,7 @@ class Ready(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """The answer to a request of the server, as it was read. `problem` is the text of a bad one."""
+    """The answer to a request of the server. `problem` says what is wrong with a bad one."""
 
     id: RequestId
     result: Any = None
@@ -107,7 +107,7 @@ class ServingConnection:
     def receive(self, data: bytes | memoryview) -> Event:
         """Return what one message means.
 
-        Never raises for anything a client can send. Keeps nothing of a view.
+        Never raises for anything a client can send. Keeps no reference into a view.
         """
         limits = self._limits
         is_large = len(data) > limits.max_text_bytes
@@ -118,7 +118,7 @@ class ServingConnection:
         try:
             message = read_large(data, limits) if is_large else read_message(bytes(data), limits)
         except MalformedMessage as problem:
-            # A client that wrote too long a request waits for an answer.
+            # A client whose request is too long still waits for an answer.
             request_id = id_of(data) if is_large else None
             if request_id is not None:
                 refused = InvalidRequest(str(problem))

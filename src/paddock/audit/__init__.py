@@ -1,1 +1,1 @@
-"""The audit log: who had what started, and what became of it, in a chain of records that shows tampering."""
+"""The audit log: who started what, and how it ended, in a chain of records that shows tampering."""

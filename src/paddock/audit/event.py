@@ -1,9 +1,8 @@
-"""Events that an audit log can tell. Pure values: a line of the log is one of these, numbered and chained.
+"""Events that an audit log can record. Pure values: a line of the log is one of these, numbered and chained.
 
-An event names what it is about by ids, as far as it has them: the connection counts from the
-start of the server, the session is the beginning of its id, the process and the request
-are as the client called them. Secrets are taken out by the log itself (`redaction`), whoever
-made the event.
+An event names its subject by ids, as far as they exist: connections are numbered from the start
+of the server, a session is the beginning of its id, and a process and a request have the names
+that the client gave them. The log itself removes secrets (`redaction`) from every event.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Verdict = Literal["allow", "prompt", "forbidden"]
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Something that happened. The line leaves out what has no value."""
+    """Something that happened. The line omits fields without a value."""
 
     connection: int | None = None
     session: str | None = None
@@ -28,8 +27,8 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     request: int | str | None = None
 
     is_ending: ClassVar[bool] = False
-    """Whether it ends what an earlier record began: there are no more of these than processes, and none
-    is given up while the log can't be written."""
+    """Whether it ends what an earlier record began: there are no more of these than processes, and the
+    server gives none of them up while it can't write the log."""
 
 
 # --- the log itself ---------------------------------------------------------
@@ -51,7 +50,7 @@ class Resumed(Event, frozen=True, kw_only=True, tag="resumed"):
 
     reason: str
     lost: int
-    """How many records could not be written in the meantime."""
+    """Number of records that could not be written in the meantime."""
 
 
 class Closed(Event, frozen=True, kw_only=True, tag="closed"):
@@ -62,7 +61,7 @@ class Closed(Event, frozen=True, kw_only=True, tag="closed"):
 
 
 class SessionOpened(Event, frozen=True, kw_only=True, tag="session"):
-    """A client has begun a session, or come back to it."""
+    """A client has begun a session, or returned to it."""
 
     client: str
     peer: str
@@ -71,31 +70,31 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session"):
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
-    """The sandbox that a program is started in."""
+    """The sandbox of a program."""
 
     type: str
     level: str
     """How much of the profile this host enforces."""
     profile: str
-    """The name that it was asked for by, or `sha256:` and the digest of the profile in JSON."""
+    """The name in the request, or `sha256:` and the digest of the profile in JSON."""
 
 
 class Start(Event, frozen=True, kw_only=True, tag="start"):
     """A program is about to be started."""
 
     argv: tuple[str, ...]
-    """The program that is executed, and its arguments."""
+    """The program to execute, and its arguments."""
     arg0: str | None = None
-    """What it is told as its name, if that is not `argv[0]`."""
+    """The name that the program sees as its own, if that is not `argv[0]`."""
     cwd: str
     env: Mapping[str, str]
     terminal: bool = False
     sandbox: Confinement | None = None
-    """What confines it; nothing if that is left out."""
+    """The sandbox; without it, nothing confines the program."""
 
 
 class StartFailed(Event, frozen=True, kw_only=True, tag="start-failed"):
-    """It was not started after all."""
+    """The program was not started after all."""
 
     is_ending: ClassVar[bool] = True
     reason: str
@@ -117,11 +116,11 @@ class Exit(Event, frozen=True, kw_only=True, tag="exit"):
     cause: str | None = None
     """What ended it."""
     sandbox_denied: bool = False
-    """Whether its sandbox probably made it fail; a `denial` before it tells what is known of that."""
+    """Whether its sandbox probably made it fail; an earlier `denial` has the known details."""
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
-    """Nobody will ever know what became of a process."""
+    """The outcome of a process will never be known."""
 
     is_ending: ClassVar[bool] = True
     reason: str
@@ -131,13 +130,13 @@ class Lost(Event, frozen=True, kw_only=True, tag="lost"):
 
 
 class Decision(Event, frozen=True, kw_only=True, tag="decision"):
-    """The rules were asked about a command."""
+    """The rules have decided on a command."""
 
     argv: tuple[str, ...]
     cwd: str
     decision: Verdict
     rules: tuple[str, ...] = ()
-    """Where the rules stand that matched."""
+    """The locations of the rules that matched."""
     reason: str | None = None
     justification: str | None = None
 
@@ -156,7 +155,7 @@ class Approval(Event, frozen=True, kw_only=True, tag="approval"):
 class Execution(Event, frozen=True, kw_only=True, tag="exec"):
     """A rule or an answer has decided on a program that a process wants to execute.
 
-    Of two with the same `exec_id` the second counts: what was to run outside could not be let out.
+    Of two with the same `exec_id` the second counts: a program that was to run outside could not be let out.
     """
 
     exec_id: str
@@ -166,21 +165,21 @@ class Execution(Event, frozen=True, kw_only=True, tag="exec"):
     verdict: Literal["run", "escalate", "deny"]
     reason: str
     rule: str | None = None
-    """Where the rule stands that decided."""
+    """The location of the rule that decided."""
     justification: str | None = None
     not_escalated: str | None = None
-    """Why it runs in the sandbox though a rule or an answer would let it out."""
+    """Why it runs in the sandbox although a rule or an answer would let it out."""
 
 
 class Denial(Event, frozen=True, kw_only=True, tag="denial"):
-    """A process was kept from something by its sandbox."""
+    """A sandbox denied something to its process."""
 
     operation: str
     subject: str | None = None
     """The path, address or call, as the process saw it."""
     reason: str | None = None
     certain: bool = True
-    """Whether it follows from the profile, and not from what the process wrote alone."""
+    """Whether the profile implies the denial; otherwise only the output of the process suggests it."""
 
 
 class NetworkDecision(Event, frozen=True, kw_only=True, tag="network"):
@@ -213,7 +212,7 @@ KINDS: tuple[str, ...] = tuple(
         NetworkDecision,
     )
 )
-"""What `kind` can be."""
+"""All values of `kind`."""
 
 
 def encode(event: Event) -> bytes:

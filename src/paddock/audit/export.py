@@ -11,10 +11,10 @@ COLUMNS = (
     *("seq", "time", "kind", "connection", "session", "process", "request", "pid"),
     *("argv", "cwd", "env", "exit_code", "signal", "decision", "reason", "details", "prev"),
 )
-"""What has a column of its own; whatever else a record tells is in `details`, as JSON."""
+"""Fields with a column of their own; `details` has the rest of a record, as JSON."""
 
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
-"""A cell that begins with one of these is a formula to a spreadsheet, and clients choose what is there."""
+"""A spreadsheet takes a cell that begins with one of these for a formula, and clients choose the content."""
 
 
 def row_of(record: Record) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decides what becomes of events that can't be written: which are refused, kept, or given up and counted.
+"""Decides which unwritable events to refuse, which to keep, and which to give up and count.
 
 Works in one thread, which it blocks; `writer` brings the events there.
 """
@@ -17,7 +17,7 @@ from paddock.model.audit_failure import AuditFailure
 
 
 class Written(Struct, frozen=True):
-    """How many of the events were written, in order from the first, and why no more were."""
+    """Number of events written, in order from the first, and why the rest were not."""
 
     count: int
     failure: str | None
@@ -26,15 +26,15 @@ class Written(Struct, frozen=True):
 class PolicyLog:
     """Writes events to a log, without their secrets, and applies a failure policy.
 
-    While the log can't be written, events that end something are kept for later under
-    `AuditFailure.STOP`: there are no more of them than live processes, for nothing is started.
-    All others are counted as lost, and once the log can be written it tells how many.
+    While it can't write the log, it keeps events that end something for later under
+    `AuditFailure.STOP`: there are no more of them than live processes, because nothing starts.
+    It counts all others as lost, and records their number once it can write the log again.
     """
 
     def __init__(self, log: AuditLog, redactor: Redactor, policy: AuditFailure) -> None:
         self.log = log
         self.lost = 0
-        """Records that were given up since the last that was written."""
+        """Records given up since the last one was written."""
         self.lost_in_all = 0
         self._redactor = redactor
         self._policy = policy
@@ -45,17 +45,17 @@ class PolicyLog:
     def is_failing(self) -> bool:
         """Return whether the last attempt failed.
 
-        Call `write` from time to time then, even with nothing.
+        If so, call `write` from time to time, even without events.
         """
         return self._failure is not None
 
     @property
     def kept(self) -> int:
-        """Return how many events wait until the log can be written."""
+        """Return the number of events that wait until the log can be written."""
         return len(self._kept)
 
     def write(self, stamped: Sequence[Stamped]) -> Written:
-        """Write what was kept, then these. Those that are not written are dealt with; never repeat them."""
+        """Write the kept events, then these. Deals with those that it can't write: never repeat them."""
         redacted = [Stamped(each.time_ns, self._redactor.redact(each.event)) for each in stamped]
         notice: list[Stamped] = []
         if self._failure is not None:

@@ -1,9 +1,9 @@
 """The files of a log, for writing: append, rotate, and go on where another server was killed.
 
-One server at a time: the lock is on the tip. Everything here blocks and belongs into one thread
+One server at a time: the lock is on the tip. Everything here blocks and belongs in one thread
 (`writer`). Segments are only ever appended to, so they may have the append-only attribute
-(chattr(1)). What was written of a line that could not be finished stays where it is; the next
-record tells its size and its hash.
+(chattr(1)). The beginning of an unfinished line stays where it is; the next record has its
+size and its hash.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Stamped(Struct, frozen=True):
-    """An event, and when it happened."""
+    """An event and its time."""
 
     time_ns: int
     event: Event
 
 
 class Appended(Struct, frozen=True):
-    """How many of the events were written, and why no more were."""
+    """Number of events written, and why the rest were not."""
 
     count: int
     error: OSError | None = None
@@ -57,7 +57,7 @@ class AuditLog:
         """The last record that was written."""
         self._directory = directory
         self._directory_fd = directory_fd
-        """Segments are made in what was opened, wherever the path leads later."""
+        """The log makes segments in this directory, wherever the path leads later."""
         self._tip_fd = tip_fd
         self._segment_limit_bytes = segment_limit_bytes
         self._is_synced = is_synced
@@ -65,15 +65,15 @@ class AuditLog:
         self._number = 0
         self._size_bytes = 0
         self._has_head = False
-        """Whether the segment has its first record, which has its number."""
+        """Whether the segment has its first record, which holds the segment's number."""
         self._remainder = b""
-        """What stands after the last record and is none; the next record tells its size and hash."""
+        """Bytes after the last record that are not a record; the next record has their size and hash."""
 
     @classmethod
     def open(cls, directory: Path, *, segment_limit_bytes: int, is_synced: bool, version: str) -> AuditLog:
-        """Take the log over, and write that it was opened. Raises AuditLogError.
+        """Take over the log, and record that it is open. Raises AuditLogError.
 
-        The directory is made if it is missing.
+        Makes the directory if it is missing.
         """
         directory = directory.absolute()
         try:
@@ -100,7 +100,7 @@ class AuditLog:
         return log
 
     def append(self, stamped: Sequence[Stamped]) -> Appended:
-        """Write events. Those that are counted are in the log; of the others at most a beginning is."""
+        """Write events. The log holds all that are counted, and at most a beginning of the others."""
         try:
             self._check_segment()
             self._rotate_if_full()
@@ -118,12 +118,12 @@ class AuditLog:
                 os.fdatasync(self._fd)
             self._write_tip(is_closed=False)
         except OSError as failure:
-            # What the disk did not take for certain is not counted, though it may stand in the log.
+            # Don't count what may not have reached the disk, even if it is in the log.
             return Appended(0, failure)
         return Appended(count, error)
 
     def close(self) -> None:
-        """Write that the log is closed, if it can be written, and give it back."""
+        """Record that the log is closed, if possible, and release it."""
         try:
             closed = Stamped(time.time_ns(), Closed())
             if not self._remainder and self.append([closed]).error is None:
@@ -132,7 +132,7 @@ class AuditLog:
             self.release()
 
     def release(self) -> None:
-        """Give the log back as it is, so that another server can take it over. Idempotent."""
+        """Release the log as it is, so that another server can take it over. Idempotent."""
         for fd in (self._fd, self._tip_fd, self._directory_fd):
             if fd >= 0:
                 os.close(fd)
@@ -141,13 +141,13 @@ class AuditLog:
     def _seal(self, stamped: Sequence[Stamped]) -> tuple[bytes, list[Anchor], list[int]]:
         """Return the events as lines, and the anchor and the end of each.
 
-        Anchors and ends begin with those of what is there already.
+        Anchors and ends begin with those of the existing records.
         """
         torn = None
         if self._remainder:
             torn = Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
         segment = None if self._has_head else self._number
-        # An unfinished line is ended first.
+        # End an unfinished line first.
         lines = [b"\n" if self._remainder else b""]
         anchors, ends = [self.last], [len(lines[0])]
         for each in stamped:
@@ -165,7 +165,7 @@ class AuditLog:
             raise FileNotFoundError(errno.ENOENT, "its segment was removed while it was written")
 
     def _rotate_if_full(self) -> None:
-        # What is unfinished is told by the record behind it, in the same segment.
+        # The record after an unfinished line describes it, in the same segment.
         if self._size_bytes < self._segment_limit_bytes or self._remainder:
             return
         try:
@@ -223,7 +223,7 @@ class AuditLog:
 
 
 def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
-    """Write lines. Return how much was written, and why not all."""
+    """Write lines. Return how much was written, and why the rest was not."""
     written = 0
     view = memoryview(data)
     try:
@@ -235,7 +235,7 @@ def _write(fd: int, data: bytes) -> tuple[int, OSError | None]:
 
 
 def _open_directory(directory: Path) -> int:
-    """Open the directory, made if need be, which nobody else may write to."""
+    """Open the directory, or make it. Nobody else may have write access to it."""
     directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(fd)

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 
 Record = Mapping[str, Any]
-"""A line of the log as it is read: whoever wrote it may have been another version, or an attacker."""
+"""A line of the log as it is read: another version, or an attacker, may have written it."""
 
 
 def record_of(line: bytes) -> Record | None:
-    """Return the record of a line; None if it is none."""
+    """Return the record of a line; None if the line is not a record."""
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -22,17 +22,17 @@ def record_of(line: bytes) -> Record | None:
 
 
 class Query(Struct, frozen=True):
-    """What a record must be like; what is empty does not matter."""
+    """Conditions on a record. An empty field matches every record."""
 
     kinds: frozenset[str] = frozenset()
     session: str = ""
     """The beginning of a session id, or a whole one, of which the log has the beginning."""
     process: str = ""
     since: str = ""
-    """A moment as records have it (`chain.time_text`)."""
+    """A time in the form of records (`chain.time_text`)."""
 
     def takes(self, record: Record) -> bool:
-        """Return whether the query asks for the record."""
+        """Return whether the record matches the query."""
         session, process = str(record.get("session", "")), str(record.get("process", ""))
         is_of_session = session.startswith(self.session) or (
             session != "" and self.session.startswith(session)

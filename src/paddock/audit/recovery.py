@@ -13,7 +13,7 @@ from paddock.audit.verification import LINE_LIMIT_BYTES
 from paddock.errors import AuditLogError
 
 EXAMINED_BYTES = 2 * LINE_LIMIT_BYTES
-"""How much of the end of a segment is looked at: an unfinished line, and a whole one before it."""
+"""How much of the end of a segment to examine: an unfinished line, and a whole one before it."""
 
 
 class End(Struct, frozen=True):
@@ -21,13 +21,13 @@ class End(Struct, frozen=True):
 
     last: Anchor
     remainder: bytes
-    """What stands after the last record and is none."""
+    """Bytes after the last record that are not a record."""
     owes_line_end: bool
-    """Whether nothing but the line end of the last record is missing."""
+    """Whether only the line end of the last record is missing."""
     has_head: bool
     """Whether the last segment has a record."""
     hashes: Mapping[int, str]
-    """Of the records that were looked at, by their numbers."""
+    """Hashes of the examined records, by their numbers."""
 
 
 class _Tail(Struct, frozen=True):
@@ -49,7 +49,7 @@ def find_end(segments: Sequence[Path], needed_seq: int) -> End:
         if tail.records and not hashes:
             last = tail.records[-1]
         hashes |= {record.seq: record.sha256 for record in tail.records}
-        # A server may have been killed before it told the tip of the first records of a new segment.
+        # A server may have been killed before it updated the tip for the first records of a new segment.
         if hashes and (needed_seq == 0 or min(hashes) <= needed_seq):
             break
     link = link_of(remainder)
@@ -65,7 +65,7 @@ def _tail_of(segment: Path) -> _Tail:
         begin = max(0, size_bytes - EXAMINED_BYTES)
         file.seek(begin)
         data = file.read()
-    # The first line may have begun before.
+    # The first line may have begun before the examined part.
     at = data.find(b"\n") + 1 if begin else 0
     records: list[Anchor] = []
     end_of_last = at

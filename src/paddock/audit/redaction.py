@@ -1,9 +1,9 @@
 """Secrets out, and sizes bounded, before an event is written. Pure.
 
-Names tell what is secret: of variables, of flags, of headers, of parameters in URLs. A
-value whose name looks secret is replaced, wherever it stands: in the environment, as a word
-of argv, and inside a word, for a whole shell script is one. The value of a secret variable is
-taken out of every other place as well. A secret that has no such name is not recognised.
+Names show what is secret: those of variables, of flags, of headers, of parameters in URLs. The
+redactor replaces a value whose name looks secret, wherever it is: in the environment, as a word
+of argv, and inside a word, because a whole shell script is one word. It also removes the value
+of a secret variable from every other place. It does not recognise a secret without such a name.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from paddock.wildcard import simple_wildcard
 REDACTED = "[redacted]"
 
 LIST_LIMIT_CHARS = 256 * 1024
-"""What argv, or the environment, may take of one record: twice MAX_ARG_STRLEN (execve(2)), the longest
+"""Limit for argv, or the environment, in one record: twice MAX_ARG_STRLEN (execve(2)), the longest
 single argument there can be."""
 
 FIELD_LIMIT_CHARS = 4096
-"""What any other text of a record may take: a path of PATH_MAX."""
+"""Limit for any other text of a record: a path of PATH_MAX."""
 
 PROPAGATED_CHARS = 8
-"""The shortest value of a secret variable that is searched for elsewhere: `1` or `yes` is everywhere."""
+"""The shortest value of a secret variable to search for elsewhere: `1` or `yes` is everywhere."""
 
 ITEM_CHARS = 3
-"""What an item of a list takes besides its text, even if that is empty: quotes and a comma."""
+"""What an item of a list takes in addition to its text: quotes and a comma."""
 
 REMEMBERED_NAMES = 1024
-"""Names whose judgement is remembered: the same ones come with nearly every start."""
+"""Number of names with a remembered judgement: nearly every start brings the same ones."""
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|PASS(?:_|$)|_PWD$|KEY|CREDENTIAL|CREDS?$"
@@ -44,8 +44,8 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 
-# A name begins only where a word does, quantifiers are possessive, and a value is looked at only behind a
-# secret name: the time is linear in the text, which a client chooses.
+# A name begins only where a word does, quantifiers are possessive, and only a value after a secret name
+# is examined: the time is linear in the text, which a client chooses.
 _NAME = r"(?<![\w.-])(?P<name>[-A-Za-z_][\w.-]*+)"
 _QUOTED = r"\"(?:[^\"\\]|\\.)*+\"?+|'[^']*+'?+"
 _USER_INFORMATION = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*+://)[^/?#\s\"']*@")
@@ -96,7 +96,7 @@ class Redactor:
 
     def is_secret(self, name: str) -> bool:
         """Return whether to hide the value of a variable, flag or header of this name."""
-        # A name that is longer than any sensible one is not worth remembering, and judged by its end.
+        # An absurdly long name is not worth remembering; judge it by its end.
         return self._judge(name[-FIELD_LIMIT_CHARS:])
 
     def _is_secret(self, name: str) -> bool:
@@ -107,7 +107,7 @@ class Redactor:
         return any(wildcard.matches(bare) for wildcard in self._extra)
 
     def redact(self, event: Event) -> Event:
-        """Return the event as it may be written."""
+        """Return the event in the form that may be written."""
         changes: dict[str, Any] = {}
         secrets = self._secrets_of(getattr(event, "env", {}))
         for name in event.__struct_fields__:
@@ -121,7 +121,7 @@ class Redactor:
         return structs.replace(event, **changes)
 
     def environment(self, env: Mapping[str, str], secrets: Sequence[str] = ()) -> dict[str, str]:
-        """Return variables with their values, as far as those are no secrets. Names stay."""
+        """Return variables with their values, without secrets. Names stay."""
         kept: dict[str, str] = {}
         room = LIST_LIMIT_CHARS
         for name, value in env.items():
@@ -135,7 +135,7 @@ class Redactor:
         return kept
 
     def arguments(self, argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return words of a command line, as far as they are no secrets."""
+        """Return words of a command line, without secrets."""
         kept: list[str] = []
         room = LIST_LIMIT_CHARS
         previous = ""
@@ -161,7 +161,7 @@ class Redactor:
         return self.text(word, secrets, limit_chars)
 
     def text(self, text: str, secrets: Sequence[str] = (), limit_chars: int = FIELD_LIMIT_CHARS) -> str:
-        """Cut any text, without the secrets of assignments, flags, headers and URLs; `secrets` are hidden."""
+        """Cut any text, and hide `secrets` and those of assignments, flags, headers and URLs."""
         for secret in secrets:
             text = text.replace(secret, REDACTED)
         text = excerpt(text, limit_chars)
@@ -186,5 +186,5 @@ class Redactor:
         secrets = {
             value for name, value in env.items() if len(value) >= PROPAGATED_CHARS and self.is_secret(name)
         }
-        # The longest first: one may be the beginning of another.
+        # Replace the longest first: one may be the beginning of another.
         return sorted(secrets, key=len, reverse=True)

@@ -1,7 +1,7 @@
 """The files of a log: numbered segments and the tip, in a directory of their own. Only reads.
 
-Segments are never renamed, so their names sort as they were written and a reader of a log that
-is being written loses nothing. A copy, and a directory that can only be read, will do.
+Segments are never renamed, so their names sort in the order of writing, and a reader of a growing
+log misses nothing. The directory may be a copy, or read-only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEGMENT_NAME = re.compile(r"audit-([0-9]{8})\.jsonl")
 
 
 class Line(Struct, frozen=True):
-    """A line and where it stands; without a line end it is unfinished."""
+    """A line and its position; without a line end it is unfinished."""
 
     position: LinePosition
     data: bytes
@@ -54,9 +54,9 @@ def read_tip(directory: Path) -> Tip | None:
 
 
 class Reader:
-    """Reads a log from its beginning to where it ends at the moment, and later on from there.
+    """Reads a log from its beginning to its present end, and later on from there.
 
-    What is longer than any record comes in pieces.
+    A line that is longer than any record comes in pieces.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -67,7 +67,7 @@ class Reader:
 
     @classmethod
     def of(cls, directory: Path) -> Reader:
-        """Return a reader of a log that must be there. Raises AuditLogError."""
+        """Return a reader of an existing log. Raises AuditLogError."""
         if not segments_in(directory) and not (directory / TIP_NAME).exists():
             raise AuditLogError(str(directory), "there is no audit log")
         return cls(directory)
@@ -102,9 +102,9 @@ class Reader:
 
 
 def verify(directory: Path, expected: Sequence[Anchor] = (), *, is_pruned: bool = False) -> Report:
-    """Read a whole log and judge it; it may be written at the same time. Raises AuditLogError."""
+    """Read a whole log and judge it, even while a server writes to it. Raises AuditLogError."""
     reader = Reader.of(directory)
-    # The tip first: what it names is in the segments by then.
+    # Read the tip first: the segments then hold every record up to it.
     verifier = Verifier(read_tip(directory), expected, is_pruned=is_pruned)
     for line in reader.pieces():
         verifier.feed(line.position, line.data)

@@ -1,8 +1,8 @@
-"""Is a log what was written? Pure: lines in, findings out.
+"""Checks that a log is as it was written. Pure: lines in, findings out.
 
-Found and named are lines that were changed, removed, put in or moved, at the beginning and at the
-end too: the tip, which the writer keeps beside the segments, names the last record. Whoever can
-write all of these files can also make a new chain, and a new tip; only an anchor that was
+The check finds lines that were changed, removed, inserted or moved, at the beginning and at the
+end too: the tip, which the writer keeps beside the segments, names the last record. An attacker
+who can write all of these files can also make a new chain and a new tip; only an anchor that was
 kept elsewhere, or a tip in somebody else's log, shows that.
 """
 
@@ -17,11 +17,11 @@ from paddock.audit.chain import ORIGIN, Anchor, Link, Torn, hash_of, link_of
 from paddock.audit.tip import Tip
 
 LINE_LIMIT_BYTES = 4 * 1024 * 1024
-"""No record is longer: its lists have 2 x 256 Ki characters, of which JSON makes 6 bytes at most, and no
+"""No record is longer: its lists have 2 x 256 Ki characters, at most 6 bytes each in JSON, and no
 more than ten other texts have 4 Ki each."""
 
 SHOWN_PROBLEMS = 100
-"""Problems that are told one by one; of more, only how many there are."""
+"""Problems to report one by one; the report only counts the rest."""
 
 
 def segment_name(number: int) -> str:
@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True):
 
 
 class Report(Struct):
-    """What was found. `problems` are signs of tampering or damage, `notes` are not."""
+    """The findings. `problems` are signs of tampering or damage, `notes` are not."""
 
     records: int = 0
     first_seq: int = 0
@@ -58,7 +58,7 @@ class Report(Struct):
     problems: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     untold: int = 0
-    """How many more problems there are than are told."""
+    """Number of further problems that the report does not list."""
 
     @property
     def is_sound(self) -> bool:
@@ -67,7 +67,7 @@ class Report(Struct):
 
 
 class _Debris(Struct):
-    """Lines in a row that are no records: an unfinished line, or damage."""
+    """Consecutive lines that are not records: an unfinished line, or damage."""
 
     positions: list[LinePosition] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
@@ -82,10 +82,10 @@ class _Debris(Struct):
 
 
 class Verifier:
-    """Takes the lines of all segments in order, then `finish`. The tip must have been read before them.
+    """Takes the lines of all segments in order, then `finish`. Read the tip before the lines.
 
     `expected` are anchors that were kept elsewhere. With `is_pruned` the first segments may
-    have been taken away.
+    be missing.
     """
 
     def __init__(self, tip: Tip | None, expected: Iterable[Anchor] = (), *, is_pruned: bool = False) -> None:
@@ -119,7 +119,7 @@ class Verifier:
         self._check_anchors(position)
 
     def finish(self) -> Report:
-        """Return what was found. The last call."""
+        """Return the findings. The last call."""
         report = self._report
         report.last = self._last
         for anchor, name in self._anchors.items():
@@ -167,7 +167,7 @@ class Verifier:
     # --- what is no record --------------------------------------------------
 
     def _settle_debris(self, position: LinePosition, link: Link) -> int:
-        """Judge what stands before a record; how many records it may have been."""
+        """Judge the debris before a record. Return how many records it may have been."""
         positions = self._debris.positions
         if self._debris.is_what_was_torn(link.torn):
             text = (

@@ -13,7 +13,7 @@ from paddock.inotify import Inotify, Notice
 
 
 class Watch:
-    """Begin it before the log is read for the first time, and nothing is missed. Raises AuditLogError."""
+    """Watches a log for growth. Start it before the first read, to miss nothing. Raises AuditLogError."""
 
     def __init__(self, directory: Path) -> None:
         try:
@@ -27,9 +27,9 @@ class Watch:
             raise _unwatchable(directory, error) from error
 
     def wait(self) -> None:
-        """Return when something was written since the last call."""
+        """Wait until something has been written since the last call."""
         select.select([self._inotify.descriptor], [], [])
-        # Notices only say that it is time to look.
+        # A notice only says that it is time to read.
         self._inotify.read()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""The audit log as a server uses it: events in, from the event loop, and never a wait for the disk there.
+"""The audit log as a server uses it: the event loop hands in events, and never waits for the disk.
 
-A thread writes whatever has gathered in one piece (group commit). Whoever must not go on before
-an event is written awaits `commit`; whoever only tells calls `record`. The queue is bounded by
-its callers: a start waits for its record, an exit comes once for each start, and whoever can be
-made to tell things at will waits for `drain`.
+A thread writes the gathered events in one piece (group commit). Callers that must not go on before
+an event is written await `commit`; all others call `record`. The callers bound the queue: a start
+waits for its record, an exit comes once for each start, and callers that a client can make record
+events at will wait for `drain`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from paddock.model.audit_failure import AuditFailure
 journal = Journal(logging.getLogger(__name__))
 
 QUEUE_LIMIT = 1024
-"""Events in the queue from which on `drain` waits: a few MiB with ordinary command lines."""
+"""Number of queued events from which `drain` waits: a few MiB with ordinary command lines."""
 
 BATCH_LIMIT = 256
-"""Events that are written in one piece."""
+"""Most events written in one piece."""
 
 RETRY_S = 1.0
-"""How often a log that can't be written is tried again when nobody asks."""
+"""How often to try an unwritable log again when no event comes."""
 
 
 class AuditOptions(Struct, frozen=True, kw_only=True):
@@ -50,14 +50,14 @@ class AuditOptions(Struct, frozen=True, kw_only=True):
 
 
 class Condition(Struct, frozen=True):
-    """How a log is doing."""
+    """The condition of a log."""
 
     last_seq: int = 0
     """The number of the last record."""
     waiting: int = 0
     """Events that are not written yet."""
     lost: int = 0
-    """Events that were given up since the log was opened."""
+    """Events given up since the log was opened."""
     is_failing: bool = False
 
 
@@ -99,21 +99,21 @@ class Audit:
         try:
             return cls(PolicyLog(log, Redactor(options.secret_names), options.failure), options.failure)
         except BaseException:
-            # There is no thread for it: another server must be able to take the log over.
+            # No thread could be started: another server must be able to take over the log.
             log.release()
             raise
 
     # --- telling ------------------------------------------------------------
 
     def record(self, event: Event) -> None:
-        """Tell what has happened. Never waits; events are written in the order of the calls."""
+        """Record what has happened. Never waits; the log has the events in the order of the calls."""
         self._put(event, None)
 
     async def commit(self, event: Event) -> None:
-        """Tell what is about to happen; returns once it is written. Raises AuditUnwritable.
+        """Record what is about to happen, and return once it is written. Raises AuditUnwritable.
 
-        Under `AuditFailure.CONTINUE` it returns when the event could not be written, too. To
-        cancel the call does not take the event back.
+        Under `AuditFailure.CONTINUE` it also returns if the event could not be written.
+        Cancelling the call does not take the event back.
         """
         waiter = self._loop.create_future()
         if self._broken is not None:
@@ -125,7 +125,7 @@ class Audit:
 
     @property
     def condition(self) -> Condition:
-        """Return how the log is doing; costs nothing."""
+        """Return the condition of the log; costs nothing."""
         policy_log = self._policy_log
         is_failing = self._failure is not None or self._broken is not None
         return Condition(
@@ -141,11 +141,11 @@ class Audit:
         return self._room.is_set()
 
     async def drain(self) -> None:
-        """Wait until the disk has caught up, or can't be written at all."""
+        """Wait until the disk has caught up, or accepts nothing at all."""
         await self._room.wait()
 
     async def aclose(self) -> None:
-        """Write what is queued, and that the log is closed. The last call."""
+        """Write the queued events, and record that the log is closed. The last call."""
         self._queue.put(None)
         await asyncio.shield(self._ended)
 
@@ -176,7 +176,7 @@ class Audit:
         self._loop.call_soon_threadsafe(self._end, broken)
 
     def _take(self) -> tuple[list[_Entry], bool]:
-        """Wait for the first event. Take what has gathered, and tell whether more may come."""
+        """Wait for the first event. Return the gathered events, and whether more may come."""
         entries: list[_Entry] = []
         try:
             entry = self._queue.get(timeout=RETRY_S if self._policy_log.is_failing else None)

@@ -1,6 +1,6 @@
 """Discovery's view of the file system, and the texts that it reads there.
 
-Discovery itself touches no file: whoever asks brings a `Files`, which may be confined. Paths
+Discovery itself touches no file: the caller supplies a `Files`, which may be confined. Paths
 are absolute, in bytes.
 """
 
@@ -17,21 +17,21 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MAX_FILE_BYTES = 1 * MIB
-"""The largest file that is read, as in the reference."""
+"""The largest file that discovery reads, as in the reference."""
 
 MAX_TOTAL_BYTES = 32 * MIB
-"""What all the files of one request may add up to: in JSON it is still a message that a client takes."""
+"""Limit for all files of one request together: as JSON it still fits in a message that a client accepts."""
 
 
 class TextFile(Struct, frozen=True):
-    """A file and what it says."""
+    """A file and its text."""
 
     path: bytes
     contents: str
 
 
 class Tree(Struct, frozen=True):
-    """The directories, root included, and regular files of a tree, and what could not be looked at."""
+    """The directories, root included, and regular files of a tree, and errors about the rest."""
 
     directories: list[bytes]
     files: list[bytes]
@@ -45,7 +45,7 @@ class Files(Protocol):
         """Return whether a path leads to a directory. Raises RequestError, NotFound among them."""
 
     async def is_file(self, path: bytes) -> bool:
-        """Return whether a path leads to a regular file; one that can't be looked at does not."""
+        """Return whether a path leads to a regular file; False if it can't be examined."""
 
     async def list_tree(self, path: bytes, max_depth: int) -> Tree:
         """List a tree. Follows links to directories, leaves out links to files. Raises RequestError."""
@@ -55,7 +55,7 @@ class Files(Protocol):
 
 
 class Reader(Struct):
-    """Reads texts within limits; what can't be used becomes a warning. `show` names a path to the client."""
+    """Reads texts within limits; an unusable file becomes a warning. `show` names a path to the client."""
 
     files: Files
     show: Callable[[bytes], str]
@@ -63,7 +63,7 @@ class Reader(Struct):
     left_bytes: int = MAX_TOTAL_BYTES
 
     async def text(self, path: bytes) -> TextFile | None:
-        """Return what a file says; None if there is none, or it was left out with a warning."""
+        """Return the text of a file; None if there is no file, or it was left out with a warning."""
         try:
             data = await self.files.read(path, MAX_FILE_BYTES + 1)
         except NotFound:

@@ -1,7 +1,7 @@
 """Finds what one directory offers: a plugin, skills, and the plugins that lend skills their names.
 
 A skill is a file `SKILL.md`, wherever it is below the root. A plugin is a directory with a
-manifest. What a manifest says is not interpreted here, but for where its two other files are.
+manifest. This module does not interpret a manifest, except to find its two other files.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from paddock.discovery.files import Reader, TextFile, Tree
 from paddock.errors import InvalidRequest, RequestError
 
 MANIFESTS = (b".codex-plugin/plugin.json", b".claude-plugin/plugin.json", b".cursor-plugin/plugin.json")
-"""Where a plugin's manifest may be; the first that can be read counts."""
+"""Where a plugin's manifest may be; the first readable one counts."""
 
 SKILL_FILE = b"SKILL.md"
 SKILL_METADATA = b"agents/openai.yaml"
 MAX_DEPTH = 6
-"""How far below the root skills and manifests are looked for, as in the reference."""
+"""How far below the root to look for skills and manifests, as in the reference."""
 
 
 class Plugin(Struct, frozen=True):
@@ -47,7 +47,7 @@ class FoundRoot(Struct, frozen=True):
 
 
 async def look_into(path: bytes, reader: Reader) -> FoundRoot:
-    """Find what a directory offers. Raises RequestError if it can't be looked into at all."""
+    """Find what a directory offers. Raises RequestError if it can't be read at all."""
     shown = reader.show(path)
     try:
         is_directory = await reader.files.is_directory(path)

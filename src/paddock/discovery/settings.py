@@ -1,7 +1,7 @@
-"""Codex's settings on this host, layer by layer, reduced to the keys that were asked for.
+"""Codex's settings on this host, layer by layer, reduced to the requested keys.
 
-The layers are those of the machine (`/etc/codex`) and of the user; what a project says of itself
-is for the client to judge. `insertion_index` is where a client puts layers that it has from
+The layers are those of the machine (`/etc/codex`) and of the user; the client judges a project's
+own settings. `insertion_index` is where a client puts layers that it has from
 elsewhere: after the machine's, before the user's.
 """
 
@@ -24,7 +24,7 @@ KeyPath = Sequence[str]
 
 
 class Home(Struct, frozen=True):
-    """Where a user's things are."""
+    """The user's directories."""
 
     user_home: bytes
     codex_home: bytes
@@ -124,13 +124,13 @@ def _select_one(table: dict[str, Any], path: KeyPath, into: dict[str, Any]) -> N
 
 
 def _requirements_of(managed: dict[str, Any]) -> dict[str, Any]:
-    """Return what the older file for administrators requires, in the words of the newer one."""
+    """Translate the requirements of administrators' older file into the terms of the newer one."""
     requirements: dict[str, Any] = {}
     policy, mode = managed.get("approval_policy"), managed.get("sandbox_mode")
     if isinstance(policy, str):
         requirements["allowed_approval_policies"] = [policy]
     if isinstance(mode, str):
-        # To be able to do less is always allowed.
+        # A value that permits less is always allowed.
         requirements["allowed_sandbox_modes"] = list(dict.fromkeys(["read-only", mode]))
     return requirements
 
@@ -141,7 +141,7 @@ def _layer(source: str, path: bytes, table: dict[str, Any], paths: Sequence[KeyP
 
 
 def _layers(found: Sequence[Layer | None]) -> Layers:
-    """Collect the layers. The first place is the machine's; what a client adds belongs after it."""
+    """Collect the layers. The machine's comes first; a client adds its own after it."""
     layers = [layer for layer in found if layer is not None]
     return Layers(layers, insertion_index=0 if found[0] is None else 1)
 

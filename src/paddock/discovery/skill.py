@@ -1,4 +1,4 @@
-"""Reads what a skill says of itself: the front matter of `SKILL.md`, and `agents/openai.yaml` beside it.
+"""Reads a skill's description of itself: the front matter of `SKILL.md`, and `agents/openai.yaml` beside it.
 
 Both are YAML that people write. A description with a colon in it is not YAML, but it is common;
 so lines that are plain `key: value` pairs are understood where YAML gives up.
@@ -22,7 +22,7 @@ _PAIR = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*)$", re.MULTILINE)
 T = TypeVar("T", bound=Struct)
 
 MAX_YAML_CHARACTERS = 64 * 1024
-"""YAML is slow to read, and whoever writes more than this about a skill means something else."""
+"""YAML is slow to read, and no sensible description of a skill is longer than this."""
 
 _SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -31,7 +31,7 @@ class _Loader(_SAFE_LOADER):  # type: ignore[misc]
     """Makes plain values only, and has no merge keys: thirty lines with those take a gigabyte."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Leave it as it is; a merge key then is a tag that nobody knows, and an error."""
+        """Leave the node as it is; a merge key is then an unknown tag, and an error."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Skill(Struct, frozen=True):
 
 
 def describe(files: SkillFiles, prefix: str = "") -> Skill:
-    """Read what a skill says of itself; `prefix` is put before its name. Raises ValueError."""
+    """Read a skill's description of itself, and put `prefix` before its name. Raises ValueError."""
     front = _front_matter(files.instructions.contents)
     description = front.get("description")
     if not isinstance(description, str) or not description.strip():

@@ -1,4 +1,4 @@
-"""Finds what a user has installed: skills in the standard places, and plugins that Codex was told to use."""
+"""Finds what a user has installed: skills in the standard places, and plugins that Codex's settings name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.discovery.skill import Skill, describe
 from paddock.errors import NotFound, RequestError
 
 _PLUGIN_ID = re.compile(r"([\w.-]*\w[\w.-]*)@([\w.-]*\w[\w.-]*)")
-"""`name@marketplace`; neither leads out of the directory in which it is looked for."""
+"""`name@marketplace`; neither part leads out of the directory that is searched."""
 
 
 class SkillRoot(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Installed(Struct, frozen=True):
 
 
 async def find_installed(home: Home, reader: Reader) -> Installed:
-    """Look into the standard places. What can't be used becomes a warning."""
+    """Look into the standard places. Anything unusable becomes a warning."""
     roots = (
         SkillRoot("codex-home-skills", posixpath.join(home.codex_home, b"skills")),
         SkillRoot("user-agent-skills", posixpath.join(home.user_home, b".agents/skills")),

@@ -1,1 +1,1 @@
-"""HTTP requests that are made from this host for somebody else."""
+"""HTTP requests that this host makes on behalf of a client."""

@@ -1,9 +1,9 @@
 """HTTP exchanges: a request out, the head of the answer back, then its body piece by piece.
 
-Nothing is read ahead of the reader: while nobody asks for the next piece, the
-remote server is slowed down by its own full buffers. No cookies are kept, nothing
-is decompressed, and the proxies of the environment are used. Redirects are followed
-here and not by the HTTP library, which would first read the whole body of each.
+An exchange never reads ahead of its reader: while nobody asks for the next piece, full
+buffers slow the remote server down. It keeps no cookies, decompresses nothing, and uses
+the proxies of the environment. It follows redirects itself: the HTTP library would first
+read the whole body of each.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MAX_REDIRECTS: Final = 10
 """As many as the reference follows."""
 
 CONNECT_TIMEOUT_S: Final = 30.0
-"""For the connection alone; how long an answer takes is the caller's affair."""
+"""For the connection alone; the caller bounds the time for an answer."""
 
 DISCARDED_BYTES: Final = 64 * 1024
-"""How much of the body of a redirect is read, so that its connection can be used for the next request."""
+"""How much of a redirect's body to read, so that the next request can use its connection."""
 
 MAX_PIECE_BYTES: Final = 1024 * 1024
-"""The most that is handed over at once. The library reads 64 KiB at a time, so it is a guard."""
+"""Largest piece handed over at once. Only a safeguard: the library reads 64 KiB at a time."""
 
 
 class Exchange:
@@ -72,12 +72,12 @@ class Exchange:
             raise FetchFailed(f"failed to read http/request response body: {_reason(error)}") from error
 
     async def aclose(self) -> None:
-        """Let go of the connection; one whose body was not read to its end is dropped."""
+        """Let go of the connection; drop it if its body was not read to the end."""
         await self._response.aclose()
 
 
 class Fetcher:
-    """Makes requests, and keeps connections alive between them. `aclose` drops what is left of them."""
+    """Makes requests, and keeps connections alive between them. `aclose` drops those that are left."""
 
     def __init__(self) -> None:
         self._client: httpx.AsyncClient | None = None
@@ -113,7 +113,7 @@ class Fetcher:
             await self._client.aclose()
 
     async def _one_client(self) -> httpx.AsyncClient:
-        # Requests that come together must not make one each: all but the last would never be closed.
+        # Simultaneous requests must not make one each: all but the last would never be closed.
         async with self._making:
             if self._client is None:
                 self._client = await asyncio.to_thread(_make_client)
@@ -159,7 +159,7 @@ def parse_url(text: str) -> httpx.URL:
 
 
 def _make_client() -> httpx.AsyncClient:
-    # In a thread: it reads the certificates of the system, a few milliseconds of parsing.
+    # In a thread: this parses the certificates of the system, which takes a few milliseconds.
     client = httpx.AsyncClient(
         verify=ssl.create_default_context(),
         # A client's cookies must not appear in its next request: it did not put them there.
@@ -167,7 +167,7 @@ def _make_client() -> httpx.AsyncClient:
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=30.0),
     )
-    # What the client did not ask for is not sent; it gets the body as it is, compressed or not.
+    # Send no headers that the client did not ask for; it gets the body as it is, compressed or not.
     for name in ("accept-encoding", "connection", "user-agent"):
         del client.headers[name]
     return client
@@ -199,7 +199,7 @@ def _reason(error: Exception) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno:
-            # The errors of name resolution are negative, and have a text of their own.
+            # Errors of name resolution are negative, and have a text of their own.
             return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
         cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__

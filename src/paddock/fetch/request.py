@@ -1,8 +1,8 @@
-"""Checks what is to be fetched before anything is sent.
+"""Checks a request before anything is sent.
 
 A header may be completed from the server's environment, so that a client can use
-a credential without knowing it. Which variables never leave this way is decided
-here. Nothing is sent and no environment is read here: the caller brings one.
+a credential without knowing it. This module decides which variables never leave this
+way. It sends nothing and reads no environment: the caller supplies one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ PROTECTED_VARIABLES = frozenset(
         "PADDOCK_TOKEN",
     }
 )
-"""Credentials of the host itself. They are never put into a header, however the name is written."""
+"""Credentials of the host itself. No header ever gets one, in whatever case its name is written."""
 
 
 class Header(Struct, frozen=True):
-    """A header as it is sent. A secret one is not repeated to another origin after a redirect."""
+    """A header to send. After a redirect, a secret one does not go to another origin."""
 
     name: str
     value: bytes
@@ -47,10 +47,10 @@ class Header(Struct, frozen=True):
 
 
 class FetchRequest(Struct, frozen=True):
-    """One request. `timeout_s` is for everything, the body of the answer included.
+    """One request. `timeout_s` covers everything, including the body of the answer.
 
-    Raises InvalidParams if its headers do not tell the truth about its body: where a
-    request ends must be the same for everybody who reads it.
+    Raises InvalidParams if its headers misstate the length of its body: every reader must
+    agree where a request ends.
     """
 
     method: str
@@ -72,7 +72,7 @@ class FetchRequest(Struct, frozen=True):
 
 
 def check_method(method: str) -> str:
-    """Return the method as it is. Raises InvalidParams unless it is a token (RFC 9110, section 5.6.2)."""
+    """Return the method unchanged. Raises InvalidParams unless it is a token (RFC 9110, section 5.6.2)."""
     if _TOKEN.fullmatch(method) is None:
         raise InvalidParams(f"http/request method is invalid: {method!r} is not an HTTP method")
     return method
@@ -83,7 +83,7 @@ def make_header(name: str, value: str, variable: str | None, environment: Mappin
     if _TOKEN.fullmatch(name) is None:
         raise InvalidParams(f"http/request header name is invalid: {name!r} is not an HTTP header name")
     text = value if variable is None else value + _looked_up(name, variable, environment)
-    # Never shown, for it may hold a credential.
+    # Never show it: it may hold a credential.
     data = text.encode("utf-8", "surrogateescape")
     if _VALUE.fullmatch(data) is None:
         raise InvalidParams(f"http/request header value is invalid for {name}: it holds control characters")

@@ -1,4 +1,4 @@
-"""Where a server listens, read from what the user wrote. Pure."""
+"""Parses the address on which a server listens. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WebSocketAddress(Struct, frozen=True):
     """A literal IP address and a port; port 0 lets the kernel choose."""
 
     host: str
-    """Never an IPv4 address in the form of an IPv6 one: that is written as what it is."""
+    """Never an IPv4-mapped IPv6 address: that is converted to the plain IPv4 address."""
     port: int
     is_secure: bool = False
     """Whether the user wrote `wss`, and so insists on TLS."""

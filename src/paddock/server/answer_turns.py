@@ -1,8 +1,8 @@
 """Decides when a parked request is answered, if many are woken at once.
 
-One event, or one moment, may wake every request that a connection has parked, and each answer may
-repeat all that a process has written. So many are answered in one turn of the loop, in the order
-in which they were woken, and none while the client is behind with reading.
+One event, or one moment, may wake every request that a connection has parked, and each answer may repeat all
+that a process has written. A bounded number of them are answered in one turn of the loop, in the order in
+which they were woken, and none while the client is behind with reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 ANSWERS_PER_TURN: Final = 16
-"""Each has up to 1 MiB of output by default, which takes a millisecond or two to encode."""
+"""Each answer has up to 1 MiB of output by default, which takes a millisecond or two to encode."""
 
 
 class AnswerTurns:
@@ -26,7 +26,7 @@ class AnswerTurns:
         self._is_next_due = False
 
     async def take(self) -> None:
-        """Return when one more request may be answered: at once, unless many are."""
+        """Wait until one more request may be answered. Return at once unless many wait."""
         if not self._waiting and self._left and not self._is_congested():
             self._left -= 1
             self._schedule()
@@ -37,7 +37,7 @@ class AnswerTurns:
         await turn
 
     def resume(self) -> None:
-        """Go on, in the next turn of the loop."""
+        """Continue in the next turn of the loop."""
         if self._waiting and not self._is_congested():
             self._schedule()
 

@@ -76,10 +76,11 @@ class Server:
     ) -> None:
         self.settings = settings
         self.finished = asyncio.Event()
-        """Set when the server can't go on: its only client is gone (stdio), or the spawner is."""
+        """Set when the server can't continue: its only client has disconnected (stdio), or the spawner has
+        ended."""
         self.failure: str | None = None
         self.sandbox_problem: str | None = None
-        """Why no sandboxes can be made, once somebody has found out."""
+        """Why the server can make no sandboxes, once it has found out."""
         self._lanes = Lanes()
         self._sandboxes = Sandboxes(settings, spawner, sessions.metrics, profiles.cap)
         self._file_workers = FileWorkers(spawner, self._sandboxes)
@@ -124,7 +125,7 @@ class Server:
         return self._control.url if self._control is not None else None
 
     def describe(self) -> ServerStatus:
-        """Return what an operator is told about the server itself."""
+        """Return the description of the server itself for operators."""
         uptime_ms = int((time.monotonic() - self._started_at_s) * 1000)
         return ServerStatus(pid=os.getpid(), url=self.url, version=__version__, uptime_ms=uptime_ms)
 
@@ -133,7 +134,7 @@ class Server:
         return self._accept(link, has_operator_rights=self.settings.network_operators)
 
     def accept_operator(self, link: Link) -> Receiver:
-        """Serve one link of somebody who may reach every session."""
+        """Serve one link of an operator, who may reach every session."""
         return self._accept(link, is_operator=True, has_operator_rights=True)
 
     def _accept(
@@ -201,7 +202,7 @@ class Server:
         return replace(policy.request_filter, pages=pages, unreadiness=self.unreadiness).answer
 
     def unreadiness(self) -> str | None:
-        """Return why every start is refused now, in words for everybody; None if starts are carried out."""
+        """Return why the server refuses every start now, in words fit for anyone; None if it accepts them."""
         if self.failure is not None:
             return "the process spawner is lost"
         audit = self._sessions.audit
@@ -217,11 +218,11 @@ class Server:
         return None
 
     async def reload(self, settings: Settings) -> None:
-        """Take over what can be changed in a running server, and read its secret files again.
+        """Apply the settings that can change in a running server, and read its secret files again.
 
         Settings that need a restart are left as they are, with a warning. Connections that are open stay
         open, and processes keep the sandbox they were started in. Raises ConfigError, ListenError or
-        SandboxUnenforceable; everything is as before then.
+        SandboxUnenforceable, and then changes nothing.
         """
         from paddock.server.listen_policy import load_listen_policy
         from paddock.server.reload import changed_names, renewed_settings
@@ -243,7 +244,7 @@ class Server:
         journal.info("settings reloaded", changed=tuple(changed))
 
     def spawner_lost(self) -> None:
-        """Fail every process and finish: the server can't start or wait for anything any more."""
+        """Fail every process and finish: the server can no longer start or wait for anything."""
         self.failure = SPAWNER_LOST
         journal.error("spawner lost", reason=SPAWNER_LOST)
         self._sessions.lose_processes(SPAWNER_LOST)
@@ -264,7 +265,8 @@ class Server:
         journal.info("shutdown: processes ended")
         for listener in listeners:
             await listener.aclose()
-        # Those that came from no listener: stdio, or what a program accepted. They too are sent what waits.
+        # The connections that came from no listener: stdio, or links that a program accepted. They too get
+        # what is queued.
         for connection in list(self._connections):
             connection.close()
         await self._has_no_connection.wait()
@@ -290,12 +292,12 @@ class Server:
 
 @asynccontextmanager
 async def serve(settings: Settings | None = None, *, is_listening: bool = True) -> AsyncIterator[Server]:
-    """Run a server inside this program, for the time of the `async with` block.
+    """Run a server inside this program for the duration of the `async with` block.
 
-    Without `is_listening` its clients are those whose links this program gives to `Server.accept`.
-    Raises ConfigError when the settings do not fit together, ListenError when the address
-    can't be had or must not be, AuditLogError when the audit log can't be written, and
-    SpawnerLost when no process could be started; nothing is left running then.
+    Without `is_listening` its clients are those whose links this program gives to `Server.accept`. Raises
+    ConfigError when the settings do not fit together, ListenError when the address is unavailable or not
+    allowed, AuditLogError when the audit log can't be written, and SpawnerLost when no process could be
+    started. It leaves nothing running after an error.
     """
     settings = settings or Settings()
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
@@ -312,7 +314,7 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
     host_rules = HostRules()
     if settings.network_rules_file is not None:
         host_rules = await asyncio.to_thread(load_host_rules, settings.network_rules_file)
-    # The audit log is closed last: it tells what becomes of the processes until the end.
+    # The audit log closes last, because it records the processes until their end.
     async with audited(settings) as audit:
         sessions = SessionRegistry(settings, Metrics(), audit)
         lost = asyncio.get_running_loop().create_future()

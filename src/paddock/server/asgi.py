@@ -1,7 +1,7 @@
 """Serves another protocol over HTTP, as an ASGI application, behind the checks of Paddock's own listener.
 
-A page in a browser is refused by its Origin, a name that was made to lead here by its Host, and everybody
-without the token. It needs uvicorn, which comes with the extras that use this.
+It refuses a page in a browser by its Origin, a name that was made to resolve to this host by its Host, and
+every request without the token. It needs uvicorn, which comes with the extras that use this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKLOG: Final = 128
 """Clients that connect before the server has started."""
 
 SHUTDOWN_S: Final = 2
-"""For answers that are under way when the server is told to stop."""
+"""How long answers under way may take when the server is told to stop."""
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -33,7 +33,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class HttpDoor(Struct, frozen=True):
-    """Where to listen, and whom to let in."""
+    """Where to listen, and which requests to accept."""
 
     host: str
     port: int
@@ -64,7 +64,7 @@ def headers_of(scope: Scope) -> Headers:
 
 
 def refusal_of(request_filter: RequestFilter, method: str, headers: Headers) -> HttpResponse | None:
-    """Return the answer to a request that may not come in; None if it may."""
+    """Return the refusal of a request; None if it is accepted."""
     # The filter's own paths are those of another server, and the application knows its own.
     return request_filter.answer(HttpRequest(method, WEBSOCKET_PATH, headers))
 
@@ -117,7 +117,7 @@ async def serve_application(
     serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
-        # The socket listens: whoever connects from now on waits a moment at most.
+        # The socket listens: a client that connects from now on waits a moment at most.
         announce(url)
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def audited(settings: Settings) -> AsyncIterator[Audit | None]:
-    """Open the log for the time of the block; None if there is to be none. Raises AuditLogError."""
+    """Open the log for the duration of the block; yield None if the settings want none. Raises
+    AuditLogError."""
     if settings.audit_log is None:
         yield None
         return

@@ -1,10 +1,9 @@
 """Checks the bearer token of a request. Pure: the secret and the time are given.
 
-A token is accepted or there is one reason why not, in the words that the reference
-protocol's server uses. Comparisons take the same time wherever two values differ, and
-no value here shows its secret in its `repr`. Nothing of a signed token is interpreted
-before its signature was found good. Where secrets come from, and what a refusal looks
-like on the wire, is not known here.
+A token is accepted or there is one reason why not, in the words that the reference protocol's server uses.
+Comparisons take the same time wherever two values differ, and no value here shows its secret in its `repr`.
+Nothing of a signed token is interpreted before its signature was found good. This module does not know where
+secrets come from, or what a refusal looks like on the wire.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _NUMERIC_DATES: Final = range(-(1 << 63), 1 << 63)
 
 
 class Credential(Protocol):
-    """What tokens are measured against."""
+    """The secret that tokens are checked against."""
 
     def refusal(self, token: str, now_s: float) -> str | None:
         """Return why `token`, which `is_sendable`, is refused at this Unix time; None if it is accepted."""

@@ -1,4 +1,4 @@
-"""One thing at a time for each client, so that nobody waits behind another's many."""
+"""Handles one request at a time for each client, so that no client waits behind another's many."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class ClientTurns:
-    """Gives each client one turn at a time, in the order of asking. Remembers only who asks."""
+    """Gives each client one turn at a time, in the order of asking. It remembers only clients that ask."""
 
     def __init__(self) -> None:
         self._locks: dict[int, asyncio.Lock] = {}

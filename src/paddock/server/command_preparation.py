@@ -25,7 +25,7 @@ from paddock.server.confinement import Confinement
 def prepare_command(
     sandbox: Sandbox, wanted: Confinement, spec: LaunchSpec, argv: list[str], attempts: PlanAttempts
 ) -> Confined:
-    """Make a command ready, or without `argv` a sandbox that others enter.
+    """Prepare a command, or without `argv` a sandbox that others enter.
 
     `attempts` are those of the command. Raises SpawnError if its directory can't be entered, or as
     `Sandbox.prepare`.
@@ -79,8 +79,8 @@ def _command(wanted: Confinement, spec: LaunchSpec, argv: list[str]) -> Command:
 def _require_directory(sandbox: Sandbox, profile: Profile, command: Command) -> None:
     """Refuse a command whose working directory it could not enter. Raises SpawnError.
 
-    The command enters it inside the sandbox alone. Where it is hidden there, the server does not make the
-    sandbox, and tells nothing of it.
+    The command enters it inside the sandbox alone. If the directory is hidden there, the server does not make
+    the sandbox, and reveals nothing about the directory.
     """
     try:
         # The dot makes the kernel check the right to search the directory, which is what entering it takes.

@@ -1,7 +1,7 @@
 """The file operations of one request, and the files that it opens, under a profile.
 
-What only reads is done under the profile without its write access: such a sandbox leaves no
-trace in the tree while it is kept, and serves reads under many profiles.
+Operations that only read run under the profile without its write access: such a sandbox leaves no trace in
+the tree while it is kept, and serves reads under many profiles.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _OpenFile(Struct, frozen=True):
 class ConfinedOperations:
     """Operations under a profile. Files that are open keep the workers that have them.
 
-    They are those of `client`, a number. It is in `open_ones` while files are open; whoever has that set
-    calls `aclose` in the end.
+    They belong to `client`, a number. The object is in `open_ones` while files are open; the owner of that
+    set calls `aclose` in the end.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ConfinedOperations:
             return await worker.perform(operation)
 
     async def aclose(self) -> None:
-        """Close every open file; what was to be published is discarded."""
+        """Close every open file, and discard files that were not published yet."""
         for handle in list(self._files):
             with contextlib.suppress(RequestError):
                 await self._close(Close(handle=handle, discard=True))

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 class Confinement(Struct, frozen=True, eq=False):
     """A profile, what its special paths refer to, and how it was asked for.
 
-    Two are equal if they make the same sandbox, whoever asks for it and by whatever name.
+    Two are equal if they make the same sandbox, whichever client asks for it and by whatever name.
     """
 
     profile: Profile
     project_roots: tuple[str, ...] = ()
     name: str | None = None
-    """The name that the request asked for the profile by, if it did."""
+    """The name by which the request asked for the profile, if any."""
     is_traced: bool = False
     """Whether the server is to note what a command is refused."""
     client: int = 0
     """The number of the connection that asks: each has one turn at a time where trees are searched."""
     decider: ExecDecider | None = None
-    """Decides on what the command executes; None if nobody does."""
+    """Decides which programs the command may execute; None if nothing does."""
     network: ProcessNetwork | None = None
-    """Decides on whom the command reaches through its proxy; None if it has none."""
+    """Decides which hosts the command reaches through its proxy; None if it has no proxy."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Confinement) and self._sandbox == other._sandbox

@@ -66,8 +66,8 @@ LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
 """Sum of all larger answers of a server; the largest, 512 MiB in base64, is two thirds of it."""
 
 TIMED_ONE_IN = 64
-"""Of the requests that are answered at once, which are many and alike, about one in so many is timed and
-stands for the others: to look at the clock twice for each would cost more than some of them do."""
+"""Of the requests that are answered at once, which are many and alike, the server times about one in this
+many, which stands for the others: reading the clock twice for each would cost more than some of them do."""
 
 _UNUSUAL_RESULTS = frozenset((Then, Encoded))
 
@@ -75,7 +75,7 @@ HandlerTable = Mapping[str, Callable[["ClientConnection", Call[Any]], Any]]
 
 
 class Services(Struct, frozen=True):
-    """What every connection of a server shares."""
+    """The services that all connections of a server share."""
 
     settings: Settings
     spawner: Spawner
@@ -95,7 +95,7 @@ class Services(Struct, frozen=True):
 class ClientConnection:
     """A Receiver for one link. `aclose` follows `link_closed` and ends what is unfinished.
 
-    An operator came over the control socket. Whoever `has_operator_rights`, which a client may have too,
+    An operator comes over the control socket. A connection that `has_operator_rights`, as a client's may too,
     reaches every session. `number` names the connection in logs.
     """
 
@@ -158,7 +158,7 @@ class ClientConnection:
 
     @property
     def peer(self) -> str:
-        """Return who is at the other end, for people."""
+        """Return a description of the peer, for people."""
         return self._link.peer
 
     def session_of(self, session_id: SessionId) -> Session:
@@ -190,7 +190,7 @@ class ClientConnection:
 
     @cached_property
     def operations(self) -> Operations:
-        """Return what carries out the client's file operations."""
+        """Return the object that carries out the client's file operations."""
         from paddock.fs.local import LocalOperations
 
         return LocalOperations(self.services.lanes)
@@ -253,7 +253,7 @@ class ClientConnection:
     # --- Receiver -----------------------------------------------------------
 
     def message_received(self, message: Received) -> None:
-        """Take one message of the client."""
+        """Take one message from the client."""
         if self._is_next_timed:
             self._receive_timed(message)
             return
@@ -278,7 +278,7 @@ class ClientConnection:
                 self._link.abort()
 
     def writing_paused(self) -> None:
-        """Let the client's processes wait: it reads too slowly."""
+        """Pause the client's processes, because it reads too slowly."""
         self._is_congested = True
         self.services.metrics.pauses += 1
         self._output_stall.begin()
@@ -286,7 +286,7 @@ class ClientConnection:
             self.session.pause_output()
 
     def writing_resumed(self) -> None:
-        """Let the client's processes go on: it has caught up."""
+        """Resume the client's processes, because it has caught up."""
         self._is_congested = False
         self._output_stall.end()
         self._release_unsent()
@@ -301,9 +301,10 @@ class ClientConnection:
         self._read_if_there_is_room()
 
     def link_closed(self, error: Exception | None) -> None:
-        """Note that the connection is gone; the session lives on without it."""
+        """Note that the connection is lost; the session lives on without it."""
         self._is_open = False
-        # Before another connection can take the session over: it must find what this one has begun.
+        # This comes before another connection can take over the session, which must find what this one has
+        # begun.
         self._dispatcher.stop()
         self._release_unsent()
         self._output_stall.end()
@@ -319,7 +320,7 @@ class ClientConnection:
         self._link.close()
 
     async def aclose(self) -> None:
-        """End the requests that nobody waits for any more."""
+        """Cancel the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
         if "operations" in self.__dict__:
@@ -361,7 +362,7 @@ class ClientConnection:
             self._read_if_there_is_room()
 
     def _answer_unusually(self, call: Call[Params], result: Then | Encoded) -> Callable[[], None] | None:
-        """Send the result, and return what is to be done afterwards."""
+        """Send the result, and return the action that must follow it."""
         if isinstance(result, Encoded):
             self._link.send(result.message)
             if result.grant is not None:
@@ -384,7 +385,7 @@ class ClientConnection:
         self.services.metrics.errors[INTERNAL_ERROR] += 1
 
     def _settle(self, grant: Grant) -> None:
-        """Give the memory of an answer back once the answer has left."""
+        """Give back the memory of an answer once the answer has been sent."""
         if self._is_congested and self._is_open:
             self._unsent.append(grant)
         else:
@@ -442,7 +443,7 @@ class ClientConnection:
         self._arrived_at_s = perf_counter()
         self.message_received(message)
         self._arrived_at_s = 0.0
-        # Whoever searches for a fault wants to see every request.
+        # Someone who looks for a fault wants to see every request.
         self._is_next_timed = self._journal.is_debugging
 
     def _observe(self, call: Call[Params], since_s: float) -> None:

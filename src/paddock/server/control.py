@@ -1,9 +1,9 @@
 """The control socket: an entrance of its own for the server's user.
 
-It is a unix socket of mode 0600 whose peers are checked by their credentials, in a
-directory that nobody else can touch. Who comes in here is an operator. A server that
-can't have the socket where it usually is serves its clients all the same and says so;
-one that was told where to put it does not start without.
+It is a unix socket of mode 0600 whose peers are checked by their credentials, in a directory that nobody else
+can touch. Every client of this socket is an operator. If the server can't make the socket in its usual place,
+it logs that and serves its clients all the same; if it was told where to put the socket, it does not start
+without it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_OPERATORS = 64
 
 
 async def open_control_socket(settings: Settings, accept: Accept) -> Listener | None:
-    """Listen for operators as the settings say; None if they say no, or the usual place is out of reach.
+    """Listen for operators as the settings say; return None if they say no, or the usual place is
+    unavailable.
 
     Removes the sockets of dead servers there. Raises ListenError for a path that can't be listened on.
     """

@@ -1,4 +1,4 @@
-"""How many descriptors this process may have: many for servers, as before for everybody else.
+"""Raises the descriptor limit of this process while a server runs in it.
 
 The limit belongs to the process, so the servers that run in it share one rise, whatever
 their threads: the first raises it and the last puts it back.
@@ -21,7 +21,7 @@ Limit = tuple[int, int]
 
 
 class DescriptorLimit:
-    """RLIMIT_NOFILE of this process, raised while anybody needs it."""
+    """RLIMIT_NOFILE of this process, raised while any server needs it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,8 +33,8 @@ class DescriptorLimit:
     def raised(self) -> Iterator[Limit]:
         """Allow as many descriptors as possible in the block: each live child needs up to four.
 
-        Gives the limit from before, which is the one for children. It is put back at the end
-        of the last such block, unless the program has set another one meanwhile.
+        Yields the earlier limit, which is the one for children. The end of the last such block restores it,
+        unless the program has set another one in the meantime.
         """
         with self._lock:
             if self._holders == 0:
@@ -58,4 +58,4 @@ class DescriptorLimit:
 
 
 DESCRIPTOR_LIMIT = DescriptorLimit()
-"""The one of this process."""
+"""The limit of this process."""

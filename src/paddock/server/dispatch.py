@@ -1,12 +1,11 @@
 """Decides when a request runs. Knows queues and limits, and no method.
 
-Ordinary requests run concurrently up to a bound and wait in order beyond it.
-Control requests have a queue of their own with the same bound, so that a
-signal, a terminate or a status never waits behind them; only a request that
-brings its own subject into being is never overtaken. A request that is parked, for
-it waits until something happens to a process, does not count in its queue: how many
-of those there may be is a bound of its own, beyond which they are refused. With
-`concurrency` 1 everything runs strictly in the order of arrival, parked or not.
+Ordinary requests run concurrently up to a bound and wait in order beyond it. Control requests have a queue of
+their own with the same bound, so that a signal, a terminate or a status never waits behind them; only a
+request that brings its own subject into being is never overtaken. A request that is parked, because it waits
+until something happens to a process, does not count in its queue. Parked requests have a bound of their own,
+beyond which they are refused. With `concurrency` 1 everything runs strictly in the order of arrival, parked
+or not.
 
 A handler that finishes without waiting costs no task.
 """
@@ -36,15 +35,15 @@ Handler = Callable[[Call[Params]], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
 
 Finish = Callable[[Call[Params], Any, Exception | None, float], None]
-"""Told the outcome of each call, in the order in which they finish, and since when it has waited: for its
-turn or in its handler; 0 if it did neither."""
+"""Called with the outcome of each call, in the order in which they finish, and with the time since which
+it has waited, for its turn or in its handler; 0 if it did neither."""
 
 Advanced = Callable[[], None]
-"""Told when calls that had waited have begun, so that there may be room for others."""
+"""Called when calls that had waited have begun, so that there may be room for others."""
 
 
 class Then(Struct, frozen=True):
-    """A result, or a RequestError, and what is to be done once it was sent."""
+    """A result, or a RequestError, and the action to take once it has been sent."""
 
     outcome: Any
     action: Callable[[], None]
@@ -60,14 +59,14 @@ _UNFINISHED = frozenset((Parked, CoroutineType))
 
 
 class Encoded(Struct, frozen=True):
-    """A good answer whose message is complete already, and the memory that it was granted."""
+    """A successful answer whose message is already encoded, and the memory granted for it."""
 
     message: bytes | bytearray
     grant: Grant | None = None
 
 
 class _Queue:
-    """What runs of one kind of requests, and what waits for its turn."""
+    """The requests of one kind that run, and those that wait for their turn."""
 
     __slots__ = ("limit", "running", "waiting")
 
@@ -91,9 +90,9 @@ class Dispatcher:
         self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting = 0
-        """How many calls have not begun."""
+        """The number of calls that have not begun."""
         self.waiting_bytes = 0
-        """How large the messages of those calls were."""
+        """The total size of the messages of those calls."""
         self._is_closed = False
 
     def submit(self, call: Call[Params]) -> bool:
@@ -109,7 +108,7 @@ class Dispatcher:
         return False
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Begin no more calls."""
         self._is_closed = True
         self._ordinary.waiting.clear()
         self._control.waiting.clear()

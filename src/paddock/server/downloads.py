@@ -49,7 +49,7 @@ class Downloads:
         self._is_closed = False
 
     async def fetcher(self) -> Fetcher:
-        """Return what makes the requests."""
+        """Return the HTTP client that makes the requests."""
         if self._fetcher is None:
             # In a thread: to load the HTTP library takes tens of milliseconds.
             await asyncio.to_thread(import_module, "paddock.fetch.exchange")
@@ -63,7 +63,8 @@ class Downloads:
         return self._fetcher
 
     def reserve(self, request_id: str) -> None:
-        """Take the id of a stream; `begin` or `release` must follow. Raises if it, or all room, is taken."""
+        """Take the id of a stream; `begin` or `release` must follow. Raises if the id is taken, or there
+        is no room for another stream."""
         if request_id in self._active:
             raise InvalidParams(f"http/request streamResponse requestId {request_id!r} is already active")
         if len(self._active) >= MAX_STREAMS:
@@ -78,7 +79,7 @@ class Downloads:
         self._active.discard(request_id)
 
     def begin(self, request_id: str, exchange: Exchange) -> None:
-        """Send the body. The exchange is closed when it has ended, or with the connection."""
+        """Send the body. Close the exchange when the body has ended, or with the connection."""
         if self._is_closed:
             return
         task = asyncio.get_running_loop().create_task(self._stream(request_id, exchange))

@@ -1,4 +1,4 @@
-"""What the server tells of its host: shell, directories, capabilities."""
+"""Describes the server's host to clients: shell, directories, capabilities."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OFFERED_CAPABILITIES = frozenset(
         "sandboxedFileStreaming",
     }
 )
-"""Those that this version has."""
+"""The capabilities of the reference protocol that this version offers."""
 
 EXTENSION_CAPABILITIES = (
     *(method.capability for method in METHODS.values() if method.capability is not None),
@@ -70,13 +70,13 @@ EXTENSION_CAPABILITIES = (
     "execInterception",
     "serverRequests",
 )
-"""What goes beyond it; told to clients that asked for extensions."""
+"""Capabilities beyond the reference protocol, for clients that asked for extensions."""
 
 FALLBACK_SHELL = "/bin/sh"
 
 
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
-    """Describe the host as a client sees it now. What the server can't find out has a plain default."""
+    """Describe the host as a client sees it now. Use a plain default for what the server can't find out."""
     shell = user_shell()
     home = user_home()
     temporary = utf8_environment().get("TMPDIR")

@@ -1,9 +1,9 @@
-"""Decides on what one process executes, for the thread that reads its calls.
+"""Decides which programs one process may execute, for the thread that reads its calls.
 
-What no rule is about runs at once, in that thread. What rules decide is carried out there too, and told to
-the session in the event loop. What has to be asked, and what an audit log has to have first, waits for the
-loop. What an execution is made of is read here from a call (`sandbox.denial`), in two steps: the first is
-enough to know that no rule is about it.
+A program that no rule is about runs at once, in that thread. The thread also carries out decisions of the
+rules, and reports them to the session in the event loop. An execution that somebody must be asked about, or
+that the audit log must record first, waits for the loop. This module reads an execution from a call
+(`sandbox.denial`) in two steps: the first is enough to know that no rule is about it.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ KNOWN_PATHS: Final = 1024
 """Paths whose writability is remembered for rules about names. Nothing leaves the sandbox by this memory."""
 
 UNTOLD_LIMIT: Final = 64
-"""Verdicts that were carried out and that the client does not know of yet. Further ones wait for that."""
+"""Verdicts that were carried out before the client has read of them. Further ones wait until it has."""
 
 Tell = Callable[[ExecutionNote], None]
 """Called in the event loop with each verdict that is no plain run."""
 
 WhenCaughtUp = Callable[[Callable[[], None]], None]
-"""Calls back, in the event loop, when the client has read what it was told."""
+"""Calls back, in the event loop, when the client has read its notifications."""
 
 Commit = Callable[[ExecutionNote], Awaitable[None]]
 """Records such a verdict, which is carried out afterwards. Raises AuditUnwritable."""
@@ -67,8 +67,8 @@ Commit = Callable[[ExecutionNote], Awaitable[None]]
 class ExecDecider:
     """Decides for one process, which was started with the variables `environment`.
 
-    `no_escalation` says why nothing is let out of its sandbox, as far as that is known without its profile.
-    To be made in the event loop.
+    `no_escalation` says why nothing may leave its sandbox, as far as that is known without its profile. Make
+    it in the event loop.
     """
 
     def __init__(
@@ -98,11 +98,12 @@ class ExecDecider:
 
     @property
     def is_strict(self) -> bool:
-        """Whether nothing may run but what was decided on."""
+        """Return whether only programs that were decided on may run."""
         return self._params.strict
 
     def policy(self, plan: Plan) -> ExecPolicy:
-        """Return who decides under a plan. May be called from any thread, and again for another plan."""
+        """Return the policy that decides under a plan. May be called from any thread, and again for
+        another plan."""
         writable = WritablePaths(plan)
         no_escalation = self._no_escalation or escalation_refused(
             is_allowed=True, requires_sandbox=False, cap=None, denies_reads=restricts_reading(plan)
@@ -118,7 +119,7 @@ class ExecDecider:
         )
 
     def summary(self) -> ExecutionSummary | None:
-        """Return what became of the executions; None if there was no plan yet."""
+        """Return a summary of the executions; None if there was no plan yet."""
         return self._interceptions[0].summary() if self._interceptions else None
 
     # --- in the thread that reads calls -------------------------------------
@@ -154,7 +155,8 @@ class ExecDecider:
         *,
         tell: Tell | None = None,
     ) -> None:
-        """Note and tell what was carried out; with a `problem`, that it was not let out after all."""
+        """Record and report a verdict that was carried out; with a `problem`, that the program was not let
+        out after all."""
         if problem is not None:
             found = undone(found, f"it could not be let out of the sandbox: {problem}")
         interception.note(execution, found)
@@ -186,7 +188,8 @@ class ExecDecider:
         note = note_of(execution, found)
         if self._commit is not None:
             try:
-                # No word of a command that runs outside may hide behind others; the log has its own bounds.
+                # No word of a command that runs outside may be cut because of others; the log has its own
+                # bounds.
                 await self._commit(replace(note, argv=execution.argv) if is_outside else note)
             except AuditUnwritable as error:
                 interception.note(execution, undone(found, str(error)))
@@ -205,7 +208,7 @@ class ExecDecider:
 
     async def _recorded(self, note: ExecutionNote) -> None:
         assert self._commit is not None
-        # The log has said by itself that it can't be written, and nothing waits for this.
+        # The log reports by itself that it can't be written, and nothing waits for this.
         with suppress(AuditUnwritable):
             await self._commit(note)
 
@@ -214,7 +217,7 @@ class ExecDecider:
         self._when_caught_up(self._untold.release)
 
     async def _caught_up(self) -> None:
-        """Wait until the client has read what it was told: a command must not pile up events for it."""
+        """Wait until the client has read its notifications: a command must not pile up events for it."""
         waiting = self._loop.create_future()
         self._when_caught_up(lambda: None if waiting.done() else waiting.set_result(None))
         await waiting
@@ -245,7 +248,7 @@ def _cancel(decided: Future[ExecAnswer]) -> None:
 
 
 def _whole(execution: Execution, call: ExecCall) -> Execution:
-    """Read what matters only for programs that a rule is about: variables, interpreters, who calls."""
+    """Read what matters only for programs that a rule is about: variables, interpreters, the caller."""
     interpreters, is_whole = call.interpreters()
     return replace(
         execution,
@@ -261,7 +264,7 @@ def _variables(call: ExecCall) -> list[tuple[str, str]]:
     variables = []
     for text in map(os.fsdecode, call.environment()):
         name, equals, value = text.partition("=")
-        # What has no name is no variable, and the first of two with the same is what programs see.
+        # An entry without a name is no variable, and programs see the first of two with the same name.
         if equals and name:
             variables.append((name, value))
     return variables[::-1]

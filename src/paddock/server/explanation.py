@@ -1,4 +1,4 @@
-"""What a sandbox kept a command from that has ended: brings together what it said, its plan and its trace.
+"""Explains what a sandbox denied a command that has ended, from the command's output, its plan and its trace.
 
 Blocks while the paths that the command named are looked up. Loaded when the first command has failed in a
 sandbox, for most never do.
@@ -31,9 +31,10 @@ def denials_of(
     *,
     is_suspected: bool,
 ) -> tuple[Denial, ...]:
-    """Return what the command was kept from; `is_suspected` if the reference would say that it was.
+    """Return what the sandbox denied the command; `is_suspected` if the reference would say that it denied
+    something.
 
-    What a command that ended well has written does not count; what its trace saw does.
+    The output of a command that succeeded does not count; its trace does.
     """
     if exit_code == 0:
         return merge((), confined.trace.denials)

@@ -1,6 +1,6 @@
 """Metrics as text, in the exposition format that Prometheus reads (version 0.0.4). Pure.
 
-Knows families, samples and how they are written; not what is measured.
+This module knows families, samples and how they are written, but not what is measured.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ class Histogram:
     def __init__(self, bounds_s: tuple[float, ...]) -> None:
         self.bounds_s = bounds_s
         self.counts = [0] * (len(bounds_s) + 1)
-        """How many were at most the bound of the same index and above the one before; the last has none."""
+        """The number of durations at most the bound of the same index and above the one before; the last
+        has no bound."""
         self.sum_s = 0.0
         self.untimed = 0
         self._latest_s = 0.0
 
     def observe(self, duration_s: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self.counts[bisect_left(self.bounds_s, duration_s)] += 1
         self.sum_s += duration_s
 
     def observe_for_untimed(self, duration_s: float) -> None:
-        """Count one, and with it those that were not timed."""
+        """Count one duration, and with it those that were not timed."""
         self._latest_s = duration_s
         self.untimed += 1
         self.settle()

@@ -1,9 +1,9 @@
 """File operations under a profile: in workers inside sandboxes, kept for the next request.
 
-A worker serves every request under its profile, until nobody has asked for a while. Before
-each one the plan of its sandbox is made anew, and a worker is replaced whose sandbox would not be
-made in the same way now, or whose mounts are no longer on the files that have these names, or are gone, or
-no longer those of the host. What is asked of workers is not known here.
+A worker serves every request under its profile until none has come for a while. Before each request the
+server plans the worker's sandbox again. It replaces a worker whose sandbox it would make differently now, or
+whose mounts are no longer on the files that have these names, have disappeared, or are no longer those of the
+host. This module does not know what workers are asked to do.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ MAX_WORKERS = 32
 """Each is a process with some 10 MiB of its own."""
 
 CLIENT_SHARE = 8
-"""How many of them one client uses at once, with requests under way and open files."""
+"""The number of workers that one client may use at once, with requests under way and open files."""
 
 BUSY_TIMEOUT_S = 10.0
-"""How long a request waits for a worker when so many are in use already."""
+"""How long a request waits for a worker when all are in use."""
 
 IDLE_S = 60.0
 """How long a worker waits for the next request."""
 
 IDLE_WITH_PLACEHOLDERS_S = 0.05
-"""The same if placeholders are held for it, which others see: from one step of a patch to the next."""
+"""The same for a worker with placeholders, which others see: long enough from one step of a patch to the
+next."""
 
 
 class _Worker(Struct, eq=False):
-    """A worker, the sandbox that it is in, and who uses it."""
+    """A worker, its sandbox, and its users."""
 
     confinement: Confinement
     snapshot: PlanSnapshot
@@ -62,10 +63,10 @@ class _Worker(Struct, eq=False):
     holder: Holder
     mounts: MountTable
     host_changes: int
-    """How often the mounts of the host had changed before it was planned."""
+    """The number of changes to the host's mounts before the worker's sandbox was planned."""
     operations: WorkerOperations
     users: Counter[int] = field(default_factory=Counter)
-    """How many requests and open files of each client have it."""
+    """The number of requests and open files of each client that use it."""
     is_retired: bool = False
     timer: asyncio.TimerHandle | None = None
 
@@ -93,18 +94,19 @@ class FileWorkers:
         self._host_mounts: MountChanges | None = None
         self._count = 0
         self._shares: Counter[int] = Counter()
-        """How many workers each client uses, or has asked for."""
+        """The number of workers that each client uses or has asked for."""
         self._freed = asyncio.Event()
         self._closings: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def admit(self, confinement: Confinement) -> None:
-        """Refuse what the server grants nobody, even to those who use less of it. Raises RequestError."""
+        """Refuse a profile that exceeds the server's cap, even if the operation needs less. Raises
+        RequestError."""
         await self._sandboxes.admit(confinement)
 
     @asynccontextmanager
     async def worker(self, confinement: Confinement, client: int) -> AsyncIterator[WorkerOperations]:
-        """Lend a worker in such a sandbox to `client` for the time of the block. Raises RequestError."""
+        """Lend a worker in such a sandbox to `client` for the duration of the block. Raises RequestError."""
         while (worker := await self._taken(confinement, client)) is None:
             # This wait does not hold the turn of the confinement, for which others may wait.
             await self._free(
@@ -120,13 +122,13 @@ class FileWorkers:
             self._give_back(worker, client)
 
     def give_up_placeholders(self) -> None:
-        """End idle workers for which placeholders are held: a client has gone, and may look at its tree."""
+        """End idle workers that have placeholders: a client has disconnected, and may look at its tree."""
         for worker in list(self._workers.values()):
             if worker.enclosure.has_placeholders and not worker.users:
                 self._retire(worker)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something with a worker that nobody waits for."""
+        """Run work on a worker that no request waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

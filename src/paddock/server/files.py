@@ -1,8 +1,8 @@
-"""The file handles of one connection: which of its ids stands for which open file, and since when.
+"""The file handles of one connection: maps the client's ids to open files.
 
-Requests that use one file are carried out one after the other, in the order in which they
-came, beginning with the one that opens it. Files end with their connection; how those were
-closed that a client wants confirmed is remembered by its session.
+Requests that use one file are carried out one after the other, in the order in which they came, beginning
+with the one that opens it. Files end with their connection. The session remembers how a file was closed if
+the client wants that confirmed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ClientFiles:
             del self._files[file.handle_id]
 
     def take(self, handle_id: str) -> ClientFile | None:
-        """Free an id, for whoever closes its file. Raises InvalidRequest."""
+        """Free an id and return its file, for the caller to close. Raises InvalidRequest."""
         _refuse_long(handle_id)
         return self._files.pop(handle_id, None)
 
@@ -133,7 +133,7 @@ class ConfirmedCloses:
         """Remember a close. It must go on if its connection is lost."""
         self._closes[handle_id] = close
         self._closes.move_to_end(handle_id)
-        # Nobody may ever ask how it ended, and asyncio would complain of a failure.
+        # The client may never ask how the close ended, and asyncio would complain of an unread failure.
         close.add_done_callback(lambda close: close.cancelled() or close.exception())
         if len(self._closes) > REMEMBERED_CLOSES:
             self._closes.popitem(last=False)

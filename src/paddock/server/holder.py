@@ -1,6 +1,6 @@
 """The process that keeps a sandbox in which no command runs.
 
-Starts it, and ends it. What the sandbox is kept for is not known here.
+Starts the process and ends it, and does not know what the sandbox is kept for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.process.spawner import ExitReport, Spawned, Spawner
 from paddock.server.sandbox_enclosure import SandboxEnclosure
 
 END_TIMEOUT_S = 2.0
-"""A sandbox that was told to end is gone by then, unless a process hangs in the kernel."""
+"""A sandbox that was told to end has ended by then, unless a process hangs in the kernel."""
 
 COMPLAINT_BYTES = 4096
 
@@ -67,9 +67,9 @@ class Holder:
         self._ended.add_done_callback(lambda _: tell())
 
     def hand_over(self, on_exit: Callable[[ExitReport], None]) -> Spawned:
-        """Leave the process to a caller who has put a command into its sandbox; no `end` follows then.
+        """Leave the process to a caller that has put a command into its sandbox; `end` must not follow.
 
-        The caller closes the pidfd, and hears of the end.
+        The caller closes the pidfd, and learns of the end.
         """
         self._ended.add_done_callback(lambda ended: on_exit(ended.result()))
         return Spawned(self._group.pid, self._group.release())

@@ -15,7 +15,7 @@ from paddock.model.profile import HostRule
 
 
 class HostRules:
-    """What the file says, and what was added to it since. Without a file there are no rules."""
+    """The rules in the file and those added since. Without a file there are no rules."""
 
     def __init__(self, path: Path | None = None, rules: tuple[HostRule, ...] = ()) -> None:
         self._path = path
@@ -27,9 +27,10 @@ class HostRules:
         return tuple(self._rules.values())
 
     async def add(self, endpoint: Endpoint, action: Action, reason: str | None) -> Origin:
-        """Decide on a host and protocol, on all ports, for what starts from now on. Returns where it stands.
+        """Decide on a host and protocol, on all ports, for processes started from now on. Return where the
+        rule stands.
 
-        Raises RulesError if that can't be written down; nothing is decided then.
+        Raises RulesError if the rule can't be written; then nothing is decided.
         """
         if self._path is None:
             raise RulesError("the server has no file for rules about hosts; set network_rules_file")

@@ -1,8 +1,8 @@
 """Answers plain HTTP requests, and decides which may become a websocket.
 
-In this order: requests that a web page caused are refused, whatever they ask for;
-health checks are answered to everybody; everything else needs the credential, if the
-server has one. Nothing of a request's headers is ever logged: they hold the token.
+In this order: it refuses requests that a web page caused, whatever they ask for; it answers health checks to
+everybody; everything else needs the credential, if the server has one. Nothing of a request's headers is ever
+logged: they hold the token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     """Decides on every request to one listener. The defaults are those of a loopback listener."""
 
     credential: Credential | None = None
-    """What the bearer token must be; None lets everybody in."""
+    """Checks the bearer token; None lets everybody in."""
 
     is_loopback: bool = True
     """Whether only this machine can connect, so that `Host` must name it."""
@@ -46,10 +46,10 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     """Origins, in lower case, whose web pages may come in."""
 
     pages: Mapping[str, Page] = field(default_factory=dict)
-    """What else is served, by path, to those whom `authorize` lets in."""
+    """Further pages by path, for requests that `authorize` accepts."""
 
     unreadiness: Callable[[], str | None] = lambda: None
-    """Says why nothing can be started now, for everybody to read; None if it can."""
+    """Returns why nothing can be started now, for everybody to read; None if it can."""
 
     clock: Callable[[], float] = time.time
 

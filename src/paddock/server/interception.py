@@ -1,7 +1,7 @@
-"""Decides on the executions of one process: rules of its client first, then whoever answers.
+"""Decides on the executions of one process: by its client's rules first, then by asking.
 
-This is where `intercept`, `rules` and the session's questions meet. What an execution is, and what is done
-with a verdict, is the business of whoever calls `decide`.
+This is where `intercept`, `rules` and the session's questions meet. The caller of `decide` knows what an
+execution is, and carries out the verdict.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAMES: Final[dict[Answerer, str]] = {
 class Interception:
     """The verdicts of one process. `aclose` it when the process has ended.
 
-    `terms` gives what holds at the moment of a decision, and `session` holds the answers that outlive the
+    `terms` returns the terms at the moment of a decision, and `session` holds the answers that outlive the
     process.
     """
 
@@ -66,7 +66,7 @@ class Interception:
         ask: Ask,
     ) -> None:
         self.history = History()
-        """What became of its executions."""
+        """The verdicts on its executions."""
         self._lock = threading.Lock()
         self._process_id = process_id
         self._policy = policy_of(params)
@@ -79,10 +79,10 @@ class Interception:
         self._asking: dict[Subject, asyncio.Task[Answer | NoAnswer]] = {}
 
     async def decide(self, execution: Execution) -> ExecVerdict:
-        """Return what becomes of an execution, perhaps after asking somebody.
+        """Return the verdict on an execution, perhaps after asking somebody.
 
-        A caller that is cancelled, because its execution is over, waits no longer; when nobody else waits for
-        the same answer, the question is withdrawn.
+        Cancel the call when the execution is over. When no other execution waits for the same answer, this
+        withdraws the question.
         """
         found = self.judge(execution)
         if isinstance(found, Approval):
@@ -113,27 +113,29 @@ class Interception:
         return found is not None
 
     def judge(self, execution: Execution) -> ExecVerdict | Approval:
-        """Return what the rules make of an execution. May be called from any thread, and notes nothing."""
+        """Return the rules' verdict on an execution, or the approval it needs. Any thread may call this;
+        it notes nothing."""
         terms = replace(self._terms(), asks=self._asks)
         found = judge(execution, self._policy.decide, terms)
-        # What can't be asked is decided here: the event loop would encode all of it to find out.
+        # This decides on questions that are too large to ask, because the event loop would encode all of one
+        # to find out.
         if isinstance(found, Approval) and execution.size_bytes > ASKED_BYTES_LIMIT:
             too_large = NoAnswer(str(TooManyQuestions(f"{ASKED_BYTES_LIMIT} bytes")))
             return settle(execution, found, too_large, terms)
         return found
 
     async def settle(self, execution: Execution, approval: Approval) -> ExecVerdict:
-        """Ask about an execution and return what becomes of it, as `decide` does."""
+        """Ask about an execution and return the verdict, as `decide` does."""
         answer = self._approvals.known(execution.subject) or await self._answer(execution, approval)
         return settle(execution, approval, answer, self._terms())
 
     def note(self, execution: Execution, verdict: ExecVerdict) -> None:
-        """Note what becomes of an execution. May be called from any thread."""
+        """Note the verdict on an execution. Any thread may call this."""
         with self._lock:
             self.history.add(execution, verdict)
 
     def summary(self) -> ExecutionSummary:
-        """Return what became of its executions so far."""
+        """Return a summary of its executions so far."""
         with self._lock:
             return self.history.summary()
 
@@ -177,14 +179,15 @@ class Interception:
         except QuestionError as error:
             return NoAnswer(str(error))
         finally:
-            # From now on the next execution of this kind asks anew, or finds what is remembered. If everybody
-            # had left, another may have asked already.
+            # From now on the next execution of this kind asks again, or finds the remembered answer. If all
+            # had stopped waiting, another may have asked already.
             if self._asking.get(subject) is asyncio.current_task():
                 del self._asking[subject]
                 self._approvals.settle(subject, answer)
 
     def _question(self, execution: Execution, approval: Approval) -> ExecApprovalParams:
-        # Nothing is cut: nobody can decide on what is not shown. What is too large is not asked, and denied.
+        # The question is never cut: nobody can decide on what is not shown. One that is too large is not
+        # asked, and the execution is denied.
         return ExecApprovalParams(
             question_id=new_question_id(),
             process_id=self._process_id,

@@ -1,7 +1,7 @@
-"""What a sandbox had to do with the end of its command: which limit ended it, what it was denied.
+"""Judges what a sandbox had to do with the end of its command: which limit ended it, what it was denied.
 
-What the command said, and the reports of its init, are brought together here; what they mean is decided
-by `sandbox.denial`. How the sandbox was made and cleared away is not known here.
+It brings together the command's output and the reports of its init; `sandbox.denial` decides what they mean.
+It does not know how the sandbox was made and cleared away.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 journal = Journal(logging.getLogger(__name__))
 
 EXPLANATION_TIMEOUT_S = 5.0
-"""How long no explanation may come to an end, though each takes milliseconds, before the next is given up:
-some file system is dead then. Many that wait for each other on a busy host are all waited for."""
+"""If no explanation finishes for this long, although each takes milliseconds, the server gives up the
+next: some file system must be dead. It waits for all of many explanations that queue on a busy host."""
 
 
 class Judge:
@@ -46,7 +46,7 @@ class Judge:
         self._end: End | None = None
 
     def ending(self, report: ExitReport, told: Iterable[Report]) -> Ending:
-        """Return how the command itself ended, going by what its init has told.
+        """Return how the command itself ended, according to its init.
 
         `report` is that of the process that the spawner waited for.
         """
@@ -74,7 +74,7 @@ class Judge:
         return Ending(report, Cause.MEMORY if self._confined.has_starved else None)
 
     async def judgement(self, exit_code: int, output: OutputLog) -> Judgement:
-        """Return what the sandbox kept the command from, as far as can be told. Never fails."""
+        """Return what the sandbox denied the command, as far as it can be known. Never fails."""
         trace = self._confined.trace
         if exit_code == 0 and not trace.denials:
             return Judgement()
@@ -88,7 +88,7 @@ class Judge:
         except TimeoutError:
             denials = trace.denials
         except Exception as error:
-            # Whatever a command has written, its exit must be told.
+            # Whatever a command has written, its exit must be reported.
             journal.error("what a command was denied could not be explained", error=error)
             denials = trace.denials
         return Judgement(is_denied, denials, limit)

@@ -1,4 +1,4 @@
-"""Puts together what guards a listener, from the settings, before anything is started.
+"""Builds the guards of a listener from the settings, before anything is started.
 
 `load_listen_policy` reads the files that hold secrets, checks that the settings make sense
 together, and refuses to listen where strangers could come in unasked. What it refuses,
@@ -49,7 +49,7 @@ _SHA256_HEX = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 class ListenPolicy(Struct, frozen=True):
-    """Where a server listens, whom it lets in, and how the connection is encrypted."""
+    """Where a server listens, which requests it accepts, and how the connection is encrypted."""
 
     address: ListenAddress
     request_filter: RequestFilter
@@ -64,7 +64,7 @@ def names_files(settings: Settings) -> bool:
 
 
 def load_listen_policy(settings: Settings) -> ListenPolicy:
-    """Prepare what the settings ask for. Raises ConfigError or ListenError."""
+    """Build the policy that the settings ask for. Raises ConfigError or ListenError."""
     address = parse_listen_address(settings.listen)
     credential = _credential(settings)
     tls = _tls(settings)

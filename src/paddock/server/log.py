@@ -1,9 +1,9 @@
-"""How the log of a server looks, and how it leaves: one event, one line, text or JSON.
+"""Formats and writes the log of a server: one event, one line, text or JSON.
 
-`configure` is for whoever owns the process, which is the command line; a program that
-embeds a server configures `logging` as it likes. No line is longer than a pipe takes in
-one piece, and writing one never waits for the reader: a log that nobody reads must not
-stop the server. What had to be dropped is counted and said.
+`configure` is for the owner of the process, which is the command line; a program that embeds a server
+configures `logging` as it likes. No line is longer than a pipe takes in one piece, and writing one never
+waits for the reader: a log that nobody reads must not stop the server. The log counts and reports the lines
+it had to drop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ is escaped, so that even 32 strings of a tuple and twenty fields come to less th
 
 
 def configure(log_format: LogFormat, level: LogLevel, fd: int = 2) -> None:
-    """Send everything that is logged in this process to a descriptor. Call it once, before the server."""
+    """Send all log output of this process to a descriptor. Call this once, before the server starts."""
     handler = LineHandler(fd)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     root = logging.getLogger()
@@ -41,7 +41,7 @@ def configure(log_format: LogFormat, level: LogLevel, fd: int = 2) -> None:
 
 
 def set_level(level: LogLevel) -> None:
-    """Log from this severity on, from now on."""
+    """Log events of this severity and above from now on."""
     logging.getLogger().setLevel(level.value.upper())
 
 
@@ -127,7 +127,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class LineHandler(logging.Handler):
-    """Writes lines to a descriptor that it does not own, and never waits for whoever reads there."""
+    """Writes lines to a descriptor that it does not own, and never waits for the reader."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class LineHandler(logging.Handler):
         try:
             os.write(self._fd, line.encode("utf-8", "backslashreplace") + b"\n")
         except OSError:
-            # The reader is gone (EPIPE), or the disk is full: there is nobody to tell.
+            # The reader has closed its end (EPIPE), or the disk is full: there is nowhere to report it.
             return False
         return True
 

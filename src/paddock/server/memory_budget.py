@@ -1,7 +1,7 @@
-"""Memory for large answers: so much at once, and who comes later waits.
+"""Memory for large answers: a bounded amount at once; later requests wait.
 
-What is granted is given back when the answer has left, not when it was made: a client that
-does not read keeps its answers in memory.
+A grant returns when its answer has been sent, not when it was made: a client that does not read keeps its
+answers in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 
 
 class Grant:
-    """Bytes that somebody may use, until `release`."""
+    """Bytes that the holder may use until `release`."""
 
     __slots__ = ("_budgets", "_size_bytes")
 
@@ -27,9 +27,9 @@ class Grant:
 
 
 class MemoryBudget:
-    """So many bytes, given out in the order in which they are asked for.
+    """A fixed number of bytes, granted in the order of the requests.
 
-    More than there are in total is granted when everything else was given back.
+    A request for more than the total is granted once everything else has been given back.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -48,7 +48,7 @@ class MemoryBudget:
             await turn
         except asyncio.CancelledError:
             is_granted = turn.done() and not turn.cancelled()
-            # A waiter that gives up no longer holds up those behind it.
+            # A waiter that gives up no longer delays those behind it.
             self.give_back(size_bytes if is_granted else 0)
             raise
 

@@ -1,4 +1,4 @@
-"""What a server counts. Pure: the counters are plain numbers that others add to as things happen.
+"""The counters of a server. Pure: they are plain numbers that other modules add to as things happen.
 
 A counter is only ever incremented. Labels come from closed sets - methods of the table,
 error codes, streams - so that no client can make the page grow.
@@ -33,7 +33,7 @@ class Ending(StrEnum):
 
 
 class WarmEnd(StrEnum):
-    """Why a spare sandbox ended that no command was put into."""
+    """Why a spare sandbox ended without a command."""
 
     EXPIRED = "expired"
     """Nobody took it in time."""
@@ -48,7 +48,7 @@ class WarmEnd(StrEnum):
 
 
 class QuestionOutcome(StrEnum):
-    """What became of a question of the server."""
+    """The outcome of a question of the server."""
 
     CLIENT = "client"
     OPERATOR = "operator"
@@ -81,7 +81,8 @@ class Metrics:
         self.requests = {
             name: Histogram(LATENCY_BOUNDS_S) for name, method in METHODS.items() if method.result is not None
         }
-        """Latency by method, from the arrival of the request to its answer. Only what is offered has one."""
+        """Latency by method, from the arrival of the request to its answer. Only methods that the server
+        offers have one."""
         self.errors = dict.fromkeys(CODES, 0)
 
     def families(self) -> Iterator[Family]:

@@ -1,4 +1,4 @@
-"""What a client is told of a decision on a host."""
+"""Tells a client of a decision on a host."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ from paddock.server.questions import Answer, new_question_id
 journal = Journal(logging.getLogger(__name__))
 
 REMEMBERED_LIMIT: Final = 1024
-"""Answers of one process or session that stand for others; then nothing more is remembered."""
+"""How many answers a process or session remembers for later questions; it remembers no more than that."""
 
 AddRule = Callable[[Endpoint, Action, str | None], Awaitable[Origin]]
-"""Decides on a host for ever, with a reason or not. Raises RulesError."""
+"""Decides on a host permanently, with an optional reason. Raises RulesError."""
 
 Key = tuple[str, int]
 Remembered = dict[Key, Ruling]
@@ -50,9 +50,9 @@ class Ask(Protocol):
 
 
 class NetworkQuestions:
-    """The questions of one process; `session` has the answers that stand for all of its session.
+    """The questions of one process; `session` has the answers that apply to its whole session.
 
-    `add_rule` writes down those that are to stand for ever.
+    `add_rule` writes down permanent answers.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class NetworkQuestions:
             open_ = asyncio.ensure_future(self._asked(key, endpoint, ruling))
             self._open[key] = open_
             open_.add_done_callback(lambda _: self._open.pop(key))
-        # Whoever gives up leaves the question to the others who wait for its answer.
+        # A connection that gives up leaves the question to the others that wait for its answer.
         return await asyncio.shield(open_)
 
     def close(self) -> None:
@@ -114,7 +114,8 @@ class NetworkQuestions:
         return decided
 
     async def _as_rule(self, endpoint: Endpoint, decided: Ruling) -> Ruling:
-        """Write an answer down. It stands in any case, and says where it is written or why it is not."""
+        """Write an answer down as a rule. Return the answer, which holds in any case, with where it is
+        written or why it is not."""
         action = Action.ALLOW if decided.is_allowed else Action.FORBIDDEN
         try:
             origin = await self._add_rule(endpoint, action, decided.message)

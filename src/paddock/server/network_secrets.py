@@ -1,6 +1,6 @@
 """The secrets that a profile names, as the settings declare them: read for the proxy of one process.
 
-Nothing of them is kept here, and no error has more of one than its name.
+This module keeps none of them, and no error reveals more of one than its name.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def secrets_of(
     network: ProxiedNetwork, cap: ProxiedNetwork | None, is_capped: bool, settings: Settings, session: Session
 ) -> Secrets | None:
-    """Read what a profile names; None if that is nothing.
+    """Read the secrets that a profile names; return None if it names none.
 
-    If it `is_capped`, only what the `cap` names may be named. Raises ValueError, or SecretUnusable.
+    If it `is_capped`, it may name only secrets that the `cap` names. Raises ValueError, or SecretUnusable.
     """
     if not network.secrets:
         return None
@@ -64,7 +64,7 @@ def _refuse_plain(declared: Mapping[str, NetworkSecret]) -> None:
 def without_secret_variables(
     environment: Mapping[str, str], secrets: Collection[NetworkSecret]
 ) -> dict[str, str]:
-    """Return the variables of a confined command: those that have a secret are not among them."""
+    """Return the variables of a confined command, without those that hold a secret."""
     taken = {secret.variable for secret in secrets}
     return {name: value for name, value in environment.items() if name not in taken}
 

@@ -1,4 +1,4 @@
-"""What a sandbox would be at one moment: its plan, and the files that its mounts would be on.
+"""A snapshot of a sandbox that could be made now: its plan, and the files that its mounts would be on.
 
 Two snapshots are equal if a sandbox that was made at the first moment can be used at the second. Blocks
 while files are looked at. Loaded when the first sandbox is asked for.
@@ -32,9 +32,10 @@ class PlanSnapshot(Struct, frozen=True):
     """Device and inode at each mount point that is not a placeholder."""
 
     def read_filter(self) -> ReadFilter:
-        """Return what may be seen in such a sandbox, for what is done outside of it on somebody's behalf.
+        """Return what such a sandbox may see, for work done outside it on a client's behalf.
 
-        What a pattern names counts as denied, also if it is made later: the next such sandbox denies it.
+        A file that a pattern names counts as denied even if it is made later: the next such sandbox denies
+        it.
         """
         table = AccessTable(self.plan.rules)
         patterns = [

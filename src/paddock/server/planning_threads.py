@@ -1,8 +1,8 @@
 """Threads in which the sandboxes of a server are planned and made ready.
 
 That takes milliseconds, unless trees have to be searched, or a large index of git has to be read. This has
-threads of its own, and each client has one at a time, so that nobody waits for another client's. Why no
-sandbox can be had becomes one kind of error here.
+threads of its own, and each client has one at a time, so that nobody waits for another client's. It turns
+every reason why no sandbox can be made into one kind of error.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class PlanningThreads:
         """Whether every plan looks for other names of Paddock's own files."""
 
     async def begin(self, make: Callable[[], T]) -> T:
-        """Find out what every plan needs; before the first one."""
+        """Find out what every plan needs; call this before the first one."""
         return await _result(self.lane.submit(partial(self._begin, make)))
 
     async def plan(
         self, wanted: Confinement, work: Callable[[], T], give_up: Callable[[T], None] | None = None
     ) -> T:
-        """Run in a thread what needs a plan, so that nobody who needs no search waits behind one.
+        """Run work that needs a plan in a thread, so that work without a search never waits behind a search.
 
         `work` is run again if it turns out to take long; a plan must be the first thing that it makes.
         `give_up` gets the result if the caller is cancelled before it is there.
@@ -65,7 +65,7 @@ class PlanningThreads:
         return await _result(job, give_up)
 
     async def aclose(self) -> None:
-        """Wait for what is under way. Bounded."""
+        """Wait for the work under way. Bounded."""
         await self.lane.aclose()
         await self._searching.aclose()
 

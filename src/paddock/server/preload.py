@@ -1,8 +1,8 @@
 """Imports what a server otherwise imports when a client first needs it.
 
-A server that others reach does this at its start: no client waits then while a module is read, and an
-installation that is replaced under a running server does not reach it by halves. A server that runs one
-command for its own program does without.
+A server that others reach does this at its start: then no client waits while a module is read, and a running
+server never mixes modules of an old and a new installation. A server that runs one command for its own
+program does without.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The managed network of one process in the server: what serves its ports, for as long as its sandbox lasts.
+"""The managed network of one process: serves its ports for as long as its sandbox lasts.
 
-What is served there, and who decides on it, is `paddock.network`'s.
+`paddock.network` defines the services and who decides on connections.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from paddock.server.network_questions import NetworkQuestions
 
 
 class ProcessNetwork:
-    """The network of one process. `serve` it once that is confined, and `aclose` it in the end, in any case.
+    """The network of one process. Call `serve` once the process is confined, and `aclose` at the end in any
+    case.
 
-    All processes of a server share the `turns`. The `judge` is whoever decides in the services, if
-    somebody does, and `questions` are what it asks. `bundle` has the authorities that the process trusts, if
-    they are others than those of the host.
+    All processes of a server share the `turns`. The `judge` decides on connections in the services, if there
+    is one, and `questions` are what it asks. `bundle` has the authorities that the process trusts, if they
+    are others than those of the host.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ProcessNetwork:
 
     @property
     def denials(self) -> tuple[Denial, ...]:
-        """Return what was kept from the process."""
+        """Return what the network denied the process."""
         return () if self.judge is None else self.judge.denials
 
     async def serve(self, listeners: Sequence[socket.socket]) -> None:
@@ -60,7 +61,7 @@ class ProcessNetwork:
             await self._server.listen(listener, service)
 
     async def aclose(self) -> None:
-        """Serve nothing any more, unless another sandbox is made for the process. Idempotent."""
+        """Stop serving, unless another sandbox is made for the process. Idempotent."""
         if self._questions is not None:
             self._questions.close()
         if self._server is not None:

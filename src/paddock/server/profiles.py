@@ -1,7 +1,7 @@
 """The profiles that a server knows by name, and the one that caps what its clients may ask for.
 
-Its settings are read once. What a profile comes down to on the files of the host is not
-known here: `sandbox` compares what a request wants with the cap when it plans.
+It reads its settings once. It does not know what a profile means for the files of the host: `sandbox`
+compares a request with the cap when it plans.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Profiles:
             raise InvalidParams(f"params.sandbox.profile: {error}") from error
 
     def refuse_unconfined(self, subject: str) -> None:
-        """Refuse what the server would do with all its rights. Raises ProfileExceeded if there is a cap."""
+        """Refuse an operation with all the server's rights. Raises ProfileExceeded if there is a cap."""
         if self.cap is not None:
             raise ProfileExceeded(subject, self.cap.name)
 
     def refuse_network(self, subject: str) -> None:
-        """Refuse what the server would do on the network. Raises ProfileExceeded if the cap has none."""
+        """Refuse an operation on the network. Raises ProfileExceeded if the cap grants no network."""
         if self.cap is not None and self.cap.profile.network is not NetworkMode.ENABLED:
             raise ProfileExceeded(subject, self.cap.name)
 

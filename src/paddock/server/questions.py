@@ -1,4 +1,4 @@
-"""The questions of one session: who is asked, who answers, and who waits for it.
+"""The questions of one session: sends them, takes the answers, and wakes the tasks that wait for them.
 
 `ask` is how the rest of the server asks. The question goes to the client of the session, on
 the present connection and on each one after it, and stands open for operators. The first
@@ -37,7 +37,7 @@ Answerer = Literal[QuestionOutcome.CLIENT, QuestionOutcome.OPERATOR]
 
 
 class Answer(Struct, frozen=True):
-    """What a question was answered with, of the type that its method has, and by whom."""
+    """The answer to a question, of the type that its method has, and who gave it."""
 
     result: Params
     by: Answerer
@@ -67,7 +67,7 @@ def new_question_id() -> str:
 
 
 class SessionQuestions:
-    """The open questions of a session, and whoever waits for their answers."""
+    """The open questions of a session, and the tasks that wait for their answers."""
 
     def __init__(self, max_open: int, record: SessionRecord) -> None:
         self.table = OpenQuestions(QuestionLimits(max_open))
@@ -75,7 +75,7 @@ class SessionQuestions:
         self._loop = asyncio.get_running_loop()
         self._waiters: dict[str, asyncio.Future[Answer]] = {}
         self._client: Asked | None = None
-        # Closed questions that a client knows of which is away: it need not answer them when it is back.
+        # Closed questions that a disconnected client knows of: it need not answer them when it is back.
         self._unheard: deque[QuestionClosedEvent] = deque(maxlen=max_open)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
@@ -86,9 +86,9 @@ class SessionQuestions:
     async def ask(self, method: str, params: QuestionParams, timeout_s: float | None) -> Answer:
         """Ask, and wait for the first answer; without a timeout as long as the session lasts.
 
-        `params` has a `new_question_id`. A caller that is cancelled withdraws the question, and so
-        does the end of the process that `params` names. Raises QuestionError, whose kinds tell apart why
-        there is no answer, and UnicodeEncodeError for text that JSON can't carry.
+        `params` has a `new_question_id`. A caller that is cancelled withdraws the question, and so does the
+        end of the process that `params` names. Raises QuestionError, whose subclasses distinguish why there
+        is no answer, and UnicodeEncodeError for text that JSON can't carry.
         """
         if self._end_reason is not None:
             raise QuestionWithdrawn(self._end_reason)
@@ -114,7 +114,7 @@ class SessionQuestions:
     # --- the client ---------------------------------------------------------
 
     def connect(self, client: Asked) -> None:
-        """Ask a client what is open: its handshake is complete. Nothing happens the second time."""
+        """Send a client the open questions once its handshake is complete. Do nothing the second time."""
         if self._client is client:
             return
         self._client = client
@@ -123,12 +123,13 @@ class SessionQuestions:
         self.issue()
 
     def disconnect(self) -> None:
-        """Note that the connection is gone; the questions wait for the next."""
+        """Note that the connection is lost; the questions wait for the next."""
         self._client = None
         self.table.cut()
 
     def issue(self) -> None:
-        """Send what the client was not sent yet, as far as it reads. Call it again when it has caught up."""
+        """Send questions that the client has not got yet, as far as it keeps up. Call this again when it
+        has caught up."""
         client = self._client
         if client is None:
             return
@@ -157,8 +158,10 @@ class SessionQuestions:
     # --- operators ----------------------------------------------------------
 
     def answer(self, question_id: str, value: object) -> None:
-        """Answer in place of the client. Raises UnknownQuestion, and InvalidParams for an answer that means
-        nothing; the question stays open then."""
+        """Answer in place of the client.
+
+        Raises UnknownQuestion, and InvalidParams for an invalid answer, which leaves the question open.
+        """
         question = self.table.find(question_id)
         if question is None:
             raise UnknownQuestion(question_id)
@@ -226,7 +229,7 @@ class SessionQuestions:
         return self._loop.time() - question.asked_at_s
 
     def _tell(self, event: QuestionClosedEvent, question: Question) -> None:
-        """Tell a client that has the question and did not close it."""
+        """Notify a client that has the question and did not close it itself."""
         if not question.was_sent:
             return
         if self._client is not None:

@@ -1,4 +1,4 @@
-"""What is written down of a session and its processes: the counters, the log and the audit log, side by side.
+"""Records a session and its processes in the counters, the log and the audit log, side by side.
 
 Whole session ids and arguments stay out of ordinary logs: the id lets its reader take the
 session over, and arguments hold secrets more often than they should. So an event has the
@@ -65,7 +65,7 @@ _OUTCOMES: dict[type[QuestionError], QuestionOutcome] = {
 
 
 class Client(Struct, frozen=True):
-    """Who holds a session: the number of the connection, and who is at its other end."""
+    """The client that holds a session: the number of its connection, and its peer."""
 
     connection: int
     name: str
@@ -74,7 +74,7 @@ class Client(Struct, frozen=True):
 
 
 class SessionRecord:
-    """Tells the counters, the log and the audit log, if there is one, what happens to one session."""
+    """Records what happens to one session in the counters, the log and the audit log, if there is one."""
 
     __slots__ = ("_audit", "_journal", "_metrics", "_output_bytes", "_session")
 
@@ -109,7 +109,7 @@ class SessionRecord:
         )
 
     def detached(self, ttl_s: float, processes: int) -> None:
-        """Record that the session's connection is gone."""
+        """Record that the session's connection is lost."""
         self._journal.info("session detached", ttl_s=ttl_s, processes=processes)
 
     def expired(self, processes: int) -> None:
@@ -180,8 +180,8 @@ class SessionRecord:
     ) -> None:
         """Record that a start has failed."""
         reason = str(error) or "the server ended"
-        # Of a start that could not be recorded the audit log tells nothing, or as many would wait to be
-        # recorded as a client cares to ask for.
+        # The audit log has no entry for a start that could not be recorded. Otherwise a client could make any
+        # number of entries wait.
         if not isinstance(error, AuditUnwritable):
             failed = StartFailed(
                 session=self._session,
@@ -250,8 +250,9 @@ class SessionRecord:
         await self._audit.commit(event)
 
     async def reaches(self, process_id: str, endpoint: Endpoint, ruling: Ruling) -> None:
-        """Record that a policy has decided on a host, which may be reached then. Raises AuditUnwritable."""
-        # A command can ask for hosts as fast as it likes, and would fill the log of a server with that.
+        """Record a policy's decision on a host, which may be reached once this returns. Raises
+        AuditUnwritable."""
+        # A command can ask for hosts as fast as it likes, and would fill the server's log with them.
         self._journal.debug(
             "host decided",
             process=process_id,
@@ -330,7 +331,7 @@ class SessionRecord:
         )
 
     def lost(self, process: ManagedProcess) -> None:
-        """Record that nobody will ever know what became of a process."""
+        """Record that the fate of a process will never be known."""
         self._metrics.endings[Ending.LOST] += 1
         self._metrics.dropped_bytes += process.log.dropped_bytes
         process_id = process.description.process_id
@@ -400,7 +401,7 @@ class SessionRecord:
         return result
 
     async def drain(self) -> None:
-        """Wait until the audit log keeps up with what it is told."""
+        """Wait until the audit log has caught up."""
         if self._audit is not None:
             await self._audit.drain()
 

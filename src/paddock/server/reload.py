@@ -1,4 +1,4 @@
-"""Which settings a running server can take over, and from which of them it needs a restart. Pure."""
+"""Separates settings that a running server can apply from those that need a restart. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ RELOADED: Final = (
     "require_sandbox",
     "log_level",
 )
-"""What takes effect without a restart: who may connect, what requests may ask for, and what is logged."""
+"""Settings that take effect without a restart: who may connect, what requests may ask for, and what is
+logged."""
 
 
 def changed_names(old: Settings, new: Settings) -> list[str]:
@@ -30,9 +31,10 @@ def changed_names(old: Settings, new: Settings) -> list[str]:
 
 
 def renewed_settings(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
-    """Return what a server with `old` goes on with, and the names of what takes a restart.
+    """Return the settings that a server with `old` continues with, and the names of those that need a
+    restart.
 
-    Raises ConfigError when TLS would be switched on or off: the URL of the server would be another.
+    Raises ConfigError when TLS would be switched on or off, because that would change the server's URL.
     """
     if (old.tls_cert is None) != (new.tls_cert is None):
         raise ConfigError("tls_cert", "TLS can't be switched on or off without a restart")

@@ -1,7 +1,6 @@
 """The life of one sandbox in the server: started, confirmed, cleared away.
 
-It was made ready elsewhere (`sandboxes`), and what it had to do with the end of its command is judged
-elsewhere (`judgement`).
+`sandboxes` prepares it, and `judgement` judges what it had to do with the end of its command.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 NOT_ENTERABLE = "it has no namespaces that could be entered"
 
 SHOWN_COMPLAINT_BYTES = 300
-"""How much is shown of what a sandbox that could not be made has written: one line of bubblewrap."""
+"""How much to show of the output of a sandbox that could not be made: one line of bubblewrap."""
 
 
 class SandboxEnclosure:
@@ -70,7 +69,7 @@ class SandboxEnclosure:
 
     @property
     def start(self) -> SandboxStart:
-        """Return how the sandbox came about."""
+        """Return how the sandbox was made."""
         return SandboxStart.COLD if self.warm is None else SandboxStart.WARM
 
     @property
@@ -80,7 +79,7 @@ class SandboxEnclosure:
 
     @property
     def interceptor(self) -> Interceptor | None:
-        """Return what decides on the programs that the command executes; None if nothing does."""
+        """Return the decider of the programs that the command executes; None if there is none."""
         return self._confined.interceptor
 
     @property
@@ -89,7 +88,7 @@ class SandboxEnclosure:
         return self._confined.has_placeholders
 
     def has_lost_placeholders(self) -> bool:
-        """Return whether somebody has taken away such a place from a sandbox that others enter."""
+        """Return whether somebody has removed a placeholder of a sandbox that others enter."""
         return self._confined.has_lost_placeholders()
 
     def first_pid(self) -> int:
@@ -100,13 +99,14 @@ class SandboxEnclosure:
         return pid
 
     def restriction(self) -> Restriction:
-        """Return what a process that enters it has to take on. Raises SandboxUnenforceable."""
+        """Return the restriction that a process entering it must apply to itself. Raises
+        SandboxUnenforceable."""
         if self._confined.restriction is None:
             raise SandboxUnenforceable(NOT_ENTERABLE)
         return self._confined.restriction
 
     def spec(self, command: LaunchSpec) -> LaunchSpec:
-        """Return what to start instead of the command."""
+        """Return the launch to start instead of the command."""
         files = self._confined.files
         argv = self._confined.argv(range(FIRST_INHERITED, FIRST_INHERITED + len(files)))
         return replace(
@@ -166,5 +166,6 @@ class SandboxEnclosure:
         ending = partial(self._confined.ended, was_killed=was_killed)
         if not self._confined.takes_time_to_end:
             return ending()
-        # It runs to its end though the caller is cancelled: placeholders and descriptors would stay for ever.
+        # It runs to its end even if the caller is cancelled: otherwise placeholders and descriptors would
+        # stay for ever.
         return await asyncio.shield(self._clearing.submit_surely(ending))

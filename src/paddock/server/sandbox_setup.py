@@ -27,7 +27,7 @@ PROBING_DESCRIPTORS = 16
 
 
 def make_sandbox(settings: Settings, cap: Cap | None) -> Sandbox:
-    """Find out what the host can do, and return what prepares commands there.
+    """Find out what the host can do, and return the `Sandbox` that prepares commands there.
 
     Raises ListenError when there is no private directory, OSError when there are too few descriptors.
     """
@@ -67,7 +67,8 @@ def _require_descriptors() -> None:
 
 
 def hidden_places(settings: Settings) -> list[Path]:
-    """Return what no confined command may read or change: the places and files of servers themselves."""
+    """Return the paths that no confined command may read or change: the servers' own files and
+    directories."""
     named = (
         settings.audit_log,
         settings.ws_token_file,

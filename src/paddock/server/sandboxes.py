@@ -1,7 +1,7 @@
 """The sandboxes of a server: made when they are asked for.
 
-What confines a command is decided here, on the server's side. What can't be enforced is an
-error, and nothing was started then. What this host can do is found out once.
+The server decides here what confines a command. A profile that it can't enforce is an error, and nothing
+starts. It finds out once what this host can do.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Sandboxes:
             self._warm.end_start()
 
     async def snapshot(self, wanted: Confinement) -> PlanSnapshot:
-        """Return what such a sandbox would be now. Raises as `enclose`."""
+        """Return a snapshot of the sandbox that would be made now. Raises as `enclose`."""
         sandbox = await self._ready()
         from paddock.server.plan_snapshot import take_snapshot
 
@@ -107,12 +107,13 @@ class Sandboxes:
             return Enforcement.NONE
 
     async def admit(self, wanted: Confinement) -> None:
-        """Refuse what exceeds the cap of the server, if it has one. Raises as `enclose`."""
+        """Refuse a confinement that exceeds the server's cap, if it has one. Raises as `enclose`."""
         if self._cap is not None:
             await self.snapshot(wanted)
 
     async def renew(self, settings: Settings, cap: Cap | None) -> None:
-        """Confine what starts from now on by these. Raises SandboxUnenforceable; all is as before then."""
+        """Apply these settings to commands started from now on. Raises SandboxUnenforceable, and then
+        changes nothing."""
         async with self._sandbox_lock:
             if self._sandbox is not None:
                 # The module is loaded by now.
@@ -183,7 +184,7 @@ class Sandboxes:
     async def _prepare_warm(
         self, wanted: Confinement, command: LaunchSpec, argv: list[str], warm: WarmSandbox
     ) -> SandboxEnclosure | None:
-        """Make a command ready for a spare sandbox; None if that is not what would be made for it now."""
+        """Prepare a command for a spare sandbox; return None if a new sandbox for it would differ."""
         assert self._sandbox is not None
         assert self._warm is not None
         from paddock.server.command_preparation import take_spare
@@ -253,7 +254,7 @@ class Sandboxes:
             self._give_up(taking.result())
 
     def _give_up(self, confined: Confined | None) -> None:
-        """Clear away what was made ready and nobody waits for any more."""
+        """Clear away a prepared sandbox that nobody waits for any more."""
         if confined is None:
             return
         confined.started()

@@ -1,4 +1,4 @@
-"""The answer to a scrape: what was counted, and what is there at this moment."""
+"""Answers a scrape with the counters and the current state of the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS_PATH = "/metrics"
 
 
 class Scraper:
-    """Looks at one server. Each look walks its sessions, and costs the running of it nothing otherwise."""
+    """Looks at one server. Each look walks its sessions; between looks it costs nothing."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ REMEMBERED_CLOSED = 4096
 
 KILLED_WITHIN_S = 5.0
 """How long to wait for the exits of killed processes. They take milliseconds, unless the kernel holds a
-process in a system call that can't be interrupted; what becomes of that one the client does not learn.
+process in a system call that can't be interrupted; the client does not learn what happens to that one.
 """
 
 
@@ -88,8 +88,8 @@ values.
 class Session:
     """Processes and the client they report to.
 
-    `on_ended` is told when nothing of it is left, `on_remembered` when it has become
-    a memory. `ttl_s` is how long it waits for its client to come back.
+    It calls `on_ended` when nothing of it is left, and `on_remembered` when it has become a memory. `ttl_s`
+    is how long it waits for its client to come back.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Session:
         self.client_name = ""
         """What the client calls itself, for people."""
         self.is_visited = False
-        """Whether an operator came to one of its processes, and may not have read its end when it is over."""
+        """Whether an operator visited one of its processes, and may still want to read its end."""
         self.closes = ConfirmedCloses()
         self.questions = SessionQuestions(settings.max_open_questions, record)
-        """What is asked on behalf of its processes."""
+        """The questions asked on behalf of its processes."""
         self.network_answers: dict[tuple[str, int], Ruling] = {}
-        """What was answered about hosts, for all its processes."""
+        """Answers about hosts that apply to all its processes."""
         self.network_changes: list[tuple[list[str], list[str]]] = []
-        """What was allowed and denied to all its processes, while they run."""
+        """Hosts allowed and denied to all its processes while they run."""
         self.network_authority: Authority | None = None
         """Opens the TLS of its processes, once one of them needs it."""
         self._settings = settings
@@ -139,7 +139,7 @@ class Session:
 
     @cached_property
     def answers(self) -> RememberedAnswers:
-        """Return what was answered about executions, for all its processes."""
+        """Return the answers about executions that apply to all its processes."""
         from paddock.intercept.approvals import RememberedAnswers
 
         return RememberedAnswers()
@@ -159,8 +159,8 @@ class Session:
     def attach(self, outbox: Outbox) -> None:
         """Report to this connection from now on; nothing is replayed.
 
-        Raises SessionAttached. The server drops a client that holds the session and does not answer pings.
-        Whoever asks again gets the session: it may be the same client, whose old way to the server is dead.
+        Raises SessionAttached. The server drops a client that holds the session and does not answer pings. A
+        client that asks again gets the session: it may be the same client, whose old connection is dead.
         """
         if self._outbox is not None:
             self._outbox.give_way()
@@ -176,7 +176,7 @@ class Session:
             self._expiry_timer = None
 
     def detach(self) -> None:
-        """Detach from a connection that is gone. The processes run on, for as long as the settings say."""
+        """Detach from a lost connection. The processes keep running for as long as the settings say."""
         self._outbox = None
         self.resume_output()
         self.questions.disconnect()
@@ -185,20 +185,20 @@ class Session:
             self._expiry_timer = self._loop.call_later(self._ttl_s, self._expire)
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
-        """Call back when the client keeps up with what it is sent, or nobody has to: now, if that is so."""
+        """Call back when the client has caught up, or at once if it has or if no client is attached."""
         if self._is_behind:
             self._behind.append(callback)
         else:
             callback()
 
     def pause_output(self) -> None:
-        """Let the processes wait: the client reads too slowly."""
+        """Pause the processes, because the client reads too slowly."""
         self._is_behind = True
         for entry in self._processes.values():
             entry.managed.pause_output()
 
     def resume_output(self) -> None:
-        """Let the processes go on: the client keeps up again, or nobody has to."""
+        """Resume the processes, because the client has caught up or none is attached."""
         self._is_behind = False
         for entry in self._processes.values():
             entry.managed.resume_output()
@@ -270,7 +270,7 @@ class Session:
         return start
 
     def remember_start(self, key: str, start: asyncio.Task[StartResult]) -> None:
-        """Remember who used this idempotency key first."""
+        """Remember the start that used this idempotency key first."""
         self._starts[key] = start
         self._starts.move_to_end(key)
         if len(self._starts) > REMEMBERED_STARTS:
@@ -302,9 +302,9 @@ class Session:
     async def process_reaches(
         self, process_id: str, endpoint: Endpoint, ruling: Ruling, *, is_told: bool
     ) -> None:
-        """Record what was decided on a host, and tell the client; it may be carried out afterwards.
+        """Record a decision on a host and notify the client; the decision may be carried out afterwards.
 
-        If it `is_told` of it in any case, it need not have asked for that. Raises AuditUnwritable.
+        With `is_told`, notify the client even if it has not asked for that. Raises AuditUnwritable.
         """
         await self.record.reaches(process_id, endpoint, ruling)
         if self._outbox is not None and not self._outbox.is_congested:
@@ -314,7 +314,7 @@ class Session:
             self._outbox.notify(POLICY_DECISION, event, is_optional=not is_told)
 
     def change_network(self, allow: list[str], deny: list[str]) -> None:
-        """Change whom its processes may reach, now and later. Raises InvalidRequest."""
+        """Change which hosts its processes may reach, now and later. Raises InvalidRequest."""
         if len(self.network_changes) >= MAX_NETWORK_CHANGES:
             raise InvalidRequest(f"a session takes {MAX_NETWORK_CHANGES} changes of its network at most")
         self.network_changes.append((allow, deny))
@@ -354,7 +354,7 @@ class Session:
         self._retire(process_id)
 
     def process_lost(self, process: ManagedProcess) -> None:
-        """Record, and tell the client, that nobody will know what became of the process."""
+        """Record, and tell the client, that the fate of the process will never be known."""
         self.record.lost(process)
         process_id = process.description.process_id
         self.questions.withdraw(process_id, "the process is lost")
@@ -452,7 +452,7 @@ class Session:
         await self._leftover_groups.gone()
 
     async def aclose(self) -> None:
-        """Kill what is left, see it end, and let go of everything. Bounded."""
+        """Kill the remaining processes, wait for their end, and release everything. Bounded."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -51,7 +51,7 @@ class SessionProcess:
             raise UnknownProcess(self.managed.description.process_id)
 
     def begin_unanswered(self) -> None:
-        """Begin its events when it is started: nobody is left to hear that it was."""
+        """Begin its events when it has started, because no client is left to get the answer to the start."""
         assert self.start is not None
         self.start.add_done_callback(self._begin_if_started)
 

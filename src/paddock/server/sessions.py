@@ -101,7 +101,7 @@ class SessionRegistry:
         return session
 
     def lose_processes(self, reason: str) -> None:
-        """Fail every process: the spawner is gone, and no exit status will come any more."""
+        """Fail every process: the spawner has ended, and no more exit statuses will arrive."""
         for process in self.processes:
             process.lose(reason)
 

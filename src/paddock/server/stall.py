@@ -1,4 +1,4 @@
-"""A pause that lasts, told from the many short ones that are back-pressure at work.
+"""Tells a lasting pause from the many short ones that are back-pressure at work.
 
 Bulk output to a client that is a little slower pauses hundreds of times a second. Only
 a pause that lasts is worth a line in the log, and so is its end.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 LASTING_S = 1.0
-"""From here on a person would notice it."""
+"""The length from which a person would notice a pause."""
 
 
 class Stall:

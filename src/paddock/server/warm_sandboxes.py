@@ -1,11 +1,11 @@
-"""Spare sandboxes of a server: made while nobody waits, for what was asked for lately.
+"""Spare sandboxes of a server: made while nobody waits, for confinements that were requested lately.
 
-One serves one command. It is taken only if everything that it stands on is as it was when it was made: what
-of this can change at the host is looked at here (mounts, limits) and in `Sandbox.take_spare` (the plan, the
-files). Whatever speaks against a spare ends it, and the command gets a sandbox of its own making.
+A spare serves one command. The server takes it only if everything that it depends on is as it was when it was
+made: this module checks the mounts and limits of the host, and `Sandbox.take_spare` checks the plan and the
+files. If any check fails, the spare ends, and the command gets a new sandbox.
 
-A spare that nobody has taken in time ends. All of them end with the server, however that ends: their init
-sees that nobody listens any more. Loaded when the first sandbox is asked for.
+A spare that no command takes in time ends. All of them end with the server, however it ends: their init sees
+that nobody listens any more. Loaded when the first sandbox is asked for.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WarmSandbox(Struct, eq=False):
     spare: Spare
     holder: Holder
     host_changes: int
-    """How often the mounts of the host had changed before it was planned."""
+    """The number of changes to the host's mounts before it was planned."""
     limits: list[tuple[int, int]]
     end: Callable[[WarmSandbox, asyncio.Future[Any] | None], None]
     timer: asyncio.TimerHandle | None = None
@@ -100,9 +100,9 @@ class WarmSandboxes:
         self._loop = asyncio.get_running_loop()
         self._spares: dict[Key, deque[WarmSandbox]] = {}
         self._wanted: OrderedDict[Key, tuple[Make, float]] = OrderedDict()
-        """What was asked for lately and when, the latest last."""
+        """The kinds of sandbox requested lately and when, the latest last."""
         self._refused: OrderedDict[Key, float] = OrderedDict()
-        """What has no spares, and until when that is believed."""
+        """The kinds that can have no spares, and until when the server assumes so."""
         self._starts = 0
         self._making: asyncio.Task[None] | None = None
         self._closings: set[asyncio.Task[None]] = set()
@@ -119,7 +119,7 @@ class WarmSandboxes:
         self._starts += 1
 
     def end_start(self) -> None:
-        """Note that nobody waits for this one any more."""
+        """Note that the caller no longer waits for its sandbox."""
         self._starts -= 1
         self._make_more()
 
@@ -139,7 +139,7 @@ class WarmSandboxes:
         return None
 
     def ask(self, key: Key, make: Make) -> None:
-        """Note that such a sandbox was asked for: another is made for the next command."""
+        """Note a request for such a sandbox, so that another is made for the next command."""
         now_s = self._loop.time()
         if self._is_closed or self._refused.get(key, 0.0) > now_s:
             return
@@ -149,12 +149,13 @@ class WarmSandboxes:
             self._wanted.popitem(last=False)
 
     def forget(self, key: Key) -> None:
-        """End all spares of a kind: one was found not to be what would be made now."""
+        """End all spares of a kind, because one of them differs from a sandbox that would be made now."""
         for warm in self._spares.pop(key, ()):
             self._end(warm, WarmEnd.CHANGED)
 
     def renew(self, limit: int, ttl_s: float) -> None:
-        """Keep so many from now on, for so long. End all that are there: what is hidden may have changed."""
+        """Change how many spares to keep and for how long. End all present ones: what is hidden may have
+        changed."""
         self._limit, self._ttl_s = limit, ttl_s
         self._wanted.clear()
         for key in list(self._spares):
@@ -213,7 +214,7 @@ class WarmSandboxes:
         holder.when_ended(lambda: self._retire(warm, WarmEnd.LOST))
 
     def _next(self) -> Key | None:
-        """Return what a spare is to be made for, after there is room for it."""
+        """Make room for a spare, and return the kind to make."""
         self._drop_old()
         keys = list(reversed(self._wanted))
         shares = {key: len(range(index, self._limit, len(keys))) for index, key in enumerate(keys)}
@@ -271,7 +272,7 @@ class WarmSandboxes:
         return self._mounts.count()
 
     def _limits(self) -> list[tuple[int, int]]:
-        """Return the limits that a process has which is started now."""
+        """Return the limits of a process that is started now."""
         return [resource.prlimit(self._spawner.helper_pid, number) for number in LIMITS]
 
 

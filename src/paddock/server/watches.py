@@ -1,7 +1,7 @@
-"""The watches of one connection, and what is told of them.
+"""The watches of one connection, and their notifications.
 
-Changes are gathered for a moment, so that a burst is one message, and as long as the client does
-not keep up. Only the client that asked is told, and its watches end with its connection.
+It gathers changes for a moment, so that a burst is one message, and for as long as the client does not keep
+up. It notifies only the client that asked, and its watches end with its connection.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ClientWatches:
         self._missing: MissingWatch | None = None
         self._last_id = 0
         self._is_answered: set[int] = set()
-        """Watches whose id the client knows; it is told nothing of others."""
+        """Watches whose id the client knows. It gets no changes of others."""
         self._has_changed = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
 
@@ -74,7 +74,7 @@ class ClientWatches:
     ) -> int:
         """Begin a watch of what may be read and return its id; `announce` must follow. Raises RequestError.
 
-        With a read filter, `real` is where the path leads for whoever asked.
+        With a read filter, `real` is where the path leads for the client.
         """
         if len(self._trees) >= MAX_WATCHES:
             raise InvalidRequest(f"at most {MAX_WATCHES} watches per connection; end one with fs/unwatch")
@@ -98,7 +98,7 @@ class ClientWatches:
         return watch_id
 
     def announce(self, watch_id: int) -> None:
-        """Tell the client what changes: it knows the id now.
+        """Begin to send the client changes: it knows the id now.
 
         Do nothing if it has guessed the id and ended it.
         """
@@ -120,7 +120,7 @@ class ClientWatches:
         present: bytes | None,
         read_filter: ReadFilter | None = None,
     ) -> bool:
-        """Tell once when one of the paths appears, or `present` vanishes; instead of an earlier watch."""
+        """Notify once when one of the paths appears or `present` vanishes. This replaces an earlier watch."""
         if self._missing is not None:
             self._missing.end()
             self._missing = None
@@ -165,7 +165,8 @@ class ClientWatches:
                 await self._tell_one(watch_id)
 
     async def _tell_one(self, watch_id: int) -> None:
-        """Tell all that waits for one watch, in messages of bounded size, one in each turn of the loop."""
+        """Send all waiting changes of one watch, in messages of bounded size, one in each turn of the
+        loop."""
         while (watched := self._trees.get(watch_id)) is not None:
             if not watched.tree.has_changes:
                 if watched.tree.is_ended:

@@ -2,11 +2,11 @@
 it.
 
 A wrapper (native/execve_wrapper.c, or the original's) sends one end of a stream to the command's socket, and
-the rest is said there (`intercept.wire`). Who decides is the same as for notifications (`ExecPolicy`), and
-so is who starts programs outside, paddock-leader; the wrapper stands for such a program inside.
+the rest is said there (`intercept.wire`). As for notifications, an `ExecPolicy` decides, and paddock-leader
+starts programs outside; the wrapper represents such a program inside.
 
-Whatever comes is a confined command's: a stream that does not keep to the protocol is closed, and its
-wrapper runs nothing.
+Everything that arrives comes from a confined command. The server closes a stream that breaks the protocol,
+and its wrapper runs nothing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ STREAMS_LIMIT: Final = 256
 """Wrappers of one command that are served at once; others wait. Each takes some descriptors."""
 
 HELD_BYTES: Final = 64 << 20
-"""What the requests that are not whole yet may take together: a few of the largest."""
+"""The memory that all incomplete requests may take together: a few of the largest."""
 
 VALUES_LIMIT: Final = 1 << 18
 """Values of one request: of the 2 MiB that the kernel takes by default (execve(2)), each word takes at least
 the eight bytes of its pointer. Reading them holds up all others in this process, for some milliseconds."""
 
 REASON_CHARACTERS: Final = 16 << 10
-"""Length of a reason that a wrapper is told: a sixth of what a stream takes at once."""
+"""The longest reason sent to a wrapper: a sixth of what a stream takes at once."""
 
 LOGGED_FAILURES: Final = 10
 """Streams of one command whose failure is logged: a command could make as many as it likes."""
@@ -61,7 +61,7 @@ _FILES_SPACE: Final = socket.CMSG_SPACE(wire.FILES_LIMIT * struct.calcsize("i"))
 _FLAGS: Final = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
 _CREDENTIALS: Final = struct.Struct("=3i")
 _TOLD: Final = struct.Struct("=2i")
-"""What paddock-leader tells of a program (native/escalation.h)."""
+"""The report of paddock-leader about a program (native/escalation.h)."""
 _EXITED, _DIED = 1, 2
 _SIGNAL: Final = struct.Struct("=i")
 """A signal for such a program, as paddock-leader takes it."""
@@ -77,22 +77,23 @@ class _Stream(Struct, eq=False):
     """The process that has made the stream."""
     reader: FrameReader = field(default_factory=FrameReader)
     files: list[int] = field(default_factory=list)
-    """Descriptors that came, and belong to no program yet."""
+    """Descriptors that have arrived and belong to no program yet."""
     call: ExecCall | None = None
     withdraw: Withdraw | None = None
     """Set while somebody decides."""
     escalation: Escalation | None = None
-    """Set while its descriptors are waited for."""
+    """Set while the server waits for its descriptors."""
     status: ProcessStatus | None = None
-    """What the wrapper had before it knew: afterwards it blocks signals, which its program must not."""
+    """The wrapper's status before it gets the verdict: afterwards it blocks signals, which its program
+    must not."""
     program: socket.socket | None = None
-    """Tells of the program outside; its end ends that."""
+    """Reports on the program outside; closing it ends the program."""
 
 
 class WrapperServer:
     """Serves one command, in a thread. `begin` once it has `file`, and `finish` in the end.
 
-    `leader` is the socket of the paddock-leader that starts programs outside; it is owned from now on.
+    `leader` is the socket of the paddock-leader that starts programs outside; the server owns it from now on.
     """
 
     def __init__(self, policy: ExecPolicy, leader: socket.socket | None) -> None:
@@ -120,14 +121,14 @@ class WrapperServer:
         self._thread = threading.Thread(target=self._run, name="paddock-wrappers", daemon=True)
 
     def begin(self) -> None:
-        """Wait for wrappers. If there can be no thread, they find that nobody decides."""
+        """Start the thread that serves wrappers. If it can't start, they find that nobody decides."""
         try:
             self._thread.start()
         except RuntimeError:
             self._door.close()
 
     def finish(self) -> None:
-        """End, and everything that was let out with it. Blocks for a moment; to be called once."""
+        """End the server, and every program that it let out. Blocks for a moment; call this once."""
         if self._thread.is_alive():
             with self._lock:
                 self._stop = True
@@ -241,7 +242,7 @@ class WrapperServer:
             raise WireError("nothing was to be said")
 
     def _end(self, stream: _Stream) -> None:
-        """Let go of a wrapper. One that still waits ends, and its program with it."""
+        """Drop a wrapper. One that still waits ends, and its program with it."""
         number = stream.channel.fileno()
         if self._streams.pop(number, None) is None:
             return
@@ -300,9 +301,9 @@ class WrapperServer:
             self._carry_out(stream, answer)
 
     def _require_root(self, process: int) -> None:
-        """See files as the command does. Raises OSError if the process is gone, or is none of the sandbox.
+        """See files as the command does. Raises OSError if the process has ended, or is not in the sandbox.
 
-        Its number may belong to another by now, which is outside.
+        Its number may by now belong to another process, outside the sandbox.
         """
         if os.path.samestat(os.stat(f"/proc/{process}/ns/pid"), os.stat("/proc/self/ns/pid")):
             raise ProcessLookupError("the wrapper is gone")
@@ -350,7 +351,7 @@ class WrapperServer:
     # --- programs outside ---------------------------------------------------
 
     def _prepare(self, stream: _Stream, answer: Escalate) -> Deny | None:
-        """Hold what is to be executed outside, or say why that is impossible."""
+        """Hold the program to execute outside, or return why that is impossible."""
         assert stream.call is not None
         try:
             stream.status = status_of(stream.process)
@@ -378,7 +379,7 @@ class WrapperServer:
         self._watch(ours.fileno(), partial(self._serve_program, stream, ours))
 
     def _serve_leader(self, leader: Leader, _events: int) -> None:
-        """Hear which programs were started."""
+        """Take the reports of programs that were started."""
         if not leader.serve():
             self._unwatch(leader.file)
 
@@ -399,7 +400,8 @@ class WrapperServer:
 
 
 def _received(file: socket.socket) -> tuple[bytes, list[int]]:
-    """Take what has come, with its descriptors. Raises OSError, and WireError if some of them are lost."""
+    """Read the bytes that have arrived, with their descriptors. Raises OSError, and WireError if some are
+    lost."""
     data, parts, flags, _ = file.recvmsg(_READ_BYTES, _FILES_SPACE, _FLAGS)
     files = array.array("i")
     for level, kind, received in parts:
@@ -412,7 +414,7 @@ def _received(file: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _stream_of(files: list[int]) -> _Stream | None:
-    """Make a stream of what a wrapper has sent; None if that is none. Raises OSError."""
+    """Make a stream from the descriptor that a wrapper sent; None if it is not one. Raises OSError."""
     if len(files) != 1 or not stat.S_ISSOCK(os.fstat(files[0]).st_mode):
         return None
     received = socket.socket(fileno=os.dup(files[0]))

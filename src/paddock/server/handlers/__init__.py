@@ -20,11 +20,11 @@ MODULES: Final = (
     ("network", ("network/",)),
     ("process", ("process/",)),
 )
-"""Each module beside this one, with how the names of its methods begin. The first that fits has a method."""
+"""The modules beside this one, with the prefixes of their methods' names. The first match has the method."""
 
 
 class Handlers(dict[str, Any]):
-    """Every method that this version offers, with what carries it out.
+    """Every method that this version offers, with the function that carries it out.
 
     A module is imported when one of its methods is first asked for, unless `load_all` has been called.
     """

@@ -1,4 +1,4 @@
-"""`control/*`: what operators see of all sessions."""
+"""`control/*`: shows operators all sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.session import Session
 
 TOLD_BYTES: Final = 8 * 1024 * 1024
-"""Parameters of open questions in one answer: all of eight sessions that have as much as they may."""
+"""The most parameters of open questions in one answer: enough for eight sessions at their limit."""
 
 
 def status(connection: ClientConnection, _: Call[NoParams]) -> StatusResult:

@@ -31,7 +31,7 @@ def initialize(
     info = describe_environment(connection.services.settings, with_extensions=capabilities.extensions)
     name = params.client_name
     if params.resume_session_id is None:
-        # An operator comes and goes; a session that waited for each of them would only be in the way.
+        # Operators come and go; a session that waited for each to return would only be in the way.
         session = sessions.open(connection, client_name=name, ttl_s=0 if connection.is_operator else None)
     else:
         session = sessions.resume(params.resume_session_id, connection, client_name=name)
@@ -50,7 +50,7 @@ def info(connection: ClientConnection, _: Call[NoParams]) -> EnvironmentInfo:
 
 
 def status(_connection: ClientConnection, _: Call[NoParams]) -> EnvironmentStatus:
-    """Say that the server takes commands."""
+    """Report that the server accepts commands."""
     return READY
 
 

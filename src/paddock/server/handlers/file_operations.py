@@ -1,4 +1,4 @@
-"""The operations and the path that a request about files comes down to."""
+"""Turns a file request into operations and a path."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from paddock.server.handlers.confinement import confinement_of
 
 
 def operations_for(connection: ClientConnection, sandbox: SandboxContext | None) -> Operations:
-    """Return what carries out operations under this sandbox.
+    """Return the object that carries out operations under this sandbox.
 
-    Raises InvalidParams if it makes no sense, ProfileExceeded if it is none and there has to be one.
+    Raises InvalidParams for a sandbox that makes no sense, and ProfileExceeded for a missing one that the
+    server requires.
     """
     if sandbox is None and connection.services.profiles.cap is None:
         # The result is as below, and comes sooner: most requests ask for this.
@@ -30,7 +31,7 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
 
 
 def own_operations(connection: ClientConnection) -> Operations:
-    """Return what reads files of the server's own choice for a client: within the cap, if there is one."""
+    """Return the object that reads files of the server's own choice for a client, within any cap."""
     cap = connection.services.profiles.cap
     if cap is None or restricted_files(cap.profile) is None:
         return connection.operations
@@ -39,7 +40,8 @@ def own_operations(connection: ClientConnection) -> Operations:
 
 
 async def read_filter_for(connection: ClientConnection, sandbox: SandboxContext | None) -> ReadFilter | None:
-    """Return what this process itself may look at for a request under this sandbox; None for everything."""
+    """Return a filter of what this process itself may read for a request under this sandbox; None for
+    everything."""
     wanted = _confinement(connection, sandbox)
     return None if wanted is None else (await connection.services.sandboxes.snapshot(wanted)).read_filter()
 
@@ -47,10 +49,11 @@ async def read_filter_for(connection: ClientConnection, sandbox: SandboxContext 
 async def real_path_for(
     connection: ClientConnection, sandbox: SandboxContext | None, path: bytes
 ) -> bytes | None:
-    """Return where a path leads that can be read under this sandbox; None if everything can.
+    """Return the real path of a path that is readable under this sandbox; None if everything is.
 
-    Asked inside, links and all, so that what is denied there can't be told from what does not exist: outside,
-    a link may lead through it by then. Raises what reading it does.
+    The sandbox resolves it, links and all, so that a denied path looks the same as one that does not exist;
+    by the time it were resolved outside, a link might lead through a denied path. Raises the errors that
+    reading it raises.
     """
     wanted = _confinement(connection, sandbox)
     if wanted is None:
@@ -66,7 +69,7 @@ def _confined(connection: ClientConnection, wanted: Confinement) -> ConfinedOper
 
 
 def _confinement(connection: ClientConnection, sandbox: SandboxContext | None) -> Confinement | None:
-    """Return what file operations are confined to; None if to nothing."""
+    """Return the confinement of file operations; None if there is none."""
     profiles = connection.services.profiles
     if sandbox is not None:
         wanted = confinement_of(sandbox, profiles)

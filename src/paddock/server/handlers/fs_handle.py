@@ -40,7 +40,7 @@ def open_file(connection: ClientConnection, call: Call[OpenParams]) -> Coroutine
         mode = OpenMode.PUBLISH
     operation = Open(path=local_path(params.path), mode=mode)
     file = connection.files.reserve(params.handle_id, operations_for(connection, params.sandbox))
-    # Whoever asks how its close ended must not be told of another file's, should this one be lost.
+    # A client that asks how its close ended must not get another file's outcome if this one is lost.
     connection.session.closes.forget(params.handle_id)
     return _open(connection, file, operation)
 
@@ -144,7 +144,7 @@ async def _close_confirmed(file: ClientFile, *, discard: bool) -> None:
 
 
 async def _closed(closing: asyncio.Task[None]) -> Empty:
-    # Whoever waits for it may be cancelled; the close is not.
+    # The request that waits for the close may be cancelled; the close is not.
     await asyncio.wait([closing])
     if closing.cancelled():
         raise OperationFailed("the server ended while the file was closed; what became of it is not known")

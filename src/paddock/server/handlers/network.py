@@ -1,4 +1,4 @@
-"""`network/*`, and the network of a start: from what is asked for to what serves the process."""
+"""`network/*`, and the network of a start: turns the request into the services of the process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_managed(params: StartParams) -> bool:
 
 
 def wanted_profile(profile: Profile, params: StartParams) -> Profile:
-    """Return a profile with what the start says of its network besides. Raises InvalidParams."""
+    """Return the profile with the network settings of the start added. Raises InvalidParams."""
     if params.network_proxy is not None and is_managed(params):
         raise InvalidParams("params: managedNetwork and networkProxy contradict each other; give one of them")
     try:
@@ -46,7 +46,7 @@ def wanted_profile(profile: Profile, params: StartParams) -> Profile:
 
 
 def refuse_unconfined(params: StartParams) -> None:
-    """Refuse a network that nothing would hold the process to. Raises InvalidParams."""
+    """Refuse network settings that nothing would enforce on the process. Raises InvalidParams."""
     for name, is_wanted in (("networkProxy", params.network_proxy), ("managedNetwork", is_managed(params))):
         if is_wanted:
             raise InvalidParams(
@@ -69,7 +69,8 @@ def _with_proxy(profile: Profile, wanted: NetworkProxy) -> EnforcedProfile:
 
 
 def with_network(connection: ClientConnection, checked: CheckedStart, params: StartParams) -> CheckedStart:
-    """Give a process what serves its network, if that is proxied, and tell it where. Raises InvalidParams."""
+    """Give a process the services of its proxied network, if it has one, and their addresses. Raises
+    InvalidParams."""
     wanted = checked.confinement
     if wanted is None or not is_enforced(wanted.profile):
         return checked
@@ -174,7 +175,7 @@ def _decision_timeout_s(connection: ClientConnection, params: StartParams) -> fl
 
 
 def update(connection: ClientConnection, call: Call[PolicyUpdateParams]) -> Empty:
-    """Change whom processes may reach."""
+    """Change which hosts processes may reach."""
     params, session = call.params, connection.session
     if params.process_id is UNSET:
         session.change_network(params.allow, params.deny)

@@ -177,7 +177,7 @@ async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> S
 
 
 def _explained(connection: ClientConnection, process: ManagedProcess, result: E) -> E:
-    """Add to a result what clients with extensions are told of an end, if the process has ended."""
+    """If the process has ended, add the details of its end that clients with extensions get."""
     if not connection.has_extensions or not process.has_exited:
         return result
     return structs.replace(
@@ -255,8 +255,9 @@ def close_stdin(
     """End the input after everything that was written before.
 
     A terminal has no end. It gets its end-of-file character, twice in the middle of a line, and once more
-    should a program switch canonical mode off later, as shells do that edit their lines. It ends the input
-    of whoever reads then; a program that edits lines takes it for the end on an empty line only.
+    should a program switch canonical mode off later, as shells do that edit their lines. It ends the input of
+    the program that reads at that moment; a program that edits lines takes it for the end only on an empty
+    line.
     """
     params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
@@ -348,7 +349,7 @@ async def _terminate_later(entry: SessionProcess, params: TerminateParams, sende
 
 
 class Sender(Struct, frozen=True):
-    """Whose request a signal was, for the record."""
+    """The client that requested a signal, for the record."""
 
     record: SessionRecord
     connection: int

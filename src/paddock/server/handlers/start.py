@@ -60,7 +60,7 @@ from paddock.server.sandbox_enclosure import SandboxEnclosure
 from paddock.server.session_process import SessionProcess
 
 SANDBOXED: Final = "linuxSeccomp"
-"""What the reference calls the sandboxes of Linux, of whatever they are made."""
+"""The reference's name for any sandbox on Linux."""
 
 
 def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[Any, Any, StartResult | Then]:
@@ -92,7 +92,7 @@ def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[An
 def _intercepted(
     connection: ClientConnection, checked: CheckedStart, wanted: InterceptParams
 ) -> CheckedStart:
-    """Let somebody decide on what the process executes."""
+    """Add a decider for the programs that the process executes."""
     # Few processes are intercepted, and it takes a while to load.
     from paddock.server.exec_decider import ExecDecider
 
@@ -181,7 +181,7 @@ async def _spawn(
 
 
 async def _recorded(connection: ClientConnection, wanted: Confinement | None) -> event.Confinement | None:
-    """Return what the audit log tells of a sandbox."""
+    """Return the audit log's description of a sandbox."""
     if wanted is None or not connection.session.record.is_audited:
         return None
     from paddock.sandbox.profile.codec import digest_of
@@ -218,7 +218,7 @@ async def _launch_enclosed(
 
 
 class CheckedStart(Struct, frozen=True):
-    """A start that passed every check, with what it comes down to."""
+    """A start that passed every check."""
 
     spec: LaunchSpec
     description: Description
@@ -270,7 +270,7 @@ def check_start(settings: Settings, profiles: Profiles, params: StartParams) -> 
 
 
 def _refuse_unanswerable(connection: ClientConnection, params: StartParams) -> None:
-    """Refuse a start that would have to ask a client which does not answer."""
+    """Refuse a start that would need to ask a client that does not answer questions."""
     wanted = params.intercept
     if wanted is not None and wanted.on_prompt == "ask" and EXEC_APPROVAL not in connection.answered_methods:
         raise InvalidParams(
@@ -296,7 +296,7 @@ def _refuse_unintercepted(wanted: InterceptParams, confinement: Confinement | No
 
 
 def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
-    """Return what the start is to be confined to; None if nothing would be enforced."""
+    """Return the confinement of the start; None if nothing would be enforced."""
     if params.sandbox is None:
         refuse_unconfined(params)
         return None

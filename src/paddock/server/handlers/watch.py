@@ -21,7 +21,7 @@ EMPTY = Empty()
 
 
 async def watch(connection: ClientConnection, call: Call[WatchParams]) -> Then:
-    """Begin to tell what changes; the first notification follows the answer."""
+    """Begin to report changes; the first notification follows the answer."""
     params = call.params
     path, watches = local_path(params.path), connection.watches
     real = await real_path_for(connection, params.sandbox, path)

@@ -1,7 +1,7 @@
 """How long the parts of a message may be, so that none takes a client's memory or the loop's time.
 
-Each bound is far above what anybody needs. The reference has none of them but those of its
-own names; what is over one is refused as bad parameters, and an id as a malformed message.
+Each bound is far above what anybody needs. The reference bounds only its own names. The server
+refuses a value over a bound as bad parameters, and an id as a malformed message.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ MAX_PATH_CHARS: Final = 64 * 1024
 are left to the kernel, which names the reason, up to what costs nothing to read."""
 
 MAX_URL_CHARS: Final = 64 * 1024
-"""Servers take 8 to 16 KiB of a URL."""
+"""Servers accept URLs of 8 to 16 KiB."""
 
 MAX_HEADERS: Final = 1024
-"""Servers take 100 to 200 headers. Each costs some microseconds, several times over."""
+"""Servers accept 100 to 200 headers. Each costs some microseconds, several times over."""
 
 MAX_ENTRIES: Final = 4096
-"""Entries of a profile, and paths of another list. Each costs about 5 µs before anybody looks at its path."""
+"""Entries of a profile, or paths in any other list. Each costs about 5 µs before its path is examined."""
 
 MAX_RULE_WORDS: Final = 256
-"""Words that may stand in one place of a rule. Those that people write have a handful."""
+"""Words in one place of a rule. Rules that people write have a handful."""
 
 MAX_RULE_PLACES: Final = 64
 """Places of a rule, and exceptions from it."""
 
 MAX_RULE_PROGRAMS: Final = 4096
-"""Programs that all rules of a start name, each time they do: each is a rule of its own, which costs about
-20 µs."""
+"""Programs that the rules of a start name, counted with repeats: each is a rule of its own, which costs
+about 20 µs."""
 
 MAX_FEATURES: Final = 256
-"""Notifications and requests that a client names: ten times as many as there are."""
+"""Notifications and requests that a client may name: ten times as many as exist."""
 
 Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
-"""What a client calls something."""
+"""A name that a client chooses."""
 
 Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
 """A URL."""

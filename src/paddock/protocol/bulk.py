@@ -18,7 +18,7 @@ _EMPTY_CHUNK = b'"chunk":""'
 
 def splice(message: bytes, chunk: bytes) -> bytes:
     """Put `chunk` into a message that holds one empty chunk: `…"chunk":""…`."""
-    # No string of the message looks like this: quotes inside of one are escaped.
+    # No string of the message contains this: quotes inside a string are escaped.
     start = message.index(_EMPTY_CHUNK) + len(_EMPTY_CHUNK) - 1
     return b"".join((message[:start], b64encode(chunk), message[start:]))
 
@@ -31,7 +31,7 @@ class Splicing:
         self._end = message[-3:]
 
     def add(self, piece: bytes | bytearray) -> None:
-        """Put a piece behind the others; every one but the last must have a multiple of three bytes."""
+        """Append a piece; the size of every one but the last must be a multiple of three bytes."""
         self._message += b64encode(piece)
 
     def finish(self) -> bytearray:

@@ -1,4 +1,4 @@
-"""A request that may be carried out, as all that reads and runs requests passes it on."""
+"""A checked request, in the form in which all code that reads and runs requests passes it on."""
 
 from __future__ import annotations
 

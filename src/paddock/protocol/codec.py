@@ -1,8 +1,8 @@
 """Bytes <-> values, within limits.
 
-Reading is strict where the JSON library is lenient: an object that holds a key
-twice, a message nested too deep or holding too many values is refused before
-anything looks at it. Parameters are then converted to the method's type, base64
+Reading is strict where the JSON library is lenient: it refuses an object that holds
+a key twice, and a message that is nested too deep or holds too many values, before
+any other code sees it. It then converts parameters to the method's type, base64
 fields included, in one pass.
 """
 
@@ -27,7 +27,7 @@ from paddock.protocol.value_count import count_strings
 P = TypeVar("P", bound=Params)
 
 MIN_BYTES_PER_VALUE = 2
-"""The densest JSON, `[1,1,…]` or `[[…]]`, spends two bytes on a value: no need to count shorter ones."""
+"""The densest JSON, `[1,1,…]` or `[[…]]`, spends two bytes on a value: shorter messages need no count."""
 
 
 class CodecLimits(Struct, frozen=True):
@@ -36,15 +36,15 @@ class CodecLimits(Struct, frozen=True):
     max_values: int = 65_536
     max_depth: int = 127
     max_text_bytes: int = 8 * 1024 * 1024
-    """Longer messages have to be base64 data for the most part; see `large_message`. To read this much
-    takes up to 50 ms."""
+    """Longer messages must consist mostly of base64 data; see `large_message`. Reading this much takes up
+    to 50 ms."""
 
 
 _decoder = msgspec.json.Decoder()
 
 
 def read_json(message: bytes, limits: CodecLimits) -> Any:
-    """Read a message as JSON. Raises MalformedMessage, also for a key twice and exceeded limits."""
+    """Read a message as JSON. Raises MalformedMessage, also for duplicate keys and exceeded limits."""
     strings = _strings_in(message, limits)
     try:
         value = _decoder.decode(message)
@@ -116,7 +116,7 @@ def convert_params(value: Any, kind: type[P]) -> P:
     """Check `value`, as read from a message, against a parameter type.
 
     Absent parameters are null. A positional array must give every field of the
-    reference protocol, in order. Raises InvalidParams that says what is wrong.
+    reference protocol, in order. Raises InvalidParams with a text that explains the fault.
     """
     if type(value) is not dict:
         if value is None and kind is NoParams:
@@ -132,7 +132,7 @@ def convert_params(value: Any, kind: type[P]) -> P:
 
 
 def convert_answer(value: Any, kind: type[P]) -> P:
-    """Check what a client answered against the type of the answer. Raises InvalidParams."""
+    """Check a client's answer against the type of the answer. Raises InvalidParams."""
     try:
         return msgspec.convert(value, kind, dec_hook=from_wire)
     except msgspec.ValidationError as error:
@@ -144,7 +144,7 @@ class Base64Field(NamedTuple):
 
     name: str
     is_late: bool
-    """Whether it is checked when it is used; see `late_base64`."""
+    """Whether to check it only on use; see `late_base64`."""
 
 
 @cache
@@ -168,7 +168,7 @@ def _decode_base64(value: dict[str, Any], fields: Mapping[str, Base64Field]) -> 
             except ValueError as error:
                 if not field.is_late:
                     raise InvalidParams(f"params.{name}: {error}") from error
-                # Not the error itself, which holds the frames of this call and with them the message.
+                # Don't keep the error itself: it holds the frames of this call, and with them the message.
                 value = value | {name: ValueError(str(error))}
     return value
 
@@ -216,4 +216,4 @@ def _to_wire(value: Any) -> Any:
 
 
 write_json: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_wire).encode
-"""The bytes of a message. Every string must be encodable as UTF-8."""
+"""Return the bytes of a message. Every string must be encodable as UTF-8."""

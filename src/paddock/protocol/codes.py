@@ -1,6 +1,6 @@
 """Errors of the wire <-> exceptions: the one translation point between the two.
 
-A code says what kind of error it is, which is all that the reference protocol tells.
+A code names the kind of an error, and is all that the reference protocol sends.
 Clients that asked for extensions also get the error's name and its particulars in `data`,
 so that they raise the very exception that the server raised.
 """
@@ -60,7 +60,7 @@ CODES = tuple(code for code, _ in TABLE)
 
 
 class Named(Struct, frozen=True):
-    """An exception with a name of its own on the wire, and its particulars there -> its attributes."""
+    """An exception with its own name on the wire, and how its particulars there map to its attributes."""
 
     name: str
     kind: type[RequestError]
@@ -91,13 +91,13 @@ NAMED: tuple[Named, ...] = (
     Named("spawnError", SpawnError, _SPAWN),
     Named("spawnerLost", SpawnerLost),
 )
-"""Every exception that a caller can act on in a way that its code does not tell."""
+"""Every exception that tells a caller more than its code does about what to do."""
 
 FILE_ERROR = "fileError"
-"""The name of what the operating system refused to do with a file; its particulars are `errno` and `path`."""
+"""The name of errors about files from the operating system; their particulars are `errno` and `path`."""
 
 _OS_ERROR = r"\(os error (\d{1,4})\)$"
-"""How the reference protocol tells an error number: at the end of the message."""
+"""How the reference protocol reports an error number: at the end of the message."""
 
 _NAMED_BY_KIND = {named.kind: named for named in NAMED}
 _NAMED_BY_NAME = {named.name: named for named in NAMED}
@@ -136,7 +136,7 @@ def error_for(code: int, message: str, data: Any = None) -> RequestError:
 
 
 def _file_error(family: type[RequestError], message: str, data: Any) -> RequestError | None:
-    """Return the exception that is also a builtin OSError, if the server told the number of an error."""
+    """Return the exception that is also a builtin OSError, if the server sent an error number."""
     path = None
     if isinstance(data, dict) and data.get("name") == FILE_ERROR:
         number, path = data.get("errno"), data.get("path")
@@ -150,7 +150,7 @@ def _file_error(family: type[RequestError], message: str, data: Any) -> RequestE
 
 
 def _named_error(family: type[RequestError], message: str, data: Any) -> RequestError | None:
-    """Return the exception that `data` names, if it makes sense: other servers may say anything there."""
+    """Return the exception that `data` names, if it makes sense: other servers may send anything there."""
     named = _NAMED_BY_NAME.get(str(data.get("name"))) if isinstance(data, dict) else None
     if named is None or not issubclass(named.kind, family):
         return None

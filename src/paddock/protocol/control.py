@@ -1,4 +1,4 @@
-"""`control/*`: what a server tells its operator.
+"""`control/*`: the methods for a server's operator.
 
 Offered on the server's control socket only. The process methods take a `sessionId`
 there, which reaches the processes of every session.
@@ -21,14 +21,14 @@ class ServerStatus(Result, frozen=True, kw_only=True):
     """Where its clients connect."""
     version: str
     uptime_ms: int
-    """For how long it runs."""
+    """How long it has been running."""
 
 
 class ProcessStatus(Result, frozen=True, kw_only=True):
     """One process. `failure` says why its end is not known, if it isn't; `rows` and `cols` are its window's.
 
-    `pid` may be somebody else's after its end. `next_seq` is the number of its next event: what is
-    retained now is numbered below it.
+    After its end, another process may have its `pid`. `next_seq` is the number of its next event: all
+    retained output has lower numbers.
     """
 
     process_id: str
@@ -60,7 +60,7 @@ class SessionStatus(Result, frozen=True, kw_only=True):
 
     session_id: str
     client_name: str
-    """What its client calls itself."""
+    """The name that its client chose."""
     attached: bool
     """Whether a client holds it."""
     processes: list[ProcessStatus]
@@ -83,19 +83,19 @@ class OpenQuestion(Result, frozen=True, kw_only=True):
     session_id: str
     """The session that it belongs to."""
     client_name: str
-    """What the client of the session calls itself."""
+    """The name that the client of the session chose."""
     process_id: str | None
-    """The process that waits for the answer, if it is about one."""
+    """The process that waits for the answer, if any."""
     method: str
-    """What is asked: the name of the request."""
+    """The name of the request."""
     params: dict[str, Any]
     """The parameters of the request."""
     sent: bool
-    """Whether a client that is connected now has been asked."""
+    """Whether the server has sent it to a client that is connected now."""
     waited_ms: int
     """How long the question has been open."""
     time_left_ms: int | None
-    """When it times out; null if it never does."""
+    """Time until it expires; null if it never does."""
 
 
 class QuestionsResult(Result, frozen=True, kw_only=True):
@@ -104,13 +104,13 @@ class QuestionsResult(Result, frozen=True, kw_only=True):
     questions: list[OpenQuestion]
     """Session by session, oldest first."""
     omitted: int
-    """How many more there are, which did not fit in the answer."""
+    """Number of further questions that did not fit in the answer."""
 
 
 class AnswerParams(Params, frozen=True, kw_only=True):
     """Answer a question in place of its client. The first answer counts; a later one is an error."""
 
     question_id: Name
-    """Which question."""
+    """The question to answer."""
     result: Any
     """The result, as the client would give it."""

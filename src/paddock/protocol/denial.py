@@ -1,6 +1,6 @@
-"""What a sandbox kept a process from, as clients are told.
+"""What a sandbox kept a process from, in the form that clients receive.
 
-Clients without extensions learn no more than that it happened, in `sandboxDenied`.
+Clients without extensions learn only that it happened, from `sandboxDenied`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ class Denial(Result, frozen=True, kw_only=True):
     kind: DenialKind
     """What it wanted to do."""
     target: str | None
-    """With which path, address or system call, as the process saw it; null if that is not known."""
+    """The path, address or system call, as the process saw it; null if unknown."""
     rule: str | None
-    """What refuses it, in the words of the profile, such as `/repo/a = deny`; null if that is not known."""
+    """The rule that refuses it, in the words of the profile, such as `/repo/a = deny`; null if unknown."""
     certain: bool
-    """Whether it follows from the profile; otherwise it is a guess from what the process wrote."""
+    """Whether the profile implies the denial; otherwise it is a guess from the output of the process."""
     host: str | UnsetType = UNSET
-    """Whom it wanted to reach through its proxy, by name or address; left out for everything else."""
+    """The host that it wanted to reach through its proxy, by name or address; absent otherwise."""
     port: int | UnsetType = UNSET
-    """On which port."""
+    """The port."""
     protocol: NetworkProtocol | UnsetType = UNSET
-    """By which protocol it asked the proxy."""
+    """The protocol that it used with the proxy."""
     grant: str | UnsetType = UNSET
-    """The path that a profile must grant for this to work, which may be a directory above `target`; left out
-    where that is not known, or would not be enough."""
+    """The path that a profile must grant for this to work, which may be a directory above `target`; absent
+    if unknown, or if that grant would not be enough."""
 
 
 def decode_denial(denial: Denial) -> model.Denial:
@@ -48,7 +48,7 @@ def decode_denial(denial: Denial) -> model.Denial:
 
 
 def encode_denials(denials: Sequence[model.Denial]) -> list[Denial] | UnsetType:
-    """Encode denials in the same order; without any, leave the field out."""
+    """Encode denials in the same order; leave the field out if there are none."""
     return UNSET if not denials else [_encode(denial) for denial in denials]
 
 

@@ -9,10 +9,10 @@ from paddock.protocol.structure import Params, Result
 
 
 class EnvironmentConfigParams(Params, frozen=True, kw_only=True):
-    """Which keys of the host's Codex configuration are wanted."""
+    """Read these keys of the host's Codex configuration."""
 
     cwd: HostPath
-    """Where the agent works; a project's own configuration is not read."""
+    """The agent's working directory; the server does not read a project's own configuration."""
     config_paths: list[list[str]]
     """Keys of `config.toml`, each with the tables that lead to it."""
     requirements_paths: list[list[str]]
@@ -20,23 +20,23 @@ class EnvironmentConfigParams(Params, frozen=True, kw_only=True):
 
 
 class ConfigLayer(Result, frozen=True, kw_only=True):
-    """What one file says about the keys in question."""
+    """What one file says about the requested keys."""
 
     source: str
-    """Which file it is."""
+    """The file that it comes from."""
     base_dir: str
     """The URI of its directory."""
     toml: str
-    """What it says, as TOML."""
+    """Its content, as TOML."""
 
 
 class ConfigLayers(Result, frozen=True, kw_only=True):
-    """What all files say, weakest first; those that say nothing are left out."""
+    """What all files say, weakest first, without those that say nothing."""
 
     layers: list[ConfigLayer]
     """Weakest first."""
     cloud_insertion_index: int
-    """Before which of them a client puts what it has from elsewhere."""
+    """The index at which a client inserts layers that it has from elsewhere."""
 
 
 class EnvironmentConfigResult(Result, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class EnvironmentConfigResult(Result, frozen=True, kw_only=True):
     codex_home_dir: str
     """The URI of the directory with Codex's own files."""
     hostname: str
-    """What the host calls itself."""
+    """The name of the host."""
     config: ConfigLayers
     """From `config.toml`."""
     requirements: ConfigLayers
@@ -58,7 +58,7 @@ class CapabilityRoot(Params, frozen=True, kw_only=True):
     """A directory that may hold plugins or skills."""
 
     id: Name
-    """What the answer calls it."""
+    """Its name in the answer."""
     path: HostPath
     """The directory."""
     sandbox: SandboxContext | None = None
@@ -73,7 +73,7 @@ class CapabilityRootsParams(Params, frozen=True, kw_only=True):
 
 
 class CapabilityFile(Result, frozen=True, kw_only=True):
-    """A file of at most 1 MiB, and what it says."""
+    """A file of at most 1 MiB, and its text."""
 
     path: str
     """Where it is."""
@@ -117,21 +117,21 @@ class DiscoveredRoot(Result, frozen=True, kw_only=True):
     warnings: list[str]
     """What was left out, and why."""
     error: str | None
-    """Why the directory can't be looked into, if it can't."""
+    """Why the server can't read the directory; absent if it can."""
 
 
 class CapabilityRootsResult(Result, frozen=True, kw_only=True):
-    """What each directory holds. One that fails does not hinder the others."""
+    """What each directory holds. A failure of one does not affect the others."""
 
     roots: list[DiscoveredRoot]
     """In the order of the request."""
 
 
 class CapabilitiesParams(Params, frozen=True, kw_only=True):
-    """Look for what the user of the host has installed."""
+    """Find what the user of the host has installed."""
 
     cwd: HostPath
-    """Where the agent works; what a project brings along is not looked for."""
+    """The agent's working directory; the server does not look for what a project brings along."""
     sandbox: SandboxContext | None = None
     """What may be read."""
 
@@ -140,19 +140,19 @@ class SkillTool(Result, frozen=True, kw_only=True):
     """A tool that a skill needs, in the words of its author."""
 
     type: str
-    """Of which kind it is."""
+    """Its kind."""
     value: str
-    """Which one it is."""
+    """Its identity."""
     description: str | None
     """What it is for."""
     transport: str | None
-    """How it is reached."""
+    """The transport that reaches it."""
     command: str | None
-    """What starts it."""
+    """The command that starts it."""
     url: str | None
     """Where it is."""
     oauth_callback_port: int | None
-    """Where its sign-in comes back to."""
+    """The port to which its sign-in returns."""
 
 
 class SkillDependencies(Result, frozen=True, kw_only=True):
@@ -166,9 +166,9 @@ class SkillPolicy(Result, frozen=True, kw_only=True):
     """When a skill may be used."""
 
     allow_implicit_invocation: bool | None
-    """Whether without being asked for by name."""
+    """Whether the model may use it without being asked for it by name."""
     products: list[str]
-    """In which products; in all if there are none."""
+    """The products that may use it; an empty list means all."""
 
 
 class PluginSkill(Result, frozen=True, kw_only=True):
@@ -209,7 +209,7 @@ class DiscoveredSkill(Result, frozen=True, kw_only=True):
     path: str
     """Its `SKILL.md`."""
     discovery_root: DiscoveryRoot
-    """In which place it was found."""
+    """The place that it was found in."""
     dependencies: SkillDependencies | None
     """What it needs."""
     policy: SkillPolicy | None
@@ -224,9 +224,9 @@ class DiscoveredPlugin(Result, frozen=True, kw_only=True):
     display_name: str
     """Its name."""
     remote_plugin_id: str | None
-    """Null: what other places call it is not known here."""
+    """Null: this server does not know the plugin's names elsewhere."""
     version: str
-    """Which one is installed; the newest if there are several."""
+    """The installed version; the newest if there are several."""
     root: str
     """Where it is."""
     files: PluginFiles

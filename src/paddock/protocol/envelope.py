@@ -1,8 +1,8 @@
 """The JSON-RPC envelope, with the `jsonrpc` member neither required nor sent.
 
 A message with `method` and `id` is a request, with `method` alone a
-notification, with `result` and no error a response, and anything else is tried as an
-error response.
+notification, with `result` and no error a response. The reader takes anything else for
+an error response, and checks that it is one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from paddock.protocol.process_event import OutputEvent
 RequestId = int | str
 
 UNREADABLE_ID = -1
-"""The id of an error that answers a message whose own id could not be read or was not there."""
+"""The id of an error that answers a message with an unreadable id, or without one."""
 
 MAX_ERROR_CHARS = 16 * 1024
-"""What an error says of anything: two of the longest paths, and words around them."""
+"""Most characters of an error's text: two of the longest paths, and words around them."""
 
 _MIN_ID, _MAX_ID = -(2**63), 2**63 - 1
 
@@ -42,7 +42,7 @@ class Request(Struct, frozen=True):
 
 
 class Notification(Struct, frozen=True):
-    """A message that wants none."""
+    """A message that wants no answer."""
 
     method: str
     params: Any
@@ -172,7 +172,7 @@ def write_block_result(request_id: RequestId, result: ReadBlockResult) -> bytes:
 def write_error(request_id: RequestId, error: RequestError, *, has_extensions: bool = False) -> bytes:
     """Write a bad answer, with the error's name for a client that has extensions.
 
-    Undecodable bytes of a path in its text are replaced.
+    Replaces undecodable bytes of a path in its text.
     """
     return _write_error(request_id, code_of(error), str(error), data_of(error) if has_extensions else None)
 
@@ -203,9 +203,9 @@ def _printable(text: str) -> str:
 
 
 class ServerMessage(Struct, frozen=True):
-    """One message of a server, as the client reads it; the parts are decoded when their type is known.
+    """One message of a server, as the client reads it. The client decodes a part once it knows its type.
 
-    A part that was not there is empty.
+    A missing part is empty.
     """
 
     id: RequestId | None = None

@@ -1,4 +1,4 @@
-"""`http/request`: an HTTP request that is made from the executor's host."""
+"""`http/request`: an HTTP request that the executor's host makes."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class HttpHeader(Params, frozen=True, kw_only=True):
     name: Name
     """Its name, in any case."""
     value: str
-    """Its value, or what stands before that of the variable."""
+    """Its value, or the text before that of the variable."""
     value_env_var: Name | None = None
-    """A variable of the server's environment; those with the host's own credentials are refused."""
+    """A variable of the server's environment; the server refuses those with the host's own credentials."""
 
 
 class HttpRequestParams(Params, frozen=True, kw_only=True):
     """An HTTP request made from the executor's host."""
 
     method: Name
-    """The HTTP method, in the case in which it is sent."""
+    """The HTTP method; the server keeps its case."""
     url: Url
     """An `http` or `https` URL."""
     request_id: Name
-    """Names the stream of the body; it is free again after the last piece."""
+    """Names the stream of the body; the client may use it again after the last piece."""
     headers: Annotated[list[HttpHeader], Meta(max_length=MAX_HEADERS)] = []
-    """Sent in this order, repeats kept. `Accept: */*` is added if there is no `Accept`."""
+    """Sent in this order, with repeats. The server adds `Accept: */*` if there is no `Accept`."""
     body_base64: bytes | None = None
     """The body."""
     timeout_ms: Unsigned | None = None
-    """Time for everything, the body of the answer included; by default there is no limit."""
+    """Time for everything, including the body of the answer; unlimited by default."""
     redirect_policy: Literal["follow", "stop"] | None = None
-    """Whether redirects are followed, which is the default, at most 10 of them."""
+    """Whether to follow redirects, at most 10 of them. The default is to follow."""
     stream_response: bool = False
-    """Whether the body follows the answer as `http/request/bodyDelta`."""
+    """Whether to send the body after the answer, as `http/request/bodyDelta`."""
 
 
 class ResponseHeader(Result, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class ResponseHeader(Result, frozen=True, kw_only=True):
     name: str
     """Its name in lower case."""
     value: str
-    """Its value; bytes that are not UTF-8 are read as Latin-1."""
+    """Its value; a value that is not UTF-8 is read as Latin-1."""
 
 
 class HttpResult(Result, frozen=True, kw_only=True):
@@ -59,14 +59,14 @@ class HttpResult(Result, frozen=True, kw_only=True):
     headers: list[ResponseHeader]
     """In the order of arrival, repeats kept."""
     body_base64: bytes
-    """The body as it came, not decompressed; empty when it is streamed."""
+    """The body as received, not decompressed; empty if it is streamed."""
 
 
 class BodyDelta(Result, frozen=True, kw_only=True):
-    """A piece of a streamed body, of 1 MiB at most. The last is empty, and says whether the body is whole."""
+    """A piece of a streamed body, at most 1 MiB. The last is empty, and says whether the body is complete."""
 
     request_id: str
-    """The request that it answers."""
+    """The request that it belongs to."""
     seq: int
     """Counts the pieces from 1, without gaps."""
     delta_base64: bytes
@@ -74,4 +74,4 @@ class BodyDelta(Result, frozen=True, kw_only=True):
     done: bool
     """Whether this is the last."""
     error: str | None
-    """Why the body is not whole, if it isn't."""
+    """Why the body is incomplete; absent if it is complete."""

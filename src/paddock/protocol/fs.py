@@ -27,33 +27,33 @@ class ReadDirectoryParams(Params, frozen=True, kw_only=True):
     path: HostPath
     sandbox: SandboxContext | None = None
     all_links: bool | None = None
-    """Whether links that lead nowhere, in circles, or to where nobody may look are listed too."""
+    """Whether to list links that lead nowhere, in circles, or to a path that can't be examined, too."""
 
 
 class MoveParams(Params, frozen=True, kw_only=True):
-    """Give a file, a link itself or a directory another name in the same file system, in one step.
+    """Rename a file, a link itself or a directory within the same file system, in one step.
 
-    A file that has that name is replaced.
+    Replaces a file that has the new name.
     """
 
     source_path: HostPath
-    """What gets the other name."""
+    """The present path."""
     destination_path: HostPath
     """Its new path; the directory must exist."""
     sandbox: SandboxContext | None = None
 
 
 class ChmodParams(Params, frozen=True, kw_only=True):
-    """Set the permissions of what a path leads to."""
+    """Set the permissions of the file or directory that a path leads to."""
 
     path: HostPath
     mode: Unsigned
-    """As a number, such as 493 for 0755; 1023 (01777) at most, without set-user-ID and set-group-ID."""
+    """A number, such as 493 for 0755; at most 1023 (01777), without set-user-ID and set-group-ID."""
     sandbox: SandboxContext | None = None
 
 
 class FollowablePathParams(Params, frozen=True, kw_only=True):
-    """A path, and whether symbolic links in it are followed."""
+    """A path, and whether to follow symbolic links in it."""
 
     path: HostPath
     follow_symlinks: bool | None = None
@@ -72,42 +72,42 @@ class WriteFileParams(Params, frozen=True, kw_only=True):
     """Whether symbolic links are followed; if false, no part of the path may be one. True by default."""
     sandbox: SandboxContext | None = None
     atomic: bool | None = None
-    """Whether the file is replaced as a whole, with the mode and owner of the old one: after a failure, a
-    crash or a full disk the old file is there, untouched."""
+    """Whether to replace the file as a whole, with the mode and owner of the old one: after a failure, a
+    crash or a full disk the old file is still there, untouched."""
 
 
 class CreateDirectoryParams(Params, frozen=True, kw_only=True):
-    """Make a directory, with its parents unless told otherwise."""
+    """Make a directory, by default with its parents."""
 
     path: HostPath
     recursive: bool | None = None
-    """Whether missing parents are made too, and a directory that exists is no error. True by default."""
+    """Whether to make missing parents too, and to accept a directory that exists. True by default."""
     follow_symlinks: bool | None = None
     sandbox: SandboxContext | None = None
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
-    """Remove a file or a tree. A link is removed itself, never what it leads to."""
+    """Remove a file or a tree. Removes a link itself, never its target."""
 
     path: HostPath
     recursive: bool | None = None
-    """Whether a directory goes with all that is in it. True by default."""
+    """Whether to remove a directory with everything in it. True by default."""
     force: bool | None = None
-    """Whether something that does not exist is no error. True by default."""
+    """Whether to accept a path that does not exist. True by default."""
     follow_symlinks: bool | None = None
     """If false, no part of the path may be a symbolic link; needs `recursive: false`. True by default."""
     sandbox: SandboxContext | None = None
 
 
 class CopyParams(Params, frozen=True, kw_only=True):
-    """Copy a file, a link as a link, or a tree. A file that is copied onto itself stays as it is."""
+    """Copy a file, a link as a link, or a tree. Copying a file onto itself changes nothing."""
 
     source_path: HostPath
-    """What is copied."""
+    """The original."""
     destination_path: HostPath
-    """The copy: a file that exists is replaced, a directory that exists is added to."""
+    """The copy: replaces an existing file, and adds to an existing directory."""
     recursive: bool
-    """Whether directories are copied, with all files, links and directories in them."""
+    """Whether to copy directories, with all files, links and directories in them."""
     sandbox: SandboxContext | None = None
 
 
@@ -117,16 +117,16 @@ class OpenParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"atomic"})
 
     handle_id: str
-    """32 bytes at most; free again once the file is closed."""
+    """At most 32 bytes; the client may use it again once the file is closed."""
     path: HostPath
     mode: Literal["read", "replace", "readTree", "writeTree"] = "read"
-    """`replace` creates the file or empties it, at once. Extensions: `readTree` gives a directory as a tar
-    archive, `writeTree` unpacks one into a new directory, which is in its place once it is closed; both are
-    read or written from the beginning to the end."""
+    """`replace` creates or empties the file at once. Extensions: `readTree` returns a directory as a tar
+    archive; `writeTree` unpacks one into a new directory, which appears in its place when it is closed.
+    Read or write both from the beginning to the end."""
     sandbox: SandboxContext | None = None
     atomic: bool | None = None
-    """With `replace`: the file is put in its place as a whole when it is closed, and discarded when the
-    connection ends before. A write that fails discards it too."""
+    """With `replace`: the server puts the file in its place as a whole when it is closed, and discards it
+    if the connection ends before. A failed write discards it too."""
 
 
 class ReadBlockParams(Params, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class ReadBlockParams(Params, frozen=True, kw_only=True):
     handle_id: str
     offset: Unsigned
     len: Unsigned
-    """How many bytes, 1 to 1048576."""
+    """Number of bytes, 1 to 1048576."""
 
 
 class WriteBlockParams(Params, frozen=True, kw_only=True):
@@ -148,36 +148,37 @@ class WriteBlockParams(Params, frozen=True, kw_only=True):
 
 
 class CloseParams(Params, frozen=True, kw_only=True):
-    """Close an open file, after everything that was asked of it before. An unknown id is no error."""
+    """Close an open file, after all earlier requests about it. An unknown id is no error."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"confirm", "discard"})
 
     handle_id: str
     discard: bool | None = None
-    """Whether what was opened with `atomic` or `writeTree` is thrown away instead of put in its place."""
+    """Whether to discard a file opened with `atomic` or `writeTree` instead of putting it in its place."""
     confirm: bool | None = None
-    """Whether an unknown id is an error, not found. The session remembers the outcome: asked again on another
-    connection, the server answers as it did, or would have done, on the first; not found then means that
-    nothing was put in its place, nor ever will be. The id must be unique in the session."""
+    """Whether an unknown id is an error, not found. The session remembers the outcome: if the client repeats
+    the request on another connection, the server gives the answer that it gave, or would have given, on
+    the first. Not found then means that nothing was put in its place, nor ever will be. The id must be
+    unique in the session."""
 
 
 class WalkOptions(Params, frozen=True, kw_only=True):
     """How far a walk goes."""
 
     max_depth: Unsigned
-    """How deep, at most 64; 0 lists the root's own entries."""
+    """Depth, at most 64; 0 lists the root's own entries."""
     max_directories: Unsigned
-    """Directories that are entered, 1 to 10000."""
+    """Most directories to enter, 1 to 10000."""
     max_entries: Unsigned
-    """Names that are looked at, 1 to 50000."""
+    """Most names to examine, 1 to 50000."""
     follow_directory_symlinks: bool
-    """Whether links to directories are entered; no directory is entered twice."""
+    """Whether to enter links to directories; a walk enters no directory twice."""
     prune_hidden_directories: bool = False
-    """Whether directories whose name begins with a dot are listed and not entered."""
+    """Whether to list, but not enter, directories whose name begins with a dot."""
 
 
 class WalkParams(Params, frozen=True, kw_only=True):
-    """List a tree. A root that is no directory, or a link that is not followed, has no entries."""
+    """List a tree. A root that is not a directory, or a link that is not followed, has no entries."""
 
     path: HostPath
     options: WalkOptions
@@ -193,7 +194,7 @@ class ReadFileResult(Result, frozen=True, kw_only=True):
 
 
 class MetadataResult(Result, frozen=True, kw_only=True):
-    """What a path is. All but `is_symlink` is about what it leads to."""
+    """Facts about a path. All fields but `is_symlink` describe what the path leads to."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode"})
 
@@ -211,24 +212,24 @@ class MetadataResult(Result, frozen=True, kw_only=True):
 
 
 class DirectoryEntry(Result, frozen=True, kw_only=True):
-    """One name in a directory; a link counts as what it leads to."""
+    """One name in a directory; a link counts as its target."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"is_symlink"})
 
     file_name: str
-    """Its name; what is not UTF-8 in it is shown as replacement characters."""
+    """Its name, with replacement characters for bytes that are not UTF-8."""
     is_directory: bool
     is_file: bool
     is_symlink: bool | UnsetType = UNSET
-    """Whether the name itself is a link; told to who asks for all links. One that leads nowhere is neither
-    a directory nor a file."""
+    """Whether the name itself is a link; present if the request asks for all links. A link that leads nowhere
+    is neither a directory nor a file."""
 
 
 class ReadDirectoryResult(Result, frozen=True, kw_only=True):
     """The names in a directory, 50000 at most."""
 
     entries: list[DirectoryEntry]
-    """In no particular order. Links that lead nowhere are left out, unless all are asked for."""
+    """In no particular order. Without links that lead nowhere, unless the request asks for all links."""
 
 
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
@@ -245,7 +246,7 @@ class WalkEntry(Result, frozen=True, kw_only=True):
 
 
 class WalkError(Result, frozen=True, kw_only=True):
-    """A path that could not be looked at."""
+    """A path that the server could not examine."""
 
     path: str
     message: str
@@ -272,5 +273,5 @@ class ReadBlockResult(Result, frozen=True, kw_only=True):
     """Part of a file."""
 
     eof: bool
-    """Whether fewer bytes came than were asked for."""
+    """Whether the block has fewer bytes than requested."""
     chunk: bytes

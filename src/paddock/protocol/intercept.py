@@ -1,9 +1,9 @@
 """The `intercept` object of `process/start`: rules about the programs that a process executes.
 
-What became of those is told in `process/exec` and at the end.
+The server reports the outcomes in `process/exec` and at the end.
 
-Policy stays with the caller: what is sent are the rules themselves, not names of files. They
-grant access, so unknown members are refused.
+Policy stays with the caller, who sends the rules themselves, not names of files. They grant
+access, so the server refuses unknown members.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Pattern = Annotated[list[Words], Meta(min_length=1, max_length=MAX_RULE_PLACES)]
 
 
 class InterceptRule(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rule about commands, as it was decided from its file."""
+    """A rule about commands, as its file declares it."""
 
     pattern: Pattern
-    """For each place of a command the words that may stand there, the program first."""
+    """For each place of a command, the words that it may hold, the program first."""
     action: Action
     """`allow` lets it out of the sandbox, `prompt` asks, `forbidden` denies it."""
     path: str
     """The file that the rule is in."""
     line: Unsigned
-    """Where in that file."""
+    """Its line in that file."""
     justification: str | None = None
-    """Why, in the words of the rule's author."""
+    """The reason, in the words of the rule's author."""
     unless: Annotated[list[Pattern], Meta(max_length=MAX_RULE_PLACES)] = []
     """Commands that the rule is not about."""
     free_flags: bool = False
@@ -45,50 +45,50 @@ class InterceptRule(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class InterceptParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of the programs that a sandboxed process executes."""
+    """How to decide on the programs that a sandboxed process executes."""
 
     rules: Annotated[list[InterceptRule], Meta(max_length=MAX_ENTRIES)] = []
-    """The rules; the strictest that fits decides, and a program that none fits runs in the sandbox. All
-    together name 4096 programs at most."""
+    """The rules. The strictest that fits decides; a program that no rule fits runs in the sandbox. All rules
+    together name at most 4096 programs."""
     host_executables: Annotated[dict[str, list[str]], Meta(max_length=MAX_ENTRIES)] = {}
     """Programs by name, with the only paths under which rules about the name apply."""
     broken_files: Annotated[list[str], Meta(max_length=MAX_ENTRIES)] = []
-    """Files of rules that could not be loaded: what no rule is about is asked then."""
+    """Files of rules that could not be loaded. If there are any, the server asks where no rule fits."""
     on_prompt: Literal["ask", "deny"] = "ask"
     """Whether `prompt` asks the client with `process/execApproval`, which must be among its `requests`, or
     denies."""
     prompt_timeout_ms: Unsigned | None = None
-    """How long an answer is waited for; null for as long as the process lives."""
+    """How long to wait for an answer; null for as long as the process lives."""
     strict: bool = False
-    """Whether what runs in the sandbox is executed by the path and arguments that were decided on, also if
-    another thread of its caller changes them meanwhile. Each program takes longer to start then."""
+    """Whether a program in the sandbox runs with exactly the path and arguments of the decision, even if
+    another thread of its caller changes them meanwhile. Each program then takes longer to start."""
 
 
-# --- what became of it ------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------
 
 
 class ExecRule(Result, frozen=True, kw_only=True):
-    """Where a rule stands."""
+    """The location of a rule."""
 
     path: str
     """The file."""
     line: int
-    """Where in that file."""
+    """Its line in that file."""
 
 
 class ExecEntry(Result, frozen=True, kw_only=True):
-    """A program that a process wanted to execute. Bytes that are not UTF-8 are shown as U+FFFD."""
+    """A program that a process wanted to execute. U+FFFD stands for bytes that are not UTF-8."""
 
     exec_id: str
-    """Which of the executions of this process."""
+    """The number of the execution in this process."""
     program: str
     """The absolute path of the program, links resolved."""
     argv: list[str]
-    """Its arguments, its name first; many or long ones are cut, and end with `…`."""
+    """Its arguments, its name first; too many or too long ones are cut, and end with `…`."""
     cwd: str
     """The working directory."""
     verdict: Verdict
-    """It ran in the sandbox, was carried out of it, or was denied."""
+    """Whether it ran in the sandbox, ran outside, or was denied."""
     reason: str
     """What decided, in one sentence."""
     justification: str | None = None
@@ -96,22 +96,22 @@ class ExecEntry(Result, frozen=True, kw_only=True):
     rule: ExecRule | None = None
     """The rule that decided."""
     not_escalated: str | None = None
-    """Why it ran in the sandbox though a rule or an answer would have let it out."""
+    """Why it ran in the sandbox although a rule or an answer would have let it out."""
 
 
 class ExecSummary(Result, frozen=True, kw_only=True):
     """The executions of a process."""
 
     entries: list[ExecEntry]
-    """The first of those that a rule or an answer decided on."""
+    """The first executions that a rule or an answer decided on."""
     total: int
-    """How many of those there were."""
+    """Number of executions that a rule or an answer decided on."""
     run: int
-    """How many of all executions ran in the sandbox."""
+    """Number of all executions that ran in the sandbox."""
     escalate: int
-    """How many were carried out of it."""
+    """Number of executions that ran outside it."""
     deny: int
-    """How many were denied."""
+    """Number of denied executions."""
 
 
 class ExecEvent(Result, frozen=True, kw_only=True):
@@ -119,11 +119,11 @@ class ExecEvent(Result, frozen=True, kw_only=True):
 
     process_id: str
     execution: ExecEntry
-    """What became of it."""
+    """The program and its outcome."""
 
 
 def encode_note(note: ExecutionNote) -> ExecEntry:
-    """Put an execution into the wire's form."""
+    """Encode an execution."""
     return ExecEntry(
         exec_id=note.exec_id,
         program=_encodable(note.program),
@@ -138,7 +138,7 @@ def encode_note(note: ExecutionNote) -> ExecEntry:
 
 
 def encode_summary(summary: ExecutionSummary | None) -> ExecSummary | UnsetType:
-    """Put the executions of a process into the wire's form; left out if they were not intercepted."""
+    """Encode the executions of a process; leave the field out if they were not intercepted."""
     if summary is None:
         return UNSET
     return ExecSummary(
@@ -151,7 +151,7 @@ def encode_summary(summary: ExecutionSummary | None) -> ExecSummary | UnsetType:
 
 
 def decode_summary(summary: ExecSummary | UnsetType) -> ExecutionSummary | None:
-    """Decode a summary; None if the server told none."""
+    """Decode a summary; None if the server sent none."""
     if summary is UNSET:
         return None
     counts = {Verdict.RUN: summary.run, Verdict.ESCALATE: summary.escalate, Verdict.DENY: summary.deny}

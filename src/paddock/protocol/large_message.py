@@ -1,9 +1,9 @@
 """Messages that are long because of the data in them.
 
-To read a message as JSON takes up to 6 ms for each MiB, in which nobody else is served. Only base64 has a
-reason to be longer than a few of them: it is cut out and decoded straight from the message, ten times as
-fast, and what stands before and behind it is read like any other message. A message that is long for
-another reason is refused without being looked through.
+Reading a message as JSON takes up to 6 ms for each MiB, in which the server serves nobody else. Only base64
+has a reason to be longer than a few MiB: this module cuts it out and decodes it straight from the message,
+ten times as fast, and reads the text before and after it like any other message. It refuses a message that
+is long for another reason without reading it through.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.protocol.envelope import Request, RequestId, read_message
 from paddock.protocol.methods import METHODS
 
 BEGINNING_BYTES: Final = 512
-"""Where id and method of a request are looked for: twice the longest id."""
+"""How far to look for id and method of a request: twice the longest id."""
 
 _BEGINNING: Final = (
     rb"""\s*\{\s*"id"\s*:\s*(?:(?P<number>-?[0-9]{1,18})|"(?P<text>[ !#-[\]-~]{0,256})")"""
@@ -27,7 +27,7 @@ _BEGINNING: Final = (
 )
 
 REST_SHARE: Final = 8
-"""What stands before the data has at most this part of `max_text_bytes`, 1 MiB; so has what stands behind."""
+"""The text before the data has at most this part of `max_text_bytes`, 1 MiB; so has the text after it."""
 
 
 def read_large(message: bytes | memoryview, limits: CodecLimits) -> Request:
@@ -37,7 +37,7 @@ def read_large(message: bytes | memoryview, limits: CodecLimits) -> Request:
     """
     begin, end = _find_data(message, limits)
     before, behind = bytes(message[:begin]), bytes(message[end:])
-    # No other string of the message can be as long, however it is written.
+    # No other string of the message can be as long, in whatever form.
     stand_in = b"=" * (len(before) + len(behind) + 1)
     request = read_message(b"".join((before, stand_in, behind)), limits)
     if not isinstance(request, Request) or type(request.params) is not dict:
@@ -45,7 +45,7 @@ def read_large(message: bytes | memoryview, limits: CodecLimits) -> Request:
     method = METHODS.get(request.method)
     for name in base64_fields(method.params) if method is not None else ():
         value = request.params.get(name)
-        # Anywhere else it would be accepted without being looked at.
+        # Anywhere else the reader would accept it unchecked.
         if type(value) is str and len(value) == len(stand_in):
             data = memoryview(message)[begin:end]
             return structs.replace(request, params=request.params | {name: data})
@@ -61,10 +61,10 @@ def id_of(message: bytes | memoryview) -> RequestId | None:
 
 
 def _find_data(message: bytes | memoryview, limits: CodecLimits) -> tuple[int, int]:
-    """Return where the string begins and ends that reaches from near the beginning to near the end.
+    """Return the bounds of the string that reaches from near the beginning to near the end.
 
-    What is between its quotes is not looked at. If it holds another quote or an escape, it is no base64; if
-    the quotes are not those of one string, what is left without it is no JSON.
+    Does not examine the text between its quotes. If that holds another quote or an escape, it is not base64;
+    if the quotes are not those of one string, the rest of the message is not JSON.
     """
     rest_bytes = limits.max_text_bytes // REST_SHARE
     begin = bytes(message[:rest_bytes]).rfind(b'"') + 1

@@ -1,7 +1,7 @@
-"""Base64 that is checked when it is used, and not when the parameters are.
+"""Base64 that is checked on use, and not together with the parameters.
 
-The reference protocol refuses bad base64 in most places as bad parameters, and in
-`fs/writeFile` as a bad request. What came past the JSON parser is decoded already.
+The reference protocol refuses bad base64 in most places as bad parameters, but in
+`fs/writeFile` as a bad request. Data that bypassed the JSON parser is already decoded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from paddock.protocol.strict_base64 import decode_base64
 
 
 class LateBase64:
-    """Data as it was written, or decoded already, or what is wrong with it."""
+    """Data as the client wrote it, or decoded, or the fault in it."""
 
     # Not a dataclass: msgspec would read those as JSON objects instead of asking the codec's hook.
     __slots__ = ("_given",)

@@ -1,8 +1,8 @@
 """THE table of methods: name, parameters, result, and how a request is scheduled.
 
 The server, the client and the generated reference all read this table. A method
-without a result type has its parameters declared, so that bad ones are answered
-rightly, but is not offered by this version.
+without a result type has declared parameters, so that the server answers bad ones
+correctly, but this version does not offer it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INITIALIZED = "initialized"
 
 
 class Family(StrEnum):
-    """A group of methods, as it is called in error messages."""
+    """A group of methods, by its name in error messages."""
 
     SESSION = "session"
     ENVIRONMENT_INFO = "environment info"
@@ -61,14 +61,14 @@ class Method(Struct, frozen=True):
     family: Family
     queue: RequestQueue = RequestQueue.ORDINARY
     is_opening: bool = False
-    """Whether it brings the process or file handle that it names into being; it is never overtaken."""
+    """Whether it creates the process or file handle that it names; no request overtakes it."""
     is_closing: bool = False
     """Whether it ends the file handle that it names; it overtakes nothing that uses the handle."""
     is_extension: bool = False
     capability: str | None = None
-    """The name by which a server tells clients that ask for extensions that it has the method."""
+    """The name by which a server announces the method to clients that ask for extensions."""
     is_operators: bool = False
-    """Whether it is offered on the control socket only; elsewhere there is no such method."""
+    """Whether only the control socket offers it; elsewhere the method does not exist."""
 
     @property
     def is_for_all(self) -> bool:
@@ -238,7 +238,7 @@ NOTIFICATIONS: dict[str, type[Result]] = {
     "fs/missingChanged": watch.MissingChangedEvent,
     "fs/changed": watch.ChangedEvent,
 }
-"""What the server sends to every client."""
+"""Notifications that the server sends to every client."""
 
 OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
     "process/started": process_event.StartedEvent,
@@ -247,7 +247,7 @@ OPTIONAL_NOTIFICATIONS: dict[str, type[Result]] = {
     network.POLICY_DECISION: network.PolicyDecisionEvent,
     "question/closed": question.QuestionClosedEvent,
 }
-"""What the server sends to clients that named it in `initialize`."""
+"""Notifications that the server sends to clients that name them in `initialize`."""
 
 
 class ServerRequest(Struct, frozen=True):
@@ -269,4 +269,4 @@ SERVER_REQUESTS: dict[str, ServerRequest] = {
         ServerRequest(network.POLICY_REQUEST, network.PolicyRequestParams, network.PolicyRequestResult),
     )
 }
-"""What the server asks clients that named it in `initialize`."""
+"""Requests that the server sends to clients that name them in `initialize`."""

@@ -1,4 +1,4 @@
-"""`network/*`: whom a process may reach through its proxy, decided while it runs; and what a start says."""
+"""`network/*`: hosts that a process may reach through its proxy, decided at the start and while it runs."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ Hosts = Annotated[list[str], Meta(max_length=MAX_ENTRIES)]
 
 
 class ManagedNetwork(Params, frozen=True, kw_only=True):
-    """Which proxies on the loopback of the host are the only way out."""
+    """Proxies on the loopback of the host that are the only way out."""
 
     loopback_ports: list[Port]
     """Their ports."""
     allow_local_binding: bool
-    """Means nothing here: a process may always listen on its own loopback."""
+    """No effect: a process may always listen on its own loopback."""
 
 
 class ProxyConfig(Params, frozen=True, kw_only=True):
-    """The settings of a proxy, as the reference has them."""
+    """The settings of a proxy, in the form of the reference."""
 
     enabled: bool
     """Must be true."""
     mode: Literal["full", "limited"] = "full"
-    """`limited` is refused: what is asked inside of TLS is not seen."""
+    """The server refuses `limited`: it can't see requests inside TLS."""
     domains: dict[str, Literal["allow", "deny"]] | None = None
     """Hosts by pattern, on every port."""
     allow_local_binding: bool = False
     """Whether allowed hosts may have loopback and private addresses."""
     enable_socks5: bool = True
-    """Means nothing here: SOCKS 5 leads nowhere else."""
+    """No effect: SOCKS 5 leads nowhere else."""
     allow_upstream_proxy: bool = False
-    """Means nothing here; a profile may name an upstream proxy."""
+    """No effect; a profile may name an upstream proxy."""
 
 
 class NetworkProxy(Params, frozen=True, kw_only=True):
-    """A proxy that the executor starts for the process. It needs a sandbox, of which it is the network."""
+    """A proxy that the executor starts for the process. It needs a sandbox, and becomes its network."""
 
     proxy: ProxyConfig
     """Its settings."""
     policy_decision_timeout_ms: Unsigned | None = None
-    """If it is given, the client is asked about hosts that no entry names, for so long."""
+    """If present, the server asks the client about hosts that no entry names, and waits this long."""
 
 
 class PolicyRequest(Result, frozen=True, kw_only=True):
-    """Whom a process wants to reach."""
+    """The host that a process wants to reach."""
 
     protocol: NetworkProtocol
     """How it asked its proxy."""
     host: str
     """The host, by name or address."""
     port: int
-    """On which port."""
+    """The port."""
 
 
 class PolicyRequestParams(QuestionParams, frozen=True, kw_only=True):
@@ -71,22 +71,22 @@ class PolicyRequestParams(QuestionParams, frozen=True, kw_only=True):
 
     process_id: str
     request: PolicyRequest
-    """Whom."""
+    """The host."""
 
 
 class AllowDecision(Params, frozen=True, kw_only=True, tag_field="type", tag="allow"):
-    """It may."""
+    """The process may reach the host."""
 
 
 class DenyDecision(Params, frozen=True, kw_only=True, tag_field="type", tag="deny"):
-    """It may not."""
+    """The process may not reach the host."""
 
     reason: str | None = None
     """Why; the process reads it."""
 
 
 class AskDecision(Params, frozen=True, kw_only=True, tag_field="type", tag="ask"):
-    """It may not now, because somebody has to be asked first."""
+    """The process may not reach the host now, because somebody has to be asked first."""
 
     reason: str | None = None
     """Why; the process reads it."""
@@ -96,53 +96,53 @@ class PolicyRequestResult(Params, frozen=True, kw_only=True, forbid_unknown_fiel
     """The decision. It grants access, so unknown members are refused."""
 
     decision: AllowDecision | DenyDecision | AskDecision
-    """What becomes of it."""
+    """The decision itself."""
     remember: HostRemember | None = None
     """Whether it stands for the same host and port in the rest of the process or session; or as a rule, for
-    the host and protocol on every port, in the file that the server's settings name. Which line that is, or
-    why there is none, `network/policyDecision` tells in `rule`."""
+    the host and protocol on every port, in the file that the server's settings name. In `rule`,
+    `network/policyDecision` names that line, or says why there is none."""
 
 
 class PolicyDecisionEvent(Result, frozen=True, kw_only=True):
-    """`network/policyDecision`: it was decided whether a process may reach a host. Some may be left out."""
+    """`network/policyDecision`: the decision whether a process may reach a host. Some may be left out."""
 
     process_id: str
     timestamp: str
-    """When, as of RFC 3339."""
+    """The time, in the form of RFC 3339."""
     scope: Literal["domain"] = "domain"
     """Always hosts."""
     decision: Literal["allow", "deny"]
-    """Whether it may."""
+    """The decision."""
     source: Literal["baseline_policy", "decider"]
-    """Whether the lists decided, or an answer."""
+    """Whether the lists or an answer decided."""
     reason: str
-    """Why, in one word."""
+    """The reason, in one word."""
     protocol: NetworkProtocol
     """How it asked its proxy."""
     host: str
-    """Whom it wants to reach."""
+    """The host that it wants to reach."""
     port: int
-    """On which port."""
+    """The port."""
     policy_override: bool
     """Whether an answer allowed what the lists do not."""
     rule: str = ""
-    """What decided, in the words of the profile; the reference protocol does not tell it."""
+    """The entry that decided, in the words of the profile; the reference protocol does not have it."""
 
 
 class PolicyUpdateParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Change whom running processes may reach. Exactly one of `process_id` and `session` is given.
+    """Change the hosts that running processes may reach. Give exactly one of `process_id` and `session`.
 
-    It grants access, so unknown members are refused.
+    It grants access, so the server refuses unknown members.
     """
 
     process_id: Name | UnsetType = UNSET
     """One process."""
     session: bool = False
-    """All processes of the session whose network is proxied, also those that are started later."""
+    """All processes of the session whose network is proxied, including later ones."""
     allow: Hosts = []
-    """Patterns, as in a profile, that may be reached from now on; the same pattern is no longer denied."""
+    """Patterns, as in a profile, of hosts to allow from now on; the same pattern is no longer denied."""
     deny: Hosts = []
-    """Patterns that may not; the same pattern is no longer allowed. Open connections stay."""
+    """Patterns of hosts to deny; the same pattern is no longer allowed. Open connections stay."""
 
     def __post_init__(self) -> None:
         if (self.process_id is UNSET) is not self.session:

@@ -1,9 +1,9 @@
 """Paths on the wire: an absolute path or a `file:` URI.
 
-Both forms are accepted wherever a path is expected, and an answer uses the form
-of the request. A URI is resolved lexically (`.` and `..`, and slashes at the end), as URIs
-are; an absolute path is left to the kernel. A name that is not UTF-8 has no absolute path in
-JSON: it is answered as a URI in any case.
+The server accepts both forms wherever it expects a path, and an answer uses the form of the
+request. This module resolves a URI lexically (`.` and `..`, and slashes at the end), as is usual
+for URIs, and leaves an absolute path to the kernel. A name that is not UTF-8 has no absolute path
+in JSON: an answer always gives it as a URI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HostPath:
     """A path on the server's host, and how the caller wrote it.
 
     `is_foreign` marks a URI that is well-formed but can't name a file on Linux
-    (another host, a drive letter); who uses the path must refuse it.
+    (another host, a drive letter); code that uses the path must refuse it.
     """
 
     # Not a dataclass: msgspec would read those as JSON objects instead of asking
@@ -48,7 +48,7 @@ class HostPath:
         return not self.text.startswith("/")
 
     def like(self, path: bytes) -> str:
-        """Return `path` in the form in which this one was written, if it has that form."""
+        """Return `path` in the form of this one, if it has that form."""
         if not self.is_uri:
             try:
                 return path.decode()
@@ -64,7 +64,7 @@ class HostPath:
             return
         encoded_prefix = self.like(prefix)
         for name in names:
-            # Most names need no quoting, and to find that out is a tenth of the work.
+            # Most names need no quoting, and finding that out is a tenth of the work.
             if _PLAIN.fullmatch(name):
                 yield encoded_prefix + name.decode("ascii")
             else:
@@ -89,13 +89,13 @@ def file_uri(path: str) -> str:
 
 
 def parse_path(text: str) -> HostPath:
-    """Read an absolute path or a `file:` URI. Raises ValueError that names the text and the way out."""
+    """Read an absolute path or a `file:` URI. Raises ValueError with the text and the remedy."""
     if len(text) > MAX_PATH_CHARS:
         raise ValueError(
             f"path {excerpt(text)!r} has {len(text)} characters; a path may have {MAX_PATH_CHARS}"
         )
-    # Most are like this, and one is read with every request about files: hence no call here and below that a
-    # look at the text can spare.
+    # Most paths are like this, and every request about files has one. So, here and below, make no call that
+    # a look at the text can avoid.
     if text.startswith("file:///"):
         path, is_foreign = text[_FILE_BYTES:], False
     elif text.startswith("/"):
@@ -120,7 +120,7 @@ def parse_path(text: str) -> HostPath:
 
 
 def _split_uri(text: str) -> tuple[str, bool]:
-    """Return the path of a `file:` URI, as it is written there, and whether it is of another host."""
+    """Return the path of a `file:` URI, unchanged, and whether it belongs to another host."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         raise ValueError(f"path {text!r} is not absolute; give an absolute path or a file: URI")

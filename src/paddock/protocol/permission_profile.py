@@ -1,8 +1,8 @@
-"""A profile on the wire and in the model, which differ in how they write a path.
+"""Converts a profile between the wire and the model, which differ in how they write a path.
 
 The wire has what the caller wrote, an absolute path or a `file:` URI; the model has the path
-of the host. Whoever converts a profile says how a path becomes the other. Nothing else may change
-on the way, for a profile grants access: hence no field is named here that has none of a path in it.
+of the host. The caller of a conversion says how to convert a path. Nothing else may change
+on the way, because a profile grants access: so this module names only fields that hold a path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paddock.protocol.path import HostPath
 
 
 class _Form(NamedTuple):
-    """The types of a profile that have a path in them."""
+    """The types of a profile that hold a path."""
 
     profile: type[Any]
     files: type[Any]
@@ -39,7 +39,7 @@ def profile_from_wire(
 
 
 def profile_to_wire(profile: model.Profile, path_of: Callable[[str], HostPath]) -> wire.PermissionProfile:
-    """Return what a request is to ask for."""
+    """Return the profile to put in a request."""
     permissions: wire.PermissionProfile = _convert(profile, _MODEL, _WIRE, path_of)
     return permissions
 
@@ -58,5 +58,5 @@ def _convert(profile: Any, given: _Form, wanted: _Form, path_of: Callable[[Any],
 
 
 def _like(value: Struct, kind: type[Struct], **changes: Any) -> Struct:
-    """Return a `kind` with the fields of a value, but for the changes."""
+    """Return a `kind` with the fields of a value, except for the changes."""
     return kind(**(structs.asdict(value) | changes))

@@ -1,10 +1,10 @@
-"""Messages as both sides write them, taken apart without being parsed.
+"""Splits messages in their usual form into parts, without parsing them.
 
 A compiled scanner finds the parts of a message in plain JSON: no escapes, no key twice,
-within limits. A string that may be base64 it leaves out: that is decoded straight from the
+within limits. It leaves out a string that may be base64: Paddock decodes that straight from the
 message, strictly, and if it is long in a twentieth of the time that the JSON library takes.
-Whatever is unusual, and everything where the scanner could not be compiled, is left to
-the ordinary way. Both ways read alike; nobody can tell from the outside which one it was.
+Unusual messages, and all messages where the scanner could not be compiled, go the ordinary
+way. Both ways give the same result; no difference shows from the outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LeftOut = tuple[str, int, int]
 """The key of a string, and where it begins and ends in the message."""
 
 Parts = tuple[int | str | None, str | None, bytes | None, LeftOut | None]
-"""Id, method, parameters or result, and what was left out of those. What is not there is None."""
+"""Id, method, parameters or result, and what the scanner left out of those. A missing part is None."""
 
 Scan = Callable[[bytes | memoryview, int, int], Parts | None]
 """Finds the parts of a plain message of at most so many values, nested at most so deep."""
@@ -44,7 +44,7 @@ else:
 
 
 def with_base64(body: S, left_out: LeftOut, message: bytes | memoryview) -> S:
-    """Return the same with what was left out. Raises ValueError if that should not or can't be base64."""
+    """Put the left-out strings back, decoded. Raises ValueError if one should not or can't be base64."""
     key, begin, end = left_out
     field = base64_fields(type(body)).get(key)
     if field is None:

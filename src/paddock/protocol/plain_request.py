@@ -1,7 +1,7 @@
 """Requests in plain JSON, whose parameters are decoded straight into their type.
 
-That takes half of the time of the ordinary way, by `envelope` and `codec`, which is for
-whatever is unusual, wrong or refused. See `plain_message`.
+That takes half the time of the ordinary way, by `envelope` and `codec`, which handles
+requests that are unusual, wrong or refused. See `plain_message`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class _Reader(Struct, frozen=True):
 
 
 _readers: dict[str | None, _Reader] = {}
-"""Of the methods that were called: to make one takes longer than to use it often."""
+"""Readers of the methods that were called: making one takes longer than many uses of it."""
 
 
 def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params] | None:
     """Return a good request; None leaves the message to the ordinary way.
 
-    Never gives a method that is not offered to everybody, or not at every moment.
+    Never returns a method that only some clients may call, or only at some times.
     """
     found = scan(message, limits.max_values, limits.max_depth)
     if found is None:

@@ -1,7 +1,7 @@
 """`process/*`: starting, feeding, watching and ending processes.
 
-A `session_id` says whose process is meant; without it, the connection's own. To name
-another session is an operator's right, on the control socket.
+A `session_id` names the session of the process; the default is the connection's own. Only an
+operator may name another session, on the control socket.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ Cells = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
 SNAPSHOT_SCOPE_BYTES = 256
 
 SessionId = Name | None | UnsetType
-"""Whose process is meant; left out by everybody but operators, so that other servers never see it."""
+"""The session of the process. Only operators send it, so that other servers never see it."""
 
 
 class EnvironmentPolicy(Params, frozen=True, kw_only=True):
-    """How the child's environment is derived from the server's."""
+    """How the server derives the child's environment from its own."""
 
     inherit: Literal["all", "core", "none"]
     """Which variables of the server the child starts with: all, those a shell needs (core), or none."""
     ignore_default_excludes: bool
-    """Whether variables with KEY, SECRET or TOKEN in their name are inherited too."""
+    """Whether the child also inherits variables with KEY, SECRET or TOKEN in their name."""
     exclude: list[str]
-    """Patterns, with `*` and `?`, of names that are left out."""
+    """Patterns, with `*` and `?`, of names to leave out."""
     set: dict[str, str]
-    """Variables that are set after that."""
+    """Variables to set after that."""
     include_only: list[str]
-    """Patterns of names that are kept, if there are any."""
+    """Patterns of the only names to keep, if there are any."""
 
 
 class SnapshotShell(Params, frozen=True, kw_only=True):
-    """The shell whose state is restored."""
+    """The shell whose state to restore."""
 
     name: str
     path: str
@@ -60,9 +60,9 @@ class ShellSnapshot(Params, frozen=True, kw_only=True):
     """A saved shell state to start from."""
 
     scope_id: str
-    """Which snapshot; 1 to 256 bytes."""
+    """The snapshot's name, 1 to 256 bytes."""
     shell: SnapshotShell
-    """The shell that it was taken from."""
+    """The shell that the snapshot comes from."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.scope_id.encode("utf-8", "surrogatepass")) <= SNAPSHOT_SCOPE_BYTES:
@@ -86,14 +86,14 @@ class PtyIo(Params, frozen=True, kw_only=True):
 
 
 class PipeIo(Params, frozen=True, kw_only=True):
-    """Pipes; stdin is a pipe too, or is at its end from the start."""
+    """Pipes. Stdin is a pipe too, or at its end from the start."""
 
     stdin: Literal["open", "closed"] = "closed"
     """Whether the process can be written to."""
 
 
 class Io(Params, frozen=True, kw_only=True):
-    """Another way to say `tty` and `pipeStdin`; exactly one of the two is given."""
+    """Another way to say `tty` and `pipeStdin`. Give exactly one of the two."""
 
     pty: PtyIo | None = None
     """Run on a terminal."""
@@ -106,7 +106,7 @@ class Io(Params, frozen=True, kw_only=True):
 
 
 class PreparedSpawn(Params, frozen=True, kw_only=True):
-    """A resolved spawn request: spawned exactly as it stands, no policy applied."""
+    """A resolved spawn request: the server spawns it exactly as it is, and applies no policy."""
 
     argv: list[str]
     cwd: HostPath
@@ -130,30 +130,30 @@ class StartParams(Params, frozen=True, kw_only=True):
     )
 
     process_id: Name
-    """The name of the process in this session, chosen by the client. Free again once the process is
-    forgotten."""
+    """The name of the process in this session, chosen by the client. The client may use it again once the
+    server has forgotten the process."""
     metadata: StartMetadata | None = None
     """Who asked for it."""
     argv: list[str] | UnsetType = UNSET
-    """The program and its arguments. A program without a slash is looked up in the PATH of `env`."""
+    """The program and its arguments. The server looks up a program without a slash in the PATH of `env`."""
     cwd: HostPath | UnsetType = UNSET
     env_policy: EnvironmentPolicy | None = None
-    """How the environment is derived from the server's; without it, `env` is the whole environment."""
+    """How to derive the environment from the server's; without it, `env` is the whole environment."""
     shell_snapshot: ShellSnapshot | None = None
-    """Not enforceable by this version: refused."""
+    """This version can't enforce it, and refuses it."""
     env: dict[str, str] | UnsetType = UNSET
     """Variables of the process; they win over what `env_policy` gives."""
     tty: bool | UnsetType = UNSET
     """Whether it runs on a terminal (80x24 unless `io` says otherwise) or on pipes."""
     pipe_stdin: bool = False
-    """Whether a process on pipes can be written to; its stdin is at its end from the start otherwise."""
+    """Whether the client can write to a process on pipes; if not, its stdin is at its end from the start."""
     arg0: str | None = None
     """What the program sees as its own name, if not `argv[0]`."""
     sandbox: SandboxContext | None = None
-    """The confinement that is wanted. What can't be enforced on this host is refused."""
+    """The requested confinement. The server refuses what it can't enforce on this host."""
     enforce_managed_network: bool = False
-    """Whether the only way out are the proxies on the host's loopback that variables of the process, such as
-    HTTP_PROXY, name. Only in a sandbox."""
+    """Whether the only way out is through the proxies on the host's loopback that variables of the process,
+    such as HTTP_PROXY, name. Only in a sandbox."""
     managed_network: ManagedNetwork | None = None
     """The same, with the ports that those proxies may have."""
     network_proxy: NetworkProxy | None = None
@@ -163,13 +163,12 @@ class StartParams(Params, frozen=True, kw_only=True):
     prepared: PreparedSpawn | None = None
     """A spawn request that is already resolved. Needs the setting `allow_prepared_exec`."""
     idempotency_key: Name | None = None
-    """A start with a key that has been used before in the session does not start anything; it gets the answer
-    of the first."""
+    """A start with a key that the session has used before starts nothing; it gets the answer of the first."""
     keep_alive: bool = False
     """Whether the process outlives a session that nobody comes back to."""
     intercept: InterceptParams | None = None
-    """Who decides on each program that it executes: rules, and whoever answers what they leave open. Only for
-    a process in a sandbox."""
+    """Rules that decide on each program that it executes; the client answers what they leave open. Only for a
+    process in a sandbox."""
 
     def __post_init__(self) -> None:
         if self.prepared is None:
@@ -217,10 +216,10 @@ class StartResult(Result, frozen=True, kw_only=True):
     sandbox_enforcement: Enforcement | UnsetType = UNSET
     """How well it is confined: `full`, or `partial` where a second layer of defence is missing."""
     interceptor: Interceptor | UnsetType = UNSET
-    """How it is decided on what it executes, if it was started with `intercept`: `notify` sees every
+    """How the server decides on what it executes, if it was started with `intercept`: `notify` sees every
     execution, `wrapper` those of Bash."""
     sandbox_start: SandboxStart | UnsetType = UNSET
-    """How its sandbox came about: `warm` if a spare one was there, `cold` if it was made for this start. One
+    """How it got its sandbox: `warm` if the server had a spare one, `cold` if it made one for this start. One
     with a terminal, a trace, interception or a managed network is always `cold`."""
 
 
@@ -233,9 +232,9 @@ class ReadParams(Params, frozen=True, kw_only=True):
     after_seq: Unsigned64 | None = None
     """Only chunks numbered above this; 0 by default."""
     max_bytes: Unsigned64 | None = None
-    """Stop before the chunk that would make it more than this; the first is returned in any case."""
+    """Stop before the chunk that would exceed this size; the answer always has the first chunk."""
     wait_ms: Unsigned64 | None = None
-    """How long to wait if there is nothing new; at once by default, a day at most."""
+    """How long to wait if there is nothing new; by default not at all, at most a day."""
     session_id: SessionId = UNSET
 
     def __post_init__(self) -> None:
@@ -258,14 +257,14 @@ class OutputChunk(Result, frozen=True, kw_only=True):
 
 
 class OutputGap(Result, frozen=True, kw_only=True):
-    """Output that was dropped to stay within the bound: every chunk numbered in this range."""
+    """Output that the server dropped to stay within the bound: every chunk with a number in this range."""
 
     from_seq: int
     """The first number that is missing."""
     to_seq: int
     """The last number that is missing."""
     bytes_: int = field(name="bytes")
-    """How many bytes they held, at most."""
+    """Upper bound of the dropped bytes."""
 
 
 class ReadResult(Result, frozen=True, kw_only=True):
@@ -282,7 +281,7 @@ class ReadResult(Result, frozen=True, kw_only=True):
     """The exit status, 128 + n for death by signal n; null before the exit."""
     closed: bool
     failure: str | None
-    """Why the end of the process will never be known, if it won't."""
+    """Why the outcome of the process will never be known; null otherwise."""
     sandbox_denied: bool = False
     """Whether its sandbox, as far as can be told, made it fail."""
     denials: list[Denial] | UnsetType = UNSET
@@ -306,7 +305,7 @@ class WriteParams(Params, frozen=True, kw_only=True):
     process_id: Name
     chunk: bytes
     write_id: Name | None = None
-    """A write with an id that was accepted before is not repeated."""
+    """The server does not repeat a write with an id that it has accepted before."""
     session_id: SessionId = UNSET
 
     def __post_init__(self) -> None:
@@ -315,7 +314,7 @@ class WriteParams(Params, frozen=True, kw_only=True):
 
 
 class WriteResult(Result, frozen=True, kw_only=True):
-    """What became of a write."""
+    """The outcome of a write."""
 
     status: Literal["accepted", "unknownProcess", "stdinClosed", "starting"]
     """Without a `writeId`, always `accepted`. This server never answers `starting`: it waits."""
@@ -347,7 +346,7 @@ class SignalParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
 
     process_id: Name
-    """Which process. One that is not known, or has ended, is not an error."""
+    """The process. An unknown or ended one is no error."""
     signal: Name
     """`SIGTERM`, `TERM` and so on, or `interrupt` for SIGINT."""
     session_id: SessionId = UNSET
@@ -367,18 +366,18 @@ class GracefulMode(Params, frozen=True, kw_only=True):
     """SIGTERM, then SIGKILL when the time is over."""
 
     graceful: Grace
-    """How long it has."""
+    """The grace."""
 
 
 class TerminateParams(Params, frozen=True, kw_only=True):
-    """End the process group, by force unless a grace is given."""
+    """End the process group, by force unless the request gives a grace."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"mode", "session_id"})
 
     process_id: Name
-    """Which process. One that is not known was not running."""
+    """The process. An unknown one counts as not running."""
     mode: Literal["force"] | GracefulMode | None = None
-    """`"force"`, as without it, or a grace."""
+    """`"force"`, the default, or a grace."""
     session_id: SessionId = UNSET
 
 
@@ -429,19 +428,19 @@ class OmittedBytes(Result, frozen=True, kw_only=True):
 
 
 class SnapshotResult(Result, frozen=True, kw_only=True):
-    """What is retained of everything the process wrote: its head and its newest tail.
+    """The retained output of the process: its head and its newest tail.
 
-    Both are those of all output together, so that of one stream no head, or no tail, may be left.
+    Both are those of all output together, so one stream may have no head, or no tail, left.
     """
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"cause", "denials", "execs", "usage"})
 
     stdout: bytes
-    """What is left of stdout."""
+    """The retained part of stdout."""
     stderr: bytes
-    """What is left of stderr."""
+    """The retained part of stderr."""
     terminal: bytes
-    """What is left of the terminal's output."""
+    """The retained part of the terminal's output."""
     truncated: bool
     """Whether anything is missing."""
     omitted_bytes: OmittedBytes
@@ -478,4 +477,4 @@ class ListResult(Result, frozen=True, kw_only=True):
     """The processes of the session, oldest first."""
 
     processes: list[ProcessSummary]
-    """Those that have been started and are not forgotten."""
+    """All started processes that the server has not forgotten."""

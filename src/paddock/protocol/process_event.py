@@ -1,4 +1,4 @@
-"""What a server tells of processes without being asked: the parameters of its notifications."""
+"""The parameters of a server's notifications about processes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StartedEvent(Result, frozen=True, kw_only=True):
 
 
 class FailedEvent(Result, frozen=True, kw_only=True):
-    """`process/failed`, by opt-in: it could not be started, or what became of it is not known."""
+    """`process/failed`, by opt-in: it could not be started, or its outcome is unknown."""
 
     process_id: str
     message: str

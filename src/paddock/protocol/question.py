@@ -1,7 +1,7 @@
-"""Requests of the server to a client, and what both sides tell each other about them.
+"""Requests of the server to a client, and the messages of both sides about them.
 
-A question belongs to a session. It has an id of its own, and each link that it is sent on
-gives it a request id besides, which is good on that link only.
+A question belongs to a session. It has an id of its own. Each link that carries it also gives
+it a request id, which is valid on that link only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ EXEC_APPROVAL = "process/execApproval"
 
 
 class QuestionParams(Result, frozen=True, kw_only=True):
-    """What every request of the server tells."""
+    """The parameters that every request of the server has."""
 
     question_id: str
-    """The question, by the same id on each connection that it is sent on."""
+    """The question's id, the same on each connection that carries it."""
 
 
 class MatchedRule(Result, frozen=True, kw_only=True):
@@ -32,20 +32,20 @@ class MatchedRule(Result, frozen=True, kw_only=True):
     path: str
     """The file that the rule is in."""
     line: int
-    """Where in that file."""
+    """Its line in that file."""
     justification: str | None = None
     """Why, in the words of the rule's author."""
 
 
 class ExecApprovalParams(QuestionParams, frozen=True, kw_only=True):
-    """Ask what becomes of a program that a process wants to execute.
+    """Ask for a decision on a program that a process wants to execute.
 
-    Bytes that are not UTF-8 are shown as U+FFFD.
+    U+FFFD stands for bytes that are not UTF-8.
     """
 
     process_id: str
     exec_id: str
-    """Which of the executions of this process."""
+    """The number of the execution in this process."""
     program: str
     """The absolute path of the program, links resolved."""
     argv: list[str]
@@ -55,14 +55,14 @@ class ExecApprovalParams(QuestionParams, frozen=True, kw_only=True):
     matches: list[MatchedRule]
     """The rules that fit."""
     reason: str
-    """Why somebody is asked, in one sentence."""
+    """Why the server asks, in one sentence."""
 
 
 class ExecApprovalResult(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The decision. It grants access, so unknown members are refused."""
 
     verdict: Verdict
-    """Run it in the sandbox, carry it out of the sandbox, or deny it."""
+    """Run it in the sandbox, run it outside the sandbox, or deny it."""
     reason: str | None = None
     """Why; the caller of a denied program reads it."""
     remember: Remember | None = None
@@ -71,9 +71,9 @@ class ExecApprovalResult(Params, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class QuestionClosedEvent(Result, frozen=True, kw_only=True):
-    """`question/closed`: a question needs no answer any more, and not because this client gave it."""
+    """`question/closed`: a question needs no answer any more, and not because this client answered."""
 
     question_id: str
-    """Which question."""
+    """The question."""
     outcome: Literal["answered", "timedOut", "withdrawn"]
-    """An operator answered, the time for an answer is over, or what needed the answer has ended."""
+    """An operator answered, the time for an answer is over, or nothing needs the answer any more."""

@@ -1,9 +1,9 @@
 """The `sandbox` object of `process/start` and `fs/*`.
 
 The outer object is an ordinary request part (camelCase, unknown fields
-ignored). What stands inside `permissions` grants access (snake_case, unknown
+ignored). The content of `permissions` grants access (snake_case, unknown
 fields refused); it differs from `model.profile` in that a path may be a `file:`
-URI. These are shapes only; what they mean is decided elsewhere.
+URI. These are shapes only; other modules decide what they mean.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ WindowsSandboxLevel = Literal["disabled", "restricted-token", "elevated", "mxc"]
 
 
 class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
-    """One path and what is below it."""
+    """One path and everything below it."""
 
     path: HostPath
 
 
 class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be done with a path."""
+    """The access to one path."""
 
     path: ExactPath | GlobPath | NamedPath
     access: Access
@@ -50,11 +50,11 @@ class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
 class RestrictedFileSystem(
     Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="restricted"
 ):
-    """Only what the entries grant."""
+    """Grants only what the entries name."""
 
     entries: Annotated[tuple[AccessEntry, ...], Meta(max_length=MAX_ENTRIES)]
     glob_scan_max_depth: Annotated[int, Meta(gt=0)] | None = None
-    """How deep patterns are searched for."""
+    """How deep to search for matches of patterns."""
 
 
 class ManagedProfile(Grant, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="managed"):
@@ -83,20 +83,20 @@ class SandboxContext(Params, frozen=True, kw_only=True):
     windows_sandbox_level: WindowsSandboxLevel | UnsetType = UNSET
     """Means nothing on Linux."""
     cwd: HostPath | None = None
-    """What relative paths refer to."""
+    """The base of relative paths."""
     workspace_roots: Annotated[list[HostPath], Meta(max_length=MAX_ENTRIES)] | None = None
-    """What `project_roots` refers to."""
+    """The directories that `project_roots` refers to."""
     windows_sandbox_private_desktop: bool = False
     """Means nothing on Linux."""
     use_legacy_landlock: bool = False
     """Means nothing here."""
     policy: ReadOnly | WorkspaceWrite | None = None
-    """A policy as they were before profiles."""
+    """A policy in the form that preceded profiles."""
     profile: Name | None = None
     """The name of a profile of the server's settings, or of a built-in one."""
     trace: bool = False
-    """Whether to watch what the process attempts, so that `denials` tells what it was refused, and not only
-    what it says of that. It runs slower. For files it means nothing."""
+    """Whether to watch what the process attempts, so that `denials` lists what was refused, and not only
+    what the process says about it. It runs slower. For `fs/*` it has no effect."""
 
     def __post_init__(self) -> None:
         if self.policy is not None and self.profile is not None:

@@ -18,11 +18,11 @@ class ClientCapabilities(Params, frozen=True, kw_only=True):
 
     Without `extensions` the client gets exactly the shapes of the reference
     protocol. `notifications` names the optional notifications it wants, `requests` the
-    requests of the server that it answers; names that the server does not know do no harm.
+    requests of the server that it answers. The server ignores names that it does not know.
     """
 
     extensions: bool = False
-    """Whether answers may hold what the reference protocol does not have."""
+    """Whether answers may hold fields that the reference protocol does not have."""
     notifications: Features = []
     """Optional notifications that the client wants."""
     requests: Features = []
@@ -35,9 +35,9 @@ class InitializeParams(Params, frozen=True, kw_only=True):
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"capabilities"})
 
     client_name: Name
-    """What the client calls itself, for people."""
+    """The client's name, for people."""
     resume_session_id: Name | None = None
-    """The session to come back to; a new one by default."""
+    """The session to resume; a new one by default."""
     capabilities: ClientCapabilities | None = None
     """What the client understands; by default nothing beyond the reference protocol."""
 
@@ -50,7 +50,7 @@ class Shell(Result, frozen=True, kw_only=True):
 
 
 class EnvironmentInfo(Result, frozen=True, kw_only=True):
-    """What a client needs to know of the server's host; locations are `file:` URIs."""
+    """Facts that a client needs about the server's host; locations are `file:` URIs."""
 
     shell: Shell
     """The shell of the server's user."""
@@ -67,24 +67,24 @@ class EnvironmentInfo(Result, frozen=True, kw_only=True):
     prepend_path_dirs: list[str]
     """Directories to put in front of PATH; none."""
     temporary_directories: list[str]
-    """What TMPDIR names, if it names anything."""
+    """The directory that TMPDIR names, if any."""
     temp_dir: str
     """Where temporary files go."""
     capabilities: dict[str, bool]
-    """What the server can do, by name. Extensions are told only to clients that asked for them."""
+    """What the server can do, by name. Only clients that asked for extensions get them."""
 
 
 class InitializeResult(Result, frozen=True, kw_only=True):
     """The session that this connection is attached to."""
 
     session_id: str
-    """The session; with it a later connection can come back."""
+    """The session; a later connection can resume it with this id."""
     environment_info: EnvironmentInfo
-    """The host, as `environment/info` tells it."""
+    """The host, as in the answer to `environment/info`."""
 
 
 class EnvironmentStatus(Result, frozen=True, kw_only=True):
-    """Whether the environment takes commands."""
+    """Whether the environment accepts commands."""
 
     status: str
     """Always `ready`."""

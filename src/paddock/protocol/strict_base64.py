@@ -5,7 +5,7 @@ from __future__ import annotations
 from pybase64 import b64decode
 
 _LAST_SYMBOLS = (b"", b"AQgw", b"AEIMQUYcgkosw048")
-"""What may stand before padding, by the number of bytes in the last group: bits left over are zero (3.5)."""
+"""Symbols allowed before padding, by the number of bytes in the last group: unused bits are zero (3.5)."""
 
 
 def decode_base64(encoded: bytes | memoryview) -> bytes:

@@ -17,7 +17,7 @@ Unsigned = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_UNSIGNED_64 = 2**64 - 1
 
 Unsigned64 = Annotated[int, Meta(ge=0)]
-"""The same, up to MAX_UNSIGNED_64: msgspec can't express that bound, and who uses the type checks it."""
+"""The same, up to MAX_UNSIGNED_64: msgspec can't express that bound, so code that uses the type checks it."""
 
 
 class Params(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -31,7 +31,7 @@ class Result(Struct, frozen=True, kw_only=True, rename="camel"):
     """The result of a method, the parameters of a notification, or a part of one."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset()
-    """Fields that only clients get which asked for extensions."""
+    """Fields that only clients which asked for extensions get."""
 
 
 class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

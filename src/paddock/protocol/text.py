@@ -14,8 +14,8 @@ from paddock.protocol.structure import Params, Result
 class SearchParams(Params, frozen=True, kw_only=True):
     """Find lines, or names, below a directory.
 
-    Links are not followed, ignore files mean nothing, and binary files (with a NUL in the first 8 KiB)
-    are left out. Bytes are compared, and only ASCII letters have two cases. A regular expression may
+    The search follows no links, does not heed ignore files, and leaves out binary files (with a NUL in
+    the first 8 KiB). It compares bytes, and only ASCII letters have two cases. A regular expression may
     use `.`, classes, `\\d \\w \\s \\b` and their opposites, groups, alternatives, `^`, `$` and repetitions.
     """
 
@@ -24,17 +24,17 @@ class SearchParams(Params, frozen=True, kw_only=True):
     pattern: Annotated[str, Meta(min_length=1, max_length=1000)]
     """What to find, anywhere in a line or in the last part of a path."""
     kind: Literal["content", "name"] = "content"
-    """Whether lines of files are looked at, or names of files and directories."""
+    """Whether to search lines of files, or names of files and directories."""
     regex: bool = False
-    """Whether the pattern is a regular expression; else it is text."""
+    """Whether the pattern is a regular expression; otherwise it is text."""
     case_sensitive: bool = True
-    """Whether `a` is not `A`."""
+    """Whether `a` and `A` differ."""
     hidden: bool = False
-    """Whether names that begin with a dot count, and what is below them."""
+    """Whether to include names that begin with a dot, and everything below them."""
     max_matches: Annotated[int, Meta(ge=1, le=10_000)] = 1000
-    """How many are wanted."""
+    """Most matches to return."""
     max_file_bytes: Annotated[int, Meta(ge=1, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
-    """Larger files are left out."""
+    """Leave out larger files."""
     timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 10_000
     """How long to search."""
     sandbox: SandboxContext | None = None
@@ -45,7 +45,7 @@ class SearchMatch(Result, frozen=True, kw_only=True):
     """One line, or one name; the first match in it counts."""
 
     path: str
-    """The file, or the name that fits, as a whole path."""
+    """The whole path of the file, or of the name that fits."""
     line: int | None
     """Its number from 1; null for a name."""
     column: int | None
@@ -57,37 +57,37 @@ class SearchMatch(Result, frozen=True, kw_only=True):
 
 
 class SearchResult(Result, frozen=True, kw_only=True):
-    """What was found. Directories are entered in the order of their names: the order is always the same."""
+    """The matches, always in the same order: the search enters directories in the order of their names."""
 
     matches: list[SearchMatch]
     """In order."""
     errors: list[str]
     """What could not be read; 100 at most."""
     truncated: bool
-    """Whether there may be more: the matches were enough, or the time was up."""
+    """Whether there may be more: the search reached its limit of matches, or its time was up."""
 
 
 class TextEdit(Params, frozen=True, kw_only=True):
     """Replace a text."""
 
     old: Annotated[str, Meta(min_length=1)]
-    """What is there."""
+    """The present text."""
     new: str
-    """What shall be there."""
+    """The text to put in its place."""
     count: Annotated[int, Meta(ge=1)] = 1
-    """How often `old` occurs, exactly; each is replaced."""
+    """How often `old` must occur, exactly; the edit replaces each occurrence."""
 
 
 class EditParams(Params, frozen=True, kw_only=True):
-    """Replace parts of a file of 8 MiB at most, one after the other: all of them, or none.
+    """Replace parts of a file of at most 8 MiB, one after the other: all of them, or none.
 
-    The file is replaced as a whole; it keeps its mode, its owner and its line endings.
+    The server replaces the file as a whole and keeps its mode, its owner and its line endings.
     """
 
     path: HostPath
-    """The file; a link is followed."""
+    """The file; the server follows a link."""
     edits: Annotated[list[TextEdit], Meta(min_length=1, max_length=1000)]
-    """What to replace; each sees what those before it have done."""
+    """The replacements; each sees the result of those before it."""
     sandbox: SandboxContext | None = None
     """What may be done."""
 
@@ -96,4 +96,4 @@ class EditResult(Result, frozen=True, kw_only=True):
     """What has changed."""
 
     diff: str
-    """A unified diff; empty if nothing has. Bytes that are not UTF-8 are shown as replacement characters."""
+    """A unified diff; empty if nothing changed. Replacement characters stand for bytes that are not UTF-8."""

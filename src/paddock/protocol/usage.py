@@ -1,4 +1,4 @@
-"""What a process has used, as clients with extensions are told."""
+"""What a process has used, in the form that clients with extensions receive."""
 
 from __future__ import annotations
 

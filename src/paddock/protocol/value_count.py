@@ -1,8 +1,8 @@
 """Counts the values of a JSON document before anything makes objects of them.
 
 A document of a few megabytes can hold millions of values, each of which costs more memory than its bytes,
-and time in which nobody else is served. A compiled function counts, if there is one, and stops at the first
-value too many.
+and time in which the server serves nobody else. A compiled function counts, if there is one, and stops at
+the first value over the limit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _TOKEN = rb"""(?sx)
     """
 
 CountStrings = Callable[[bytes, int], int | None]
-"""Gives the number of strings in a document, keys included; None if it has more values than so many.
+"""Returns the number of strings in a document, keys included; None if it has more values than the limit.
 
-Of bytes that are not JSON it counts what a parser could have made up to the first fault, or more.
+In bytes that are not JSON it counts at least what a parser could have made up to the first fault.
 """
 
 

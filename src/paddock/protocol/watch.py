@@ -1,4 +1,4 @@
-"""`fs/watchMissing`, `fs/watch` and `fs/unwatch`: to be told of changes to files."""
+"""`fs/watchMissing`, `fs/watch` and `fs/unwatch`: notifications about changes to files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from paddock.protocol.structure import Params, Result, Unsigned
 
 
 class WatchMissingParams(Params, frozen=True, kw_only=True):
-    """Tell once when one of these paths appears, or `present` vanishes."""
+    """Notify once when one of these paths appears, or `present` vanishes."""
 
     watch_id: Unsigned
-    """What the notification will say. A connection has one such watch; a later one takes its place."""
+    """The id in the notification. A connection has one such watch; a later one replaces it."""
     missing: Annotated[list[HostPath], Meta(max_length=MAX_ENTRIES)]
     """Paths that do not exist."""
     present: HostPath | None = None
@@ -30,7 +30,7 @@ class WatchMissingResult(Result, frozen=True, kw_only=True):
     """Whether there is a watch now."""
 
     watching: bool
-    """False if it is not as the request says, or can't be watched: the client must look itself."""
+    """False if the paths differ from the request, or can't be watched: the client must check them itself."""
 
 
 class MissingChangedEvent(Result, frozen=True, kw_only=True):
@@ -41,12 +41,12 @@ class MissingChangedEvent(Result, frozen=True, kw_only=True):
 
 
 class WatchParams(Params, frozen=True, kw_only=True):
-    """Tell what changes in a directory, or about a file."""
+    """Notify of changes in a directory, or to a file."""
 
     path: HostPath
-    """The directory or file; a link is followed."""
+    """The directory or file; the server follows a link."""
     recursive: bool = False
-    """Whether everything below it is meant as well; links below it are not followed."""
+    """Whether to watch everything below it as well; the server does not follow links below it."""
     sandbox: SandboxContext | None = None
     """What may be read."""
 
@@ -55,21 +55,21 @@ class WatchResult(Result, frozen=True, kw_only=True):
     """A watch that lasts until `fs/unwatch`, the end of its path, or of the connection."""
 
     watch_id: int
-    """What notifications call it."""
+    """Its id in notifications."""
 
 
 class UnwatchParams(Params, frozen=True, kw_only=True):
     """End a watch."""
 
     watch_id: Unsigned
-    """The watch; one that has ended already is no error."""
+    """The watch; an ended one is no error."""
 
 
 class Change(Result, frozen=True, kw_only=True):
-    """What became of a path since it was last told. A move is a deletion and a creation."""
+    """How a path changed since the last notification about it. A move is a deletion and a creation."""
 
     path: str
-    """The path, in the form in which the watched one was given."""
+    """The path, in the form of the watched one."""
     kind: ChangeKind
     """A file that took the place of another in one step is `created`; if this server put it there, by
     `fs/edit` for example, `modified`."""
@@ -86,4 +86,4 @@ class ChangedEvent(Result, frozen=True, kw_only=True):
     events: list[Change]
     """In the order in which the paths changed first."""
     overflow: bool
-    """Whether there was more than could be told: look at the files themselves."""
+    """Whether there were more changes than fit: examine the files themselves."""

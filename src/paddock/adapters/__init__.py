@@ -1,1 +1,1 @@
-"""One thin module for each agent framework, behind an extra of its name, which it imports."""
+"""One thin module for each agent framework, which it imports; install the extra of the same name."""

@@ -1,6 +1,6 @@
-"""The tools of a managed agent of Anthropic's, for a worker of its own environment; see `anthropic`.
+"""The tools of one of Anthropic's managed agents, for a worker in its own environment; see `anthropic`.
 
-The SDK's own `bash` there is confined by nothing, and its documentation leaves that to the system.
+Nothing confines the SDK's own `bash` there, and its documentation leaves that to the system.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ MEDIA: Final = {
     ".webp": "image/webp",
     ".pdf": "application/pdf",
 }
-"""Files that models are shown as they are."""
+"""Files that models see unchanged."""
 
 MEDIA_BYTES: Final = 3 * 1024 * 1024
-"""Of such a file: the API takes 5 MiB in base64."""
+"""The largest such file: the API takes 5 MiB in base64."""
 
 SHOWN: Final = 200
-"""Names that `glob` returns, the newest."""
+"""How many names `glob` returns, the newest first."""
 
 
 @asynccontextmanager
 async def told_errors(workspace: Workspace, kind: DenialKind, path: str) -> AsyncIterator[None]:
-    """Raise what goes wrong as ToolError, in words that a model can act on."""
+    """Turn errors into ToolError, in words that a model can act on."""
     try:
         yield
     except CallRejected as error:
@@ -59,7 +59,7 @@ async def told_errors(workspace: Workspace, kind: DenialKind, path: str) -> Asyn
 
 
 async def run_bash(shell: Shell, command: str | None, restart: bool | None, timeout_s: float) -> str:
-    """Run a command, or start the shell anew. Raises ToolError with what the command wrote if it fails."""
+    """Run a command, or restart the shell. Raises ToolError with the command's output if it fails."""
     if restart:
         await shell.close()
         return "The shell is a new one."
@@ -123,7 +123,7 @@ class _Session:
     async def bash(
         self, command: str | None = None, restart: bool | None = None, timeout_ms: int | None = None
     ) -> str:
-        """Run a command in a shell that stays, in a sandbox."""
+        """Run a command in a persistent shell in a sandbox."""
         return await run_bash(self._shell, command, restart, timeout_ms / 1000 if timeout_ms else TIMEOUT_S)
 
     async def read(self, file_path: str, view_range: list[int] | None = None) -> Any:
@@ -153,7 +153,7 @@ class _Session:
             return f"{file_path} is changed:\n{diff}"
 
     async def glob(self, pattern: str, path: str | None = None) -> str:
-        """List files that fit a pattern, the newest first."""
+        """List files that match a pattern, the newest first."""
         async with told_errors(self._workspace, DenialKind.READ, path or "."):
             wanted, top = GlobPattern(pattern), await self._workspace.path(path or "")
             tree = await self._workspace.walk(path or "")

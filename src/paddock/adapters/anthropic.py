@@ -7,9 +7,8 @@
 
     worker = client.beta.environments.work.worker(tools=paddock_toolset, ...)
 
-Commands run in one shell that stays, in a sandbox; files are requests of Paddock's.
-`PaddockPermissions` are hooks for the Claude Agent SDK; `paddock.adapters.claude_agent_sdk` has them without
-this SDK.
+Commands run in one persistent shell in a sandbox; file tools use Paddock's own requests. `PaddockPermissions`
+are hooks for the Claude Agent SDK; `paddock.adapters.claude_agent_sdk` has them without this SDK.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 MEMORIES: Final = "/memories"
-"""Where models believe that their memory is."""
+"""The directory where models expect their memory."""
 
 
 class PaddockBash(BetaAsyncBuiltinFunctionTool):
@@ -61,7 +60,7 @@ class PaddockBash(BetaAsyncBuiltinFunctionTool):
         return {"type": "bash_20250124", "name": "bash"}
 
     async def call(self, input: Any) -> str:
-        """Run a command, or start the shell anew."""
+        """Run a command, or restart the shell."""
         return await run_bash(self.shell, input.get("command"), input.get("restart"), self._timeout_s)
 
 
@@ -110,14 +109,14 @@ class PaddockMemory(BetaAsyncAbstractMemoryTool):
         self._directory = directory
 
     async def execute(self, command: Any) -> str:
-        """Do what a command says."""
+        """Carry out a command."""
         name = str(getattr(command, "path", None) or getattr(command, "old_path", ""))
         kind = DenialKind.READ if command.command == "view" else DenialKind.WRITE
         async with told_errors(self._workspace, kind, name):
             return str(await super().execute(command))
 
     async def view(self, command: Any) -> str:
-        """Show a file, or what is in a directory."""
+        """Show a file, or the contents of a directory."""
         if command.path.rstrip("/") == MEMORIES:
             await (await self._file(MEMORIES).path()).mkdir(parents=True, exist_ok=True)
         return await self._file(command.path).numbered(command.view_range)
@@ -134,7 +133,7 @@ class PaddockMemory(BetaAsyncAbstractMemoryTool):
         return await _edit(self._file(command.path), "str_replace", command.model_dump())
 
     async def insert(self, command: Any) -> str:
-        """Put text behind a line of a file."""
+        """Insert text after a line of a file."""
         return await _edit(self._file(command.path), "insert", command.model_dump())
 
     async def delete(self, command: Any) -> str:
@@ -143,7 +142,7 @@ class PaddockMemory(BetaAsyncAbstractMemoryTool):
         return f"{command.path} is removed."
 
     async def rename(self, command: Any) -> str:
-        """Give a file or a directory another name."""
+        """Rename a file or a directory."""
         old = await self._file(command.old_path, is_root_fit=False).path()
         new = await self._file(command.new_path, is_root_fit=False).path()
         if await new.exists():

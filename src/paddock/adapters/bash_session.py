@@ -1,6 +1,7 @@
-"""A Bash on a terminal, in a sandbox, as a person has it: programs that run in it may be talked to.
+"""Bash on a terminal in a sandbox, as a person uses it: callers can type to the programs that run in it.
 
-The prompt says when a command has ended, how, and where. It holds a word that no command knows beforehand.
+The prompt shows that a command has ended, its status and its directory. It holds a word that no command can
+know in advance.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from paddock.client.workspace import Workspace
 from paddock.model.terminal import TerminalSize
 
 START_S: Final = 30.0
-"""For what the user's own files have Bash do before its first prompt."""
+"""How long the user's own startup files may take before Bash's first prompt."""
 
 SIZE: Final = TerminalSize(rows=24, cols=200)
 INTERRUPT, SUSPEND = "\x03", "\x1a"
-"""What a terminal makes SIGINT and SIGTSTP of."""
+"""The characters that a terminal turns into SIGINT and SIGTSTP."""
 
 _ESCAPES: Final = re.compile(rb"\x1b[@-_][0-?]*[ -/]*[@-~]")
 _PLAIN: Final = frozenset(map(chr, range(0x20, 0x7F))) - frozenset("\\'!")
@@ -36,24 +37,24 @@ SETTINGS: Final = (
     "unset HISTFILE",
     "PS0= PS2=",
 )
-"""So that what is typed stands nowhere in the output, and a tab is a tab."""
+"""Keep typed text out of the output, and a tab a tab."""
 
 
 class Observed(Struct, frozen=True):
-    """What came of a line."""
+    """The result of a line."""
 
     output: str
     exit_code: int | None
-    """None if the line is not known to have ended."""
+    """The exit status; None if the line is not known to have ended."""
     seen: str
-    """Which of the patterns was found; empty if the prompt was."""
+    """The pattern that was found; empty if it was the prompt."""
     notes: tuple[str, ...] = ()
 
 
 class BashSession:
     """One Bash. `start` it first and `close` it in the end; in between, one call at a time.
 
-    Calls raise TimeoutError, and whatever runs goes on; and ConversationOver when Bash has ended.
+    Calls raise TimeoutError and leave the command running, and raise ConversationOver when Bash has ended.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -65,10 +66,10 @@ class BashSession:
         self._turn = asyncio.Lock()
 
     async def start(self, sources: Sequence[str], timeout_s: float) -> str:
-        """Start Bash, have it read files, and return what it said."""
+        """Start Bash, let it read its startup files, and return its output."""
         process = await self._workspace.start(["bash"], env=ENVIRONMENT, tty=SIZE)
         self._talk = Conversation(process)
-        # Before each prompt, for what a command sources may change it.
+        # Before each prompt, because a file that a command sources may change it.
         prompt = f"PROMPT_COMMAND=\"PS1='{self._mark}\\$?:\\$PWD:{self._mark}'\""
         await self._told("; ".join([*SETTINGS, prompt]) + "\n")
         await self._observed((), START_S)
@@ -87,7 +88,7 @@ class BashSession:
         return Observed(seen.output, seen.exit_code, seen.seen, notes)
 
     async def type(self, line: str, timeout_s: float | None, patterns: Sequence[str] = ()) -> Observed:
-        """Type a line for whatever runs, and wait for the prompt or one of the patterns."""
+        """Type a line to the running program, and wait for the prompt or one of the patterns."""
         async with self._turn:
             await self._told(f"{line}\n")
             return await self._observed(patterns, timeout_s)
@@ -97,7 +98,7 @@ class BashSession:
         await self.run(SETTINGS[0], 5.0)
 
     async def interrupt(self, timeout_s: float, retries: int, patterns: Sequence[str] = ()) -> Observed:
-        """Interrupt what runs; kill it if it does not listen."""
+        """Interrupt the running program; kill it if it ignores that."""
         async with self._turn:
             for _ in range(retries):
                 await self._told(INTERRUPT)

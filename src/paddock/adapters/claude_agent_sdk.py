@@ -8,8 +8,8 @@
         can_use_tool=permissions.can_use_tool,
     )
 
-Claude Code runs its tools itself. So a command of Bash is changed into one that runs it in a sandbox, and a
-tool for files is refused a path that the profile does not grant. Nothing here starts anything.
+Claude Code runs its tools itself. So this module changes a Bash command into one that runs it in a sandbox,
+and refuses a file tool any path that the profile does not grant. It starts nothing.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ WRITING: Final = {
 """Tools of Claude Code that change a file, and the argument that names it."""
 
 READING: Final = {"Read": "file_path", "Glob": "path", "Grep": "path", "LS": "path"}
-"""Tools that read one, or a directory: that of the agent if the argument is left out."""
+"""Tools that read a file or a directory. Without the argument, they read the agent's directory."""
 
 REMEMBERED: Final = 1000
 """Commands that were confined before; the SDK may ask about one twice."""
 
 Ask = Callable[[str, Mapping[str, Any], str], Awaitable[bool]]
-"""Asks somebody whether a tool may do this, and tells why that is asked."""
+"""Asks a person whether a tool may do this, and says why."""
 
 
 class Verdict(Struct, frozen=True):
-    """What becomes of a call of a tool."""
+    """The verdict on a tool call."""
 
     decision: str | None
-    """`allow`, `deny` or `ask`, as hooks say it; None if the tool is none of our business."""
+    """`allow`, `deny` or `ask`, as hooks say it; None if the tool does not concern Paddock."""
     reason: str = ""
     input: dict[str, Any] | None = None
-    """What the tool is to do instead."""
+    """The input that replaces the tool's own."""
 
 
 class PaddockPermissions:
     """Decides on the tools of one agent, in a directory of this host that is its workspace.
 
     `rules` say which commands are forbidden or asked about. `ask` answers for `can_use_tool`; without it,
-    what somebody would have to be asked about is refused.
+    calls that need a person's answer are refused.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PaddockPermissions:
     ) -> None:
         self._rules = rules
         self._profile = profile if isinstance(profile, str) else msgspec.json.encode(profile).decode()
-        # Not the agent's directory of the moment: it would take its rights along wherever it goes.
+        # Not the agent's current directory: it would carry its rights along wherever it goes.
         self._root = os.path.realpath(directory or os.getcwd())
         confinement = confinement_of(profile)
         if confinement.profile is None:
@@ -117,7 +117,7 @@ class PaddockPermissions:
         return PermissionResultAllow(updated_input=verdict.input)
 
     def decide(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
-        """Return what becomes of a call of a tool."""
+        """Return the verdict on a tool call."""
         if tool == "Bash":
             return self._line(input, cwd)
         if tool in WRITING:

@@ -3,7 +3,8 @@
     python -I -m paddock.adapters.confined_line PROFILE DIRECTORY LINE
 
 The line runs where this program is started, under a profile whose workspace is the directory. Its output
-passes through as it comes, what the sandbox denied follows on standard error, and its status is ours.
+passes through as it arrives, then standard error lists what the sandbox denied. The program ends with the
+line's exit status.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A program in a sandbox that stays between the calls of a model: it is told something and answers.
+"""Talks to a program in a sandbox that keeps running between the calls of a model.
 
-A `Conversation` reads all the time, so that the program is never held up, and keeps the beginning and the
-end of what nobody has taken yet. It does not know what is spoken.
+A `Conversation` reads all the time, so that the program never blocks, and keeps the beginning and the end of
+output that nobody has taken yet. It does not know the language of the conversation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paddock.client.process import Process
 from paddock.errors import PaddockError
 
 LIMIT_BYTES: Final = 1 << 20
-"""Of what was said and not taken: half of it from the beginning, half from the end."""
+"""The most untaken output to keep: half from the beginning, half from the end."""
 
 
 class ConversationOver(Exception):
@@ -23,7 +23,7 @@ class ConversationOver(Exception):
 
 
 class Conversation:
-    """Talks to one process. `end` it: nobody else ends the process."""
+    """Talks to one process. Call `end`: nothing else ends the process."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -35,18 +35,18 @@ class Conversation:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing more will be said."""
+        """Return whether no more output will arrive."""
         return self._is_over
 
     async def tell(self, text: str) -> None:
-        """Write to the program. Raises what `Process.write` does."""
+        """Write to the program. Raises the errors that `Process.write` raises."""
         await self.process.write(text.encode("utf-8", "surrogateescape"))
 
     async def answer(self, pattern: re.Pattern[bytes], timeout_s: float | None = None) -> re.Match[bytes]:
-        """Wait until the pattern is in what was said; take all up to its end.
+        """Wait until the output matches the pattern; take all up to the end of the match.
 
-        The string of the match is everything that was taken. Raises TimeoutError, and ConversationOver if
-        the program ends before; nothing is taken then.
+        The match's string is everything that was taken. Raises TimeoutError, and ConversationOver if the
+        program ends first; in both cases this takes nothing.
         """
         async with asyncio.timeout(timeout_s):
             while (found := pattern.search(self._said)) is None:
@@ -62,7 +62,7 @@ class Conversation:
         return found
 
     def take(self, match: re.Match[bytes] | None = None) -> bytes:
-        """Return what was said before a match, or all that was not taken, with a word on what is missing."""
+        """Return the output before a match, or all untaken output, with a note about what is missing."""
         if match is None:
             said, self._said = bytes(self._said), bytearray()
         else:
@@ -86,7 +86,7 @@ class Conversation:
                     self._keep(output.data)
             await self.process.wait()
         except PaddockError:
-            # Lost: whoever waits learns that it is over.
+            # The process is lost: waiting callers learn that the conversation is over.
             pass
         finally:
             self._is_over = True

@@ -5,7 +5,8 @@
 
     agent = create_deep_agent(model=..., backend=PaddockSandbox())
 
-Files are read, written, edited, listed and searched by requests of Paddock's, not by commands in the sandbox.
+It reads, writes, edits, lists and searches files with Paddock's own requests, not with commands in the
+sandbox.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 1800
 OUTPUT_BYTES: Final = 10 * 1024 * 1024
-"""Of one command; the middleware offloads what is too much for a model."""
+"""The most output of one command; the middleware offloads what is too much for a model."""
 
 MAX_MATCHES: Final = 10_000
 
@@ -93,7 +94,7 @@ class PaddockSandbox(BaseSandbox):
 
     @property
     def id(self) -> str:
-        """Return what `attach` takes. Makes the sandbox if it is not there yet."""
+        """Return the reference that `attach` takes. Makes the sandbox if it does not exist yet."""
         self.workspace.open()
         reference = self.workspace.reference
         assert reference is not None
@@ -112,7 +113,7 @@ class PaddockSandbox(BaseSandbox):
     # --- commands -----------------------------------------------------------
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Run a line of Bash; a `timeout` of 0 is none."""
+        """Run a line of Bash; a `timeout` of 0 means none."""
         timeout_s = TIMEOUT_S if timeout is None else timeout
         done = self.workspace.call(
             run_line(self.workspace.inner, command, timeout_s=timeout_s or None, limit_bytes=OUTPUT_BYTES)
@@ -123,7 +124,7 @@ class PaddockSandbox(BaseSandbox):
     # --- files --------------------------------------------------------------
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        """Return lines of a file, or a file that is no text as base64."""
+        """Return lines of a text file, or any other file as base64."""
         try:
             data = self.workspace.read_bytes(file_path)
         except OSError as error:
@@ -183,7 +184,7 @@ class PaddockSandbox(BaseSandbox):
         )
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Return the files below a directory that fit a pattern."""
+        """Return the files below a directory that match a pattern."""
         if ".." in pattern.split("/"):
             return GlobResult(error=f"Error: pattern '{pattern}' leads out of the directory")
         there = self.workspace.open()
@@ -207,7 +208,7 @@ class PaddockSandbox(BaseSandbox):
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
-        """Return the lines that have a text in them."""
+        """Return the lines that contain a text."""
         there = self.workspace.open()
         root = there.locate(path or "")
         try:
@@ -237,11 +238,11 @@ class PaddockSandbox(BaseSandbox):
         return DeleteResult(path=file_path)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files, each for itself."""
+        """Write files, each independently of the others."""
         return [FileUploadResponse(path=path, error=self._upload(path, data)) for path, data in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read files, each for itself."""
+        """Read files, each independently of the others."""
         return [self._download(path) for path in paths]
 
     aexecute = _in_thread(execute)

@@ -40,21 +40,21 @@ _INIT: Final = b"paddock: can't run "
 
 
 class PaddockConfig(BaseModel):
-    """What a task may say of its sandbox: `SandboxEnvironmentSpec("paddock", PaddockConfig(...))`."""
+    """A task's settings for its sandbox: `SandboxEnvironmentSpec("paddock", PaddockConfig(...))`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str | None = None
-    """The server; by default what PADDOCK_URL names, or a private one."""
+    """The server; by default the one that PADDOCK_URL names, or a private one."""
     token_file: str | None = None
-    """A file with the token to show it."""
+    """A file with the token for the server."""
     tls_ca: str | None = None
     """A file of certificates to trust, for wss://."""
     profile: str = PROFILE
 
 
 class PaddockProcess:
-    """A command whose output arrives as it is written: what `exec_remote` of other sandboxes polls for."""
+    """A command whose output arrives as it is written; for other sandboxes, `exec_remote` polls for it."""
 
     def __init__(self, process: Process, workspace: Workspace) -> None:
         self._process = process
@@ -63,7 +63,7 @@ class PaddockProcess:
 
     @property
     def pid(self) -> int:
-        """Return 0: Paddock numbers no processes for others, and Inspect shows the number to people."""
+        """Return 0: Paddock exposes no process numbers, and Inspect only shows the number to people."""
         return 0
 
     def __aiter__(self) -> AsyncIterator[ExecOutput]:
@@ -129,7 +129,7 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
 
     @classmethod
     def config_deserialize(cls, config: dict[str, Any]) -> BaseModel:
-        """Return what a log says of the configuration."""
+        """Return the configuration that a log holds."""
         return PaddockConfig.model_validate(config)
 
     async def exec(
@@ -222,7 +222,7 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
         return handle
 
     def _told(self, error: OSError, kind: DenialKind, path: str) -> OSError:
-        """Return the builtin error that Inspect knows, with words that a model can act on."""
+        """Return the builtin error that Inspect knows, with text that a model can act on."""
         note = file_note(error, kind, path, self.workspace)
         number = errno.EACCES if error.errno == errno.EROFS else error.errno
         return OSError(number, note, path)

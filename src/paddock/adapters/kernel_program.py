@@ -1,8 +1,8 @@
-"""A Python interpreter that stays: runs pieces of code in one namespace, and answers with what came of each.
+"""A persistent Python interpreter: runs pieces of code in one namespace, and answers with the result of each.
 
-This file is sent to a sandbox as it is and run there with `python -c`, so it needs nothing but the standard
-library. A request is a line of JSON with `code` and a `mark`; the answer is a line that begins with the mark,
-behind everything that the code has written.
+Paddock sends this file unchanged to a sandbox and runs it there with `python -c`, so it needs only the
+standard library. A request is a line of JSON with `code` and a `mark`; the answer is a line that begins with
+the mark, after everything that the code has written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FINAL_ANSWER = "FinalAnswerException"
 
 
 def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run a piece of code. If it ends with an expression, that is its value."""
+    """Run a piece of code. If it ends with an expression, the result is that expression's value."""
     try:
         tree = ast.parse(code, "<code>")
         last = tree.body.pop() if tree.body else ast.Pass()

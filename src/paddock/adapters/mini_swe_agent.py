@@ -21,14 +21,14 @@ from paddock.client.workspace import PROFILE
 from paddock.sync.workspace import Workspace
 
 DONE: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""What an agent prints first, with status 0, when it submits its work."""
+"""The line that an agent prints first, with status 0, when it submits its work."""
 
 KILLED: Final = -1
-"""What the framework's own environment says of a command whose time was over."""
+"""The status that the framework's own environment gives a command that timed out."""
 
 
 class PaddockEnvironmentConfig(BaseModel):
-    """What a configuration may say of the environment."""
+    """The settings of the environment."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class PaddockEnvironmentConfig(BaseModel):
     url: str | None = None
     """The server; None is a private one."""
     token_file: str | None = None
-    """A file with the token to show it."""
+    """A file with the token for the server."""
     tls_ca: str | None = None
     """A file of certificates to trust, for wss://."""
     profile: str = PROFILE
@@ -71,11 +71,12 @@ class PaddockEnvironment:
         return {"output": done.text, "returncode": done.exit_code, "exception_info": ""}
 
     def get_template_vars(self, **more: Any) -> dict[str, Any]:
-        """Return what prompts may name: the configuration and the host, and no variable of this process."""
+        """Return the variables for prompts: the configuration and the host, but no variable of this
+        process."""
         return {**self.config.model_dump(), **platform.uname()._asdict(), **more}
 
     def serialize(self) -> dict[str, Any]:
-        """Return what a trajectory keeps of the environment."""
+        """Return the environment's entry in a trajectory."""
         kind = f"{type(self).__module__}.{type(self).__name__}"
         config = {"environment": self.config.model_dump(mode="json"), "environment_type": kind}
         return {"info": {"config": config}}

@@ -6,8 +6,8 @@
 
     config = RunConfig(sandbox=SandboxRunConfig(client=PaddockSandboxClient()))
 
-Commands and terminals run in the sandbox; files are requests of Paddock's. The state of a session is small
-and serialisable: `resume` attaches to its directory, in this process or another.
+Commands and terminals run in the sandbox; file operations use Paddock's own requests. The state of a session
+is small and serialisable: `resume` attaches to its directory, in this process or another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from paddock.model.denial import DenialKind
 
 YIELD_S, POLL_S = 10.0, 0.25
 DEFAULT_ROOT: Final = "/workspace"
-"""What a manifest has that names no directory; a session gets one of its own then."""
+"""The root of a manifest that names no directory; its session gets a new one."""
 
 
 class PaddockSandboxOptions(BaseSandboxClientOptions):
@@ -64,7 +64,7 @@ class PaddockSandboxOptions(BaseSandboxClientOptions):
 
 
 class PaddockSandboxState(SandboxSessionState):
-    """Where a session is; enough to come back to it."""
+    """The location of a session, enough to attach to it again."""
 
     type: Literal["paddock"] = "paddock"
     reference: str
@@ -254,7 +254,8 @@ class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxOptions]):
         return session
 
     async def resume(self, state: SandboxSessionState) -> Any:
-        """Attach to the directory of a session; to a new one, filled from the snapshot, if it is gone."""
+        """Attach to the directory of a session, or to a new one filled from the snapshot if it no longer
+        exists."""
         assert isinstance(state, PaddockSandboxState)
         reference = BoxReference.decode(state.reference)
         workspace = Workspace.attach(reference, self._target)
@@ -273,9 +274,11 @@ class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxOptions]):
 
 
 def needs_approval(rules: CommandRules) -> Callable[[Any, Mapping[str, Any], str], Awaitable[bool]]:
-    """Return what `needs_approval` of `exec_command` takes: whether rules want a command asked about.
+    """Return a function for `needs_approval` of `exec_command` that says whether the rules ask about a
+    command.
 
-    It raises CallRejected for a command that they forbid, which ends the run: nobody can approve that.
+    It raises CallRejected for a command that they forbid, which ends the run: nobody can approve such a
+    command.
     """
 
     async def decide(context: Any, arguments: Mapping[str, Any], call_id: str) -> bool:

@@ -22,21 +22,21 @@ from paddock.sandbox.denial.keyword import SIGSYS_STATUS
 from paddock.sandbox.denial.named_failure import failures
 
 OUTPUT_BYTES: Final = 100 * 1024
-"""What a model reads of one command at most: its beginning and its end."""
+"""The most that a model reads of one command's output: its beginning and its end."""
 
 TIMEOUT_S: Final = 120.0
-"""For a command of a model that does not say how long it may take."""
+"""The timeout of a command for which a model names none."""
 
 SHELL: Final = ("bash", "-c")
 
 NOT_STARTED: Final = 127
-"""What shells say of a program that is not there."""
+"""The status that shells give a program that does not exist."""
 
 TIMED_OUT: Final = 124
-"""What timeout(1) says of a command that it ended."""
+"""The status that timeout(1) gives a command that it ended."""
 
 EXPLAINED_BYTES: Final = 16 * 1024
-"""Of the end of what a command said."""
+"""How much of the end of a command's output is explained."""
 
 EXPLAINING_S: Final = 10.0
 
@@ -45,15 +45,15 @@ class Outcome(Struct, frozen=True):
     """A command of a model, however it ended."""
 
     output: str
-    """Both streams, in the order in which they came."""
+    """Both streams, in the order in which they arrived."""
     exit_code: int | None
-    """None if its time was over."""
+    """The exit status; None if it timed out."""
     is_cut: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """Return what the model reads: the output, and what the sandbox or a limit had to do with it."""
+        """Return the text for the model: the output, and what the sandbox or a limit did."""
         if not self.notes:
             return self.output
         gap = "" if not self.output or self.output.endswith("\n") else "\n"
@@ -81,7 +81,8 @@ async def run_line(
     env: Mapping[str, str] | None = None,
     shell: Sequence[str] = SHELL,
 ) -> Outcome:
-    """Run a line of shell to its end. A time-out, a denial and a missing shell are told, not raised."""
+    """Run a line of shell to its end. Report a timeout, a denial or a missing shell in the outcome; do not
+    raise it."""
     try:
         process = await workspace.start([*shell, line], cwd=cwd, env=env)
     except SpawnError as error:
@@ -99,7 +100,7 @@ async def run_line(
 
 
 def bounded(data: bytes, limit_bytes: int = OUTPUT_BYTES) -> tuple[str, bool]:
-    """Return what a model reads of some output, and whether that is not all of it."""
+    """Return the part of some output that a model reads, and whether it was shortened."""
     kept = HeadTail(limit_bytes)
     kept.add(data)
     return _shown(kept, limit_bytes)
@@ -113,10 +114,10 @@ def _shown(kept: HeadTail, limit_bytes: int) -> tuple[str, bool]:
 async def explained(
     workspace: Workspace, line: str, output: str, exit_code: int, *, cwd: str = ""
 ) -> tuple[str, ...]:
-    """Return what the sandbox had to do with a line that a program ran which goes on, such as a shell.
+    """Return what the sandbox did to a line run by a program that keeps running, such as a shell.
 
-    A server explains what a process said when that ends. So another process says it again, in the same
-    sandbox and with the same line among its arguments, behind an `exit`.
+    A server explains the output of a process when the process ends. So another process repeats the output, in
+    the same sandbox and with the same line among its arguments, after an `exit`.
     """
     words = output.encode("utf-8", "replace")[-EXPLAINED_BYTES:]
     is_in_trouble = exit_code == SIGSYS_STATUS or any(failures(words.decode("utf-8", "replace")))
@@ -126,25 +127,26 @@ async def explained(
     try:
         done = await workspace.run([*SHELL, script], input=words, cwd=cwd, timeout_s=EXPLAINING_S)
     except (PaddockError, OSError):
-        # What the program has said is in the output.
+        # The program's own words are in the output.
         return ()
     return ending_notes(done.ending, workspace)
 
 
 def timeout_note(timeout_s: float) -> str:
-    """Return what a model reads of a command whose time was over."""
+    """Return the note for a model about a command that timed out."""
     return f"The command did not end within {timeout_s:g} s and was killed, with everything it started."
 
 
 def ending_notes(ending: Ending, workspace: Workspace) -> tuple[str, ...]:
-    """Return what the sandbox had to do with the end of a command; nothing if it had nothing."""
+    """Return notes on what the sandbox had to do with the end of a command; empty if it had nothing to do
+    with it."""
     if not ending.sandbox_denied and not ending.denials:
         return ()
     return (denial_note(ending.denials), _advice(_place(workspace)))
 
 
 def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace) -> str:
-    """Return what a model reads of a file that it could not have."""
+    """Return the note for a model about a file operation that failed."""
     if error.errno == errno.EROFS:
         return denied_file(kind, path, _place(workspace))
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -153,12 +155,12 @@ def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace)
 
 
 def denied_file(kind: DenialKind, path: str, place: str) -> str:
-    """Return what a model reads of a file that the profile keeps from it."""
+    """Return the note for a model about a file that the profile denies it."""
     return f"{denial_note((Denial(kind, path, None, is_certain=True),))} {_advice(place)}"
 
 
 def forbidden(decision: Decision) -> str:
-    """Return what a model reads of a command that rules forbid."""
+    """Return the note for a model about a command that the rules forbid."""
     return f"Not done: {decision.reason}. Do it another way, or ask the user; trying again changes nothing."
 
 

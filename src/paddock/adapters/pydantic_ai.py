@@ -38,14 +38,14 @@ from paddock.protocol.fs import MetadataResult
 
 PROVIDER: Final = "paddock"
 OUTPUT_BYTES: Final = 64 * 1024 * 1024
-"""Of each stream of one command; one that writes more is ended."""
+"""The most output of each stream of one command; a command that writes more is ended."""
 
 
 class PaddockBackend:
     """One confined directory, with commands and native files; see `paddock.Workspace`.
 
-    It is made by the first operation, or attached to if there is a `ref`. `workspace.destroy` removes it, and
-    `workspace.aclose` ends the connection: nothing here does.
+    The first operation makes the directory, or attaches to it if there is a `ref`. `workspace.destroy`
+    removes it, and `workspace.aclose` ends the connection; this class does neither.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PaddockBackend:
 
     @property
     def ref(self) -> WorkspaceRef | None:
-        """The identity of the workspace; None until there is one."""
+        """Return the identity of the workspace; None until there is one."""
         reference = self.workspace.reference
         if self._ref is None and reference is not None:
             self._ref = WorkspaceRef(provider=PROVIDER, id=reference.encode())
@@ -145,7 +145,7 @@ class PaddockBackend:
         ]
 
     async def make_dir(self, path: str) -> None:
-        """Make a directory with those above it; it may exist."""
+        """Make a directory with its parents; it may exist."""
         there = await self._there()
         await there.files.create_directory(_absolute(path))
 
@@ -162,12 +162,12 @@ class PaddockBackend:
         return await (await self.workspace.path(_absolute(path))).exists()
 
     async def realpath(self, path: str) -> str:
-        """Return the path without links and dots; what does not exist stays as it is written."""
+        """Return the path without links and dots; leave parts that do not exist as they are written."""
         there = await self._there()
         try:
             return await there.files.canonicalize(_absolute(path))
         except NotFound:
-            # No request tells where a link to nowhere leads.
+            # No request returns the target of a dangling link.
             done = await self.workspace.run(["realpath", "-mz", "--", path])
         if done.returncode != 0:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -190,8 +190,8 @@ class PaddockBackend:
 class Paddock(AbstractCapability[Any]):
     """Gives runs of an agent a confined directory; the arguments are those of `paddock.Workspace`.
 
-    The connections of a run end with it. A directory stays, because a later run may go on in it: remove
-    it when you need it no more.
+    The connections of a run end with it. A directory stays, because a later run may continue in it: remove it
+    when you no longer need it.
     """
 
     target: Target = None

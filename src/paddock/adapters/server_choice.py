@@ -8,9 +8,9 @@ from paddock.client.connect import Connecting, connect
 
 
 def server_target(url: str | None, token_file: str | None, tls_ca: str | None) -> Connecting | None:
-    """Return the way to a server; None is a private one.
+    """Return the connection to make; None means a private server.
 
-    The token is read for each connection. Raises ValueError for a token or certificates without a URL.
+    It reads the token again for each connection. Raises ValueError for a token or certificates without a URL.
     """
     if url is None:
         if token_file is not None or tls_ca is not None:

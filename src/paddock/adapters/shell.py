@@ -1,4 +1,4 @@
-"""A Bash in a sandbox that stays between the commands of a model: directory, variables and jobs are kept."""
+"""A persistent Bash in a sandbox: it keeps directory, variables and jobs between the commands of a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Shell:
     async def run(
         self, line: str, *, timeout_s: float = TIMEOUT_S, limit_bytes: int = OUTPUT_BYTES
     ) -> Outcome:
-        """Run a line of Bash to its end; others wait for their turn. A time-out and a denial are told.
+        """Run a line of Bash to its end; others wait for their turn. The outcome reports a timeout or a
+        denial.
 
         A command that takes too long, or whose caller is cancelled, ends the shell with everything in it.
         """
@@ -52,7 +53,7 @@ class Shell:
 
     async def _run(self, talk: Conversation, line: str, timeout_s: float, limit_bytes: int) -> Outcome:
         mark = secrets.token_hex(16)
-        # As one word: what is no whole command fails, and does not wait for the rest of it.
+        # As one word: an incomplete command fails, and does not wait for the rest of it.
         await talk.tell(
             f"eval {shlex.quote(line)} </dev/null 2>&1; printf '%s %d %s\\n' {mark} $? \"$PWD\"\n"
         )

@@ -5,7 +5,7 @@
 
     agent = CodeAgent(tools=[], model=model, executor=PaddockExecutor())
 
-The code of the agent runs in a Python of its own, in a sandbox, which keeps its variables. `agent.cleanup`
+The agent's code runs in its own Python interpreter in a sandbox, which keeps its variables. `agent.cleanup`
 ends it.
 """
 
@@ -71,7 +71,8 @@ class PaddockExecutor(RemotePythonExecutor):
         self.installed_packages = self.install_packages(list(additional_imports))
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
-        """Run a piece of code. Raises AgentError with what it wrote, its traceback and what was denied."""
+        """Run a piece of code. Raises AgentError with its output, its traceback and what the sandbox
+        denied."""
         logs, answer, notes = self.workspace.call(self._run(code))
         if "final" in answer:
             value = self._deserialize_final_answer(str(answer["final"]), self.allow_pickle)
@@ -82,7 +83,7 @@ class PaddockExecutor(RemotePythonExecutor):
         return CodeOutput(output=answer.get("value"), logs=logs, is_final_answer=False)
 
     def install_packages(self, additional_imports: list[str]) -> list[str]:
-        """Check that packages are there: a sandbox installs nothing. Raises AgentError."""
+        """Check that packages are installed: a sandbox installs nothing. Raises AgentError."""
         if not additional_imports:
             return []
         missing = self.run_code_raise_errors(SURVEY.format(names=additional_imports)).output

@@ -52,7 +52,7 @@ from paddock.errors import OutputTooLarge, PaddockError, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
 
 OUTPUT_BYTES: Final = 64 * 1024 * 1024
-"""Of each stream of one command; one that writes more is ended."""
+"""The most output of each stream of one command; a command that writes more is ended."""
 
 MERGED: Final = ("sh", "-c", 'exec "$@" 2>&1', "sh")
 
@@ -116,7 +116,7 @@ class PaddockRuntime(AbstractRuntime):
         if action.is_interactive_quit:
             await session.restore()
             return _observation(seen, seen.output, 0)
-        # A program that has set the terminal up for itself may repeat what was typed.
+        # A program that has configured the terminal for itself may echo what was typed.
         return _observation(seen, seen.output.lstrip().removeprefix(action.command).strip(), 0)
 
     async def _check_syntax(self, line: str) -> None:
@@ -139,7 +139,7 @@ class PaddockRuntime(AbstractRuntime):
     # --- commands -----------------------------------------------------------
 
     async def execute(self, command: Command) -> CommandResponse:
-        """Run a command to its end. What the sandbox denied stands behind what it wrote."""
+        """Run a command to its end. Its output ends with what the sandbox denied."""
         argv = ["sh", "-c", str(command.command)] if command.shell else _words(command.command)
         there = await self.workspace.open()
         try:
@@ -207,7 +207,7 @@ class PaddockRuntime(AbstractRuntime):
         return CloseResponse()
 
     def _told(self, error: OSError, kind: DenialKind, path: str) -> OSError:
-        """Return the builtin error that clients know, with words that a model can act on."""
+        """Return the builtin error that clients know, with text that a model can act on."""
         return OSError(error.errno, file_note(error, kind, path, self.workspace), path)
 
 
@@ -229,7 +229,7 @@ class PaddockDeployment(AbstractDeployment):
         self._runtime: PaddockRuntime | None = None
 
     def add_hook(self, hook: DeploymentHook) -> None:
-        """Have a hook told of the start."""
+        """Add a hook that is called at the start."""
         self._hooks.add_hook(hook)
 
     async def is_alive(self, *, timeout: float | None = None) -> IsAliveResponse:

@@ -38,22 +38,22 @@ KEY_HEADER: Final = "x-api-key"
 REQUEST_HEADER: Final = "x-request-id"
 
 BODY_BYTES: Final = 64 * 1024 * 1024
-"""Of a request in JSON, which holds a whole file at most."""
+"""The largest request in JSON, which holds at most a whole file."""
 
 UPLOAD_BYTES: Final = 1024 * 1024 * 1024
-"""Of an upload, and of all that comes out of it. It waits in a temporary file."""
+"""The largest upload, packed or unpacked. It waits in a temporary file."""
 
 REMEMBERED: Final = 64
-"""Requests that may be repeated, the newest."""
+"""How many of the latest requests may be repeated."""
 
 RAISED: Final = 511
-"""The status that tells a client to raise what is in the answer."""
+"""The status that tells a client to raise the error in the answer."""
 
 Answering = Callable[[Any], Awaitable[BaseModel]]
 
 
 class TooLarge(Exception):
-    """The body of a request has more than it may have."""
+    """The body of a request is too large."""
 
 
 class SwerexApplication:
@@ -94,7 +94,7 @@ class SwerexApplication:
             known = self._answers[name] = asyncio.create_task(self._answer(request))
             if len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
-        # A client that goes away and asks again finds it done.
+        # A client that disconnects and asks again finds it done.
         return await asyncio.shield(known)
 
     async def _answer(self, request: Request) -> JSONResponse:
@@ -170,7 +170,7 @@ def _with_token(headers: Headers) -> Headers:
 
 
 def _raised(error: Exception) -> JSONResponse:
-    """Return what makes a client raise the same error; of ours it knows those that Python or SWE-ReX has."""
+    """Return an answer that makes a client raise the same error; it knows those of Python and of SWE-ReX."""
     kind = type(error)
     if isinstance(error, OSError) and error.errno is not None:
         kind = type(OSError(error.errno, ""))

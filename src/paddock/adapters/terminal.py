@@ -1,4 +1,4 @@
-"""A command of a model that may outlive the call that started it, with what it wrote since the last call."""
+"""A model's command that may outlive the call that started it, with its output since the last call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.errors import PaddockError
 
 
 class Terminal:
-    """A command that may outlive a call, and what it wrote since the last one."""
+    """A command that may outlive a call, and its output since the last one."""
 
     def __init__(self, process: Process, workspace: Workspace) -> None:
         self.process = process

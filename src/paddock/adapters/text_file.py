@@ -1,7 +1,7 @@
 """A file of a workspace as models edit it: by numbered lines, and by texts that they quote.
 
-Everything is requests to the server and no command. What can't be done is a CallRejected whose reason a
-model can act on; a refused file is the OSError that it is.
+It uses requests to the server and runs no command. It raises CallRejected, with a reason that a model can act
+on, for what can't be done; a refused file stays an OSError.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from paddock.client.workspace import Workspace
 from paddock.errors import CallRejected, InvalidRequest
 
 FILE_BYTES: Final = 256 * 1024
-"""What is read of a file for a model, unless its framework says otherwise."""
+"""The largest file to read for a model, unless its framework says otherwise."""
 
 LISTED: Final = 1000
-"""Names of one listing."""
+"""The most names in one listing."""
 
 WIDTH: Final = 6
-"""Of a line's number."""
+"""The width of a line's number."""
 
 
 class TextFile:
@@ -34,7 +34,7 @@ class TextFile:
         self._path = path
 
     async def path(self) -> RemotePath:
-        """Return where it is."""
+        """Return the file's path."""
         return await self._workspace.path(self._path)
 
     async def data(self, limit_bytes: int | None = FILE_BYTES) -> bytes:
@@ -65,7 +65,7 @@ class TextFile:
         return lines[first - 1 : last]
 
     async def numbered(self, view_range: Sequence[int] | None) -> str:
-        """Return lines with their numbers, or what is in a directory, two levels deep."""
+        """Return lines with their numbers, or the contents of a directory, two levels deep."""
         if (await (await self.path()).stat()).is_directory:
             return await self._listing()
         first = view_range[0] if view_range else 1
@@ -77,7 +77,7 @@ class TextFile:
         await self._workspace.write_bytes(self._path, text.encode())
 
     async def replace(self, old: str, new: str, *, everywhere: bool = False) -> str:
-        """Replace a text that occurs once, or wherever it occurs, and return the diff."""
+        """Replace a text that occurs once, or every occurrence, and return the diff."""
         if not old:
             raise CallRejected("the text to replace is empty")
         count = (await self.text()).count(old) if everywhere else 1
@@ -95,7 +95,7 @@ class TextFile:
         return diff.partition("\n+++ ")[2].partition("\n")[2]
 
     async def insert(self, after_line: int, text: str) -> None:
-        """Put text behind a line; behind line 0 it comes first."""
+        """Insert text after a line; after line 0 it comes first."""
         lines = (await self.text()).splitlines(keepends=True)
         if not 0 <= after_line <= len(lines):
             raise CallRejected(f"there is no line {after_line} in {self.name}; it has {len(lines)}")

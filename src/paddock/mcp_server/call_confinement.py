@@ -36,7 +36,7 @@ class CallConfinement(Struct, frozen=True):
 def paths_of(
     profile: str | Mapping[str, Any], roots: tuple[str, ...], state: SandboxState | None, tmpdir: str | None
 ) -> tuple[str, ...]:
-    """Return the paths whose places have to be known to narrow the profile. Raises InvalidProfile."""
+    """Return the paths to look up before narrowing the profile. Raises InvalidProfile."""
     cap = confinement_of(profile).profile
     if cap is None or restricted_files(cap) is None or state is None:
         return ()
@@ -56,7 +56,7 @@ def narrow_for_call(
     tmpdir: str | None,
     found: Mapping[str, Location],
 ) -> CallConfinement:
-    """Return what a call is confined to; `found` says where `paths_of` the same lead.
+    """Return the confinement of a call; `found` says where the paths of `paths_of` lead.
 
     Raises CallRejected or InvalidProfile where a profile can't be narrowed.
     """

@@ -1,4 +1,4 @@
-"""The calls of one session: attended by a request, or kept for a client that is to come back."""
+"""The calls of one session: attended by a request, or kept for a client that may come back."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class CallTable:
         self._calls[call.id] = call
 
     def find(self, call_id: str) -> PendingCall | None:
-        """Return a call, whoever attends it; None if it is over."""
+        """Return a call, whichever request attends it; None if it is over."""
         return self._calls.get(call_id)
 
     def keep(self, call: PendingCall, duration_s: float, asked: Hashable = None) -> None:
-        """Keep a call that no request attends, and its outcome; it ends when the time is over.
+        """Keep a call that no request attends, and its outcome, until the time is over.
 
-        `asked` names the request that was answered with a question of the call: its client may cancel it.
+        `asked` names the request that was answered with a question of the call; its client may cancel it.
         """
         self._release(call.id)
         timer = asyncio.get_running_loop().call_later(duration_s, self.end, call)
@@ -46,7 +46,7 @@ class CallTable:
             self._asked[call.id] = asked
 
     def cancel(self, asked: Hashable) -> None:
-        """End the call that waits for an answer to what this request was answered with.
+        """End the call that waits for the answer to the question with which this request was answered.
 
         If several wait, the name was not the client's own: none of them ends.
         """
@@ -63,7 +63,7 @@ class CallTable:
         return self._calls.get(call_id) if self._release(call_id) else None
 
     def end(self, call: PendingCall) -> None:
-        """Let go of a call whose outcome was fetched, or that nobody wants; what still runs is cancelled."""
+        """Drop a call whose outcome was fetched or is no longer wanted, and cancel what still runs."""
         call.cancel()
         self._calls.pop(call.id, None)
         self._release(call.id)

@@ -1,4 +1,4 @@
-"""The tools that a client is told of: which, in which order, and in which words. Pure."""
+"""Declares the tools to clients: which, in which order, and in which words. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.mcp_server.shell_arguments import SHELL
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 ALL_TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in (SHELL, *TOOLS)}
-"""In the order in which every list has them."""
+"""All tools, in the order of every list."""
 
 _TITLES: Final = {
     "shell": "Run a Bash command",
@@ -29,7 +29,7 @@ _TITLES: Final = {
 }
 
 _REACHING_OUT: Final = frozenset({"shell", "exec_command", "write_stdin"})
-"""What may have effects beyond the files of the workspace, as far as profile and rules let it."""
+"""Tools that may have effects beyond the files of the workspace, as far as profile and rules allow."""
 
 
 class TextFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ def declarations(names: Iterable[str]) -> list[Declaration]:
 
 
 def chosen_tools(text: str) -> tuple[str, ...]:
-    """Return the tools of a list such as `shell,read_file`. Raises PaddockError for a name that is none."""
+    """Return the tools of a list such as `shell,read_file`. Raises PaddockError for an unknown name."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in ALL_TOOLS:

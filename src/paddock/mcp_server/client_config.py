@@ -1,7 +1,7 @@
 """The entry for `paddock mcp` in the configuration of MCP clients. Pure: text in, text out.
 
-Whatever is in a file stays there; a file that can't be read for certain is refused, with the entry to add
-by hand.
+It keeps everything that is in a file. It refuses a file that it can't read with certainty, and shows the
+entry to add by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from paddock.errors import PaddockError
 
 NAME: Final = "paddock"
-"""What the server is called in every configuration."""
+"""The server's name in every configuration."""
 
 
 class ClientKind(Struct, frozen=True):
@@ -50,7 +50,7 @@ CLIENTS: Final[Mapping[str, ClientKind]] = {
 
 
 def entry(kind: ClientKind, command: Sequence[str]) -> dict[str, Any]:
-    """Return what a client needs to know to start the server."""
+    """Return the entry with which a client starts the server."""
     written: dict[str, Any] = {"type": "stdio"} if kind.is_typed else {}
     return written | {"command": command[0], "args": list(command[1:])}
 
@@ -82,7 +82,7 @@ def _json(kind: ClientKind, text: str, wanted: dict[str, Any]) -> str:
     known = servers.get(NAME, {}) if isinstance(servers, dict) else None
     if not isinstance(servers, dict) or not isinstance(known, dict):
         raise PaddockError(f"what it has under {kind.key!r} is not what {kind.title} understands")
-    # What somebody added to the entry, such as variables, stays.
+    # Additions to the entry, such as variables, stay.
     whole = whole | {kind.key: servers | {NAME: known | wanted}}
     indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
     written = json.dumps(whole, indent=indent[1] if indent else 2, ensure_ascii=False)

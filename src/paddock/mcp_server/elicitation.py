@@ -1,4 +1,4 @@
-"""A question in the words of MCP's elicitation, and what the client's answer means. Pure."""
+"""Words a question as an MCP elicitation, and interprets the client's answer. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApprovalPrompt(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Return what an answer names."""
+        """Return the id that an answer names."""
         return self.approval.approval_id
 
     @property
@@ -49,7 +49,7 @@ class ApprovalPrompt(Struct, frozen=True):
         return types.ElicitRequest(params=form)
 
     def read(self, answer: types.InputResponse) -> ApprovalDecision | None:
-        """Return what an answer means; None if it is none to a form."""
+        """Return the decision in an answer; None if it does not answer a form."""
         if not isinstance(answer, types.ElicitResult):
             return None
         return decision_of(self.approval, answer.action, answer.content)
@@ -60,7 +60,7 @@ class ApprovalPrompt(Struct, frozen=True):
 
 
 def message(request: ApprovalRequest) -> str:
-    """Return the question. What comes from a command or a model can't look like another line of it."""
+    """Return the question. Text from a command or a model can't look like another line of it."""
     if request.tool == "shell":
         command = printable(shlex.join(request.command))
         called = "" if request.called is None else f", called `{printable(request.called)}`,"
@@ -101,7 +101,7 @@ def schema(request: ApprovalRequest) -> dict[str, Any]:
 def decision_of(
     request: ApprovalRequest, action: Action, content: Mapping[str, Any] | None
 ) -> ApprovalDecision:
-    """Return what an answer means. Whatever is not understood is a refusal."""
+    """Return the decision in an answer. Treat anything that is not understood as a refusal."""
     given = content or {}
     reason = str(given.get("reason") or "").strip()[:REASON_LIMIT] or None
     if action == "cancel":

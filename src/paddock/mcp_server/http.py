@@ -1,8 +1,8 @@
-"""Serves many clients over streamable HTTP: who may come in, and which session a request belongs to.
+"""Serves many clients over streamable HTTP: checks each request, and finds the session it belongs to.
 
-The checks are those of Paddock's own server: a page in a browser is refused by its Origin, a name that was
-made to lead here by its Host, and everybody without the token. A client of the handshake era has a session
-of its own; stateless requests share one.
+The checks are those of Paddock's own server: it refuses a page in a browser by its Origin, a name that was
+made to resolve to this host by its Host, and every request without the token. A client of the handshake era
+has a session of its own; stateless requests share one.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ SESSION_HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
 
 IDLE_S: Final = 1800.0
-"""A session without any request for so long ends, with its commands."""
+"""A session without any request for this long ends, with its commands."""
 
 SESSION_LIMIT: Final = 1000
-"""Of the handshake era; each costs a few kilobytes until it runs something."""
+"""The most sessions of the handshake era; each costs a few kilobytes until it runs something."""
 
 BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
-"""Of one request; the largest patch or text to type has a megabyte, and JSON may double it."""
+"""The largest request; the largest patch or text to type has a megabyte, and JSON may double it."""
 
 NOTIFICATION_LIMIT_BYTES: Final = 16 * 1024
-"""Of a notification that the server looks for a cancelled request in; one has some hundred bytes."""
+"""The largest notification in which the server looks for a cancelled request; one has a few hundred bytes."""
 
 ACCEPTED: Final = 202
 
 
 class Closing(Protocol):
-    """A session, as far as its calls and its end go."""
+    """The calls and the end of a session."""
 
     @property
     def calls(self) -> CallTable:
@@ -120,7 +120,7 @@ class HttpSessions(Generic[S]):
 
 
 class Guard:
-    """Lets requests through that may come in, and sees which sessions and calls their clients end."""
+    """Lets permitted requests through, and notices which sessions and calls their clients end."""
 
     def __init__(
         self, application: Application, request_filter: RequestFilter, sessions: HttpSessions[Any]
@@ -182,7 +182,7 @@ def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessi
         # Checked by the guard, and once is enough.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    # What has the origin of this very server can only come from this server.
+    # A request with this server's own origin can only come from this server.
     own = {f"http://{name}:{port}" for name in ("localhost", "127.0.0.1", "[::1]")}
     request_filter = door.request_filter
     if request_filter.is_loopback:

@@ -20,7 +20,7 @@ PATHS_LIMIT: Final = 512
 
 
 class Location(Struct, frozen=True):
-    """A path without links; what is missing has no links in the part that exists."""
+    """A path without links. A missing path has no links in the part that exists."""
 
     path: str
     is_missing: bool = False
@@ -30,7 +30,7 @@ class Lookup(Protocol):
     """Questions about the files of a host, confined to the cap."""
 
     def has(self, capability: str) -> bool:
-        """Return whether the server has told that it can do something."""
+        """Return whether the server offers a capability."""
         ...
 
     async def canonicalize(self, path: str, /) -> str:
@@ -43,7 +43,7 @@ class Lookup(Protocol):
 
 
 async def locate(files: Lookup, paths: Collection[str]) -> dict[str, Location]:
-    """Return where clean paths lead. One of which the host can't tell that is left out."""
+    """Return where clean paths lead. Leave out a path that the host can't resolve."""
     known: dict[str, Location | None] = {ROOT: Location(ROOT)}
     for path in paths:
         await _locate(files, path, known)
@@ -63,7 +63,7 @@ async def _locate(files: Lookup, path: str, known: dict[str, Location | None]) -
 
 
 async def _missing(files: Lookup, path: str, above: Location) -> Location | None:
-    """Return where a file would be made; None for a link, which leads to what the cap does not show."""
+    """Return where a file would be made; None for a link, whose target the cap does not show."""
     place = Location(join(above.path, path.rpartition("/")[2]), is_missing=True)
     if above.is_missing:
         return place

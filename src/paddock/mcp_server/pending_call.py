@@ -1,7 +1,7 @@
 """A call of a tool that is under way: its work, and the questions that it waits for.
 
 The work runs in a task of its own. So a request may end with a question, as the stateless revision of MCP
-wants it, and another request goes on with the same work. Whoever attends a call waits for
+wants it, and another request continues the same work. The request that attends a call waits for
 `settled_or_asking`.
 """
 
@@ -21,11 +21,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Prompt(Protocol[T_co]):
-    """What a call has to know from its client: the request, and what an answer to it means."""
+    """A question that a call has for its client: the request, and how to interpret the answer."""
 
     @property
     def id(self) -> str:
-        """Return what an answer names; never used twice in a session."""
+        """Return the id that an answer names; it is never used twice in a session."""
 
     @property
     def request(self) -> types.InputRequest:
@@ -33,13 +33,13 @@ class Prompt(Protocol[T_co]):
 
     @property
     def result_type(self) -> type[types.ElicitResult | types.CreateMessageResult | types.ListRootsResult]:
-        """Return what the client answers with."""
+        """Return the type of the client's answer."""
 
     def read(self, answer: types.InputResponse) -> T_co | None:
-        """Return what an answer means; None if it is no answer to this question."""
+        """Return the decision in an answer; None if it does not answer this question."""
 
     def unasked(self, reason: str) -> T_co:
-        """Return what holds if the client could not ask."""
+        """Return the decision that applies if the client could not ask."""
 
 
 class Question(Struct, frozen=True):
@@ -50,14 +50,14 @@ class Question(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Return what an answer names."""
+        """Return the id that an answer names."""
         return self.prompt.id
 
 
 class PendingCall:
     """One call. `begin` its work, and `cancel` it if nobody wants the result any more.
 
-    `no_prompt` says why its client can't be asked, if that is so.
+    `no_prompt` says why the client can't be asked; None if it can.
     """
 
     def __init__(self, tool: str, *, no_prompt: str | None) -> None:
@@ -91,7 +91,7 @@ class PendingCall:
         return [each for each in self._questions.values() if not each.answer.done()]
 
     def outcome(self) -> types.CallToolResult:
-        """Return what came of the work, once it is over. Raises what it raised."""
+        """Return the result of the work, once it is over. Raises the error that the work raised."""
         assert self._task is not None
         return self._task.result()
 
@@ -101,7 +101,7 @@ class PendingCall:
             self._task.cancel()
 
     async def settled_or_asking(self, known: frozenset[str] = frozenset()) -> list[Question]:
-        """Wait until the work is over or asks something that is not known; return such questions.
+        """Wait until the work is over or has new questions; return those questions.
 
         Cancelling it leaves the work alone.
         """
@@ -131,7 +131,7 @@ class PendingCall:
         return True
 
     def deliver(self, answers: Mapping[str, types.InputResponse]) -> None:
-        """Take a client's answers by the ids of their questions. What answers no open question is ignored."""
+        """Take a client's answers by the ids of their questions. Ignore answers to no open question."""
         for question in self.questions:
             answer = answers.get(question.id)
             meaning = None if answer is None else question.prompt.read(answer)
@@ -143,7 +143,7 @@ class PendingCall:
 
     def _ended(self, task: asyncio.Task[types.CallToolResult]) -> None:
         if not task.cancelled():
-            # Seen here, so that an outcome that nobody fetches is not told of at the interpreter's end.
+            # Retrieve the outcome here, so that the interpreter does not report one that nobody fetches.
             task.exception()
         self._stir()
 

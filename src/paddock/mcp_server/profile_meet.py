@@ -1,8 +1,8 @@
 """Finds what two profiles both grant: a client may narrow the server's profile, and never widens it. Pure.
 
-Of every path, the result grants what the weaker of the two does. Both are compared by where their paths lead
-on the host (`path_lookup`), and every denial stays, whatever is around it. Special paths of the client stand
-for what they are to the client, so they are written out; temporary directories of the cap keep their names.
+For every path, the result grants what the weaker of the two grants. It compares both by where their paths
+lead on the host (`path_lookup`), and keeps every denial, whatever surrounds it. Special paths of the client
+mean what they mean to the client, so they are written out; temporary directories of the cap keep their names.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Bounds(Struct, frozen=True):
         return tuple(rule for rule in self._rules(entries) if not self._is_absent(rule))
 
     def table(self, rules: Sequence[Rule]) -> AccessTable:
-        """Return what rules grant where their paths lead."""
+        """Return the access that rules grant, by where their paths lead."""
         return AccessTable(replace(rule, path=self.location(rule.path).path) for rule in rules)
 
     def location(self, path: str) -> Location:
@@ -107,7 +107,7 @@ class Bounds(Struct, frozen=True):
 
 
 def meet(cap: Bounds, wanted: Bounds) -> Profile:
-    """Return what both grant. Raises InvalidProfile for what can't be understood."""
+    """Return a profile of what both grant. Raises InvalidProfile for a profile that can't be understood."""
     if isinstance(wanted.profile, DisabledProfile):
         return cap.profile
     if isinstance(cap.profile, DisabledProfile):
@@ -143,7 +143,8 @@ def _meet_networks(most: Network, asked: Network) -> Network:
 
 
 def _refuse_secrets(most: Network, asked: Network) -> None:
-    """Refuse secrets that the cap does not name: whoever uses one gets more than any network grants."""
+    """Refuse secrets that the cap does not name: a command that uses one gets more than any network
+    grants."""
     named = most.secrets if isinstance(most, ProxiedNetwork) else ()
     for secret in asked.secrets if isinstance(asked, ProxiedNetwork) else ():
         if secret not in named:
@@ -229,7 +230,7 @@ def _client_names(rule: Rule, place: str) -> tuple[str, ...]:
 
 
 def refuse_unknown_grants(wanted: Bounds) -> None:
-    """Refuse a grant of the client of which the host can't tell where it leads. Raises InvalidProfile."""
+    """Refuse a grant of the client if the host can't tell where its path leads. Raises InvalidProfile."""
     for rule in wanted.rules(entries_of(wanted.profile)):
         if rule.access is Access.DENY:
             continue

@@ -1,8 +1,7 @@
-"""Chooses whom to ask for an approval, and how often: the client of a call, or the console of its user.
+"""Asks for approvals, and decides whether to ask the client of a call or the console of its user.
 
-Two equal questions that are open at the same time are asked once, and the answer counts for both. What was
-approved for the session is not asked again. No answer in time is no approval, and is told apart from a
-refusal.
+It asks two equal questions that are open at the same time once, and the answer counts for both. It does not
+ask again for what was approved for the session. No answer in time is no approval, but differs from a refusal.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ class QuestionAsker:
         self._approvals.remember(key)
 
     async def ask(self, call: PendingCall, request: ApprovalRequest) -> ApprovalDecision:
-        """Return the decision on a request, perhaps that of an equal one which is open already."""
+        """Return the decision on a request, perhaps that on an equal one that is already open."""
         key = _subject(request)
         while (leading := self._asking.get(key)) is not None:
-            # Whoever asked may be cancelled before there is an answer; then this call asks.
+            # The call that asked may be cancelled before there is an answer; then this call asks.
             await asyncio.wait((leading,))
             if not leading.cancelled():
                 return leading.result()
@@ -79,7 +78,7 @@ class QuestionAsker:
 
 
 def _subject(request: ApprovalRequest) -> Hashable:
-    """Return all that an answer depends on; the ids and words of one call are not part of it."""
+    """Return everything that an answer depends on, without the ids and words of one call."""
     if not request.is_exact:
         # Others may look like it.
         return request.approval_id

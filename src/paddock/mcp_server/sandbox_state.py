@@ -3,7 +3,7 @@
     codex/sandbox-state/update      a request, which holds for the calls after it
     codex/sandbox-state-meta        an entry of a call's `_meta`, which holds for that call
 
-Whatever is not understood is an error: a sandbox that was asked for and not made would be none.
+Anything that is not understood is an error: a sandbox that is requested and not made would be none.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ UPDATE_CAPABILITY: Final = "codex/sandbox-state"
 META_KEY: Final = "codex/sandbox-state-meta"
 
 CAPABILITIES: Final[dict[str, dict[str, Any]]] = {UPDATE_CAPABILITY: {"version": "1.0.0"}, META_KEY: {}}
-"""What a client is told, so that it sends either."""
+"""The capabilities announced to a client, so that it sends either shape."""
 
 
 class SandboxState(Struct, frozen=True):
-    """What a client wants, before the server's own profile caps it."""
+    """The sandbox that a client wants, before the server's own profile caps it."""
 
     profile: Profile
     cwd: str
-    """What the client's workspace is."""
+    """The client's workspace."""
 
 
 def parse_state(value: Mapping[str, Any]) -> SandboxState:

@@ -1,8 +1,8 @@
 """The MCP server itself: one object for both eras of the protocol, whatever the transport.
 
-It turns requests into calls of a session, and what comes of them into results. In the handshake era a
-question goes to the client as a request of ours, while the call waits. In the stateless era the call ends
-with `input_required`, and its repetition, which carries the answer, goes on with the same work.
+It turns requests into calls of a session, and their outcomes into results. In the handshake era a question
+goes to the client as a request of ours, while the call waits. In the stateless era the call ends with
+`input_required`, and its repetition, which carries the answer, goes on with the same work.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ INSTRUCTIONS: Final = (
 )
 
 PROGRESS_S: Final = 5.0
-"""How often a client that wants to know is told that its call is under way."""
+"""How often the server reports progress to a client that wants it."""
 
 ROOTS_TIMEOUT_S: Final = 5.0
 
 KEPT_S: Final = 120.0
-"""How long a call goes on, or its outcome is kept, after the time for its question is over."""
+"""How long a call may continue, or its outcome is kept, after the time for its question is over."""
 
 Context = ServerRequestContext[Any, Any]
 
 
 class ToolSession(Protocol):
-    """A session, as far as the requests of its client go: `paddock.mcp_server.session.Session`."""
+    """The part of a session that its client's requests use: `paddock.mcp_server.session.Session`."""
 
     sandbox_state: SandboxState | None
 
@@ -77,7 +77,7 @@ class ToolSession(Protocol):
         """Take the client's roots."""
 
     def forget_roots(self) -> None:
-        """Learn that the client has other roots now."""
+        """Forget the client's roots, because they have changed."""
 
     def begin(
         self,
@@ -91,7 +91,7 @@ class ToolSession(Protocol):
 
 
 class Service:
-    """Answers the requests of clients. `session_of` gives the session that a request belongs to."""
+    """Answers the requests of clients. `session_of` returns the session that a request belongs to."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Service:
         )
 
     def options(self) -> InitializationOptions:
-        """Return what a handshake tells of this server."""
+        """Return the description of this server for the handshake."""
         return self.server.create_initialization_options()
 
     async def _update_sandbox_state(self, context: Context, params: types.RequestParams) -> types.EmptyResult:
@@ -146,7 +146,7 @@ class Service:
         """End a call whose request was answered with a question: no request of it is open to be cancelled.
 
         Only a client with a stream of its own gets here. Over HTTP the SDK drops such a notification of a
-        stateless client; `paddock.mcp_server.http` has it then.
+        stateless client; `paddock.mcp_server.http` handles it instead.
         """
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS and params.request_id is not None:
             self._session_of(context).calls.cancel(request_name(None, params.request_id))
@@ -208,7 +208,7 @@ class Service:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
     def _resumed(self, session: ToolSession, params: types.CallToolRequestParams) -> PendingCall | None:
-        """Return the call that a repeated request goes on with, its answers delivered."""
+        """Return the call that a repeated request continues, after delivering its answers."""
         if params.request_state is None:
             return None
         call = session.calls.resume(params.request_state)
@@ -220,7 +220,7 @@ class Service:
         return call
 
     async def _attend(self, context: Context, call: PendingCall) -> None:
-        """Wait for the end of a call, and ask the client what it asks."""
+        """Wait for the end of a call, and pass its questions to the client."""
         async with anyio.create_task_group() as asking:
             known: frozenset[str] = frozenset()
             while not call.is_over:
@@ -233,7 +233,7 @@ class Service:
 async def _stirred(
     context: Context, call: PendingCall, known: frozenset[str] = frozenset()
 ) -> list[Question]:
-    """Wait as `settled_or_asking` does, and tell a client that wants to know that the call is under way."""
+    """Wait as `settled_or_asking` does, and report progress to a client that wants it."""
     while True:
         with anyio.move_on_after(PROGRESS_S):
             return await call.settled_or_asking(known)
@@ -244,7 +244,7 @@ async def _stirred(
 
 
 async def _ask(context: Context, call: PendingCall, question: Question) -> None:
-    """Ask the client. An answer that does not come, or means nothing, is a refusal."""
+    """Ask the client. A missing or invalid answer is a refusal."""
     prompt = question.prompt
     # On the stream of the request that it belongs to, where there are several.
     related = ServerMessageMetadata(related_request_id=context.request_id)
@@ -276,7 +276,7 @@ class _Server(Server[Any]):
 
 
 def request_name(request: HTTPConnection | None, request_id: types.RequestId | None) -> Hashable:
-    """Return what tells a request from those of other clients, as far as it can be known.
+    """Return a name that distinguishes a request from those of other clients, as far as possible.
 
     The ids are the clients' own: on a stream of its own a client uses each once. Over HTTP the address and
     the program of the client narrow it down.
@@ -288,7 +288,7 @@ def request_name(request: HTTPConnection | None, request_id: types.RequestId | N
 
 
 def _state_of(context: Context) -> SandboxState | None:
-    """Return the sandbox that a call wants for itself. What can't be read is an error, not no sandbox."""
+    """Return the sandbox that a call wants for itself. One that can't be read is an error, not no sandbox."""
     written = (context.meta or {}).get(META_KEY)
     if written is None:
         return None
@@ -301,7 +301,8 @@ def _state_of(context: Context) -> SandboxState | None:
 
 
 async def _roots(context: Context) -> list[str]:
-    """Ask a client of the handshake era for its roots; none of another, or of one that does not answer."""
+    """Ask a client of the handshake era for its roots; return none for any other client, or without an
+    answer."""
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.roots is None or not context.session.can_send_request:
         return []

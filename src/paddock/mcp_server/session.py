@@ -62,10 +62,10 @@ class Session:
         self._questions = ShellQuestions(workplace.questions, self._asker, workplace.rules)
         self.calls = CallTable()
         self.sandbox_state: SandboxState | None = None
-        """What the client wants for its calls until it says otherwise."""
+        """The sandbox that the client wants for its calls until it says otherwise."""
         self._roots: tuple[str, ...] | None = None
         self._unnarrowed: CallConfinement | None = None
-        """What holds for calls whose client wants no sandbox of its own."""
+        """The confinement of calls whose client wants no sandbox of its own."""
         self._agents: OrderedDict[bytes, _OpenAgent] = OrderedDict()
         self._numbers: set[int] = set()
         self._opening = asyncio.Lock()
@@ -77,14 +77,15 @@ class Session:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that clients are offered."""
+        """The tools that the server offers."""
         return self._terms.tools
 
     @property
     def wants_roots(self) -> bool:
-        """Return whether the client is to name its workspace: nobody else did, and it was not asked yet.
+        """Return whether to ask the client for its workspace: nobody else named one, and it was not asked
+        yet.
 
-        On another host its directories mean nothing.
+        If the files are on another host, the client's directories mean nothing.
         """
         return self._terms.workspace is None and self._roots is None and not self._workplace.is_remote
 
@@ -94,7 +95,7 @@ class Session:
         self._roots = tuple(os.path.realpath(path) for path in paths if os.path.isdir(path))
 
     def forget_roots(self) -> None:
-        """Have the client asked again before the next call; commands that run keep their sandbox."""
+        """Ask the client again before the next call; running commands keep their sandbox."""
         self._roots = None
 
     # --- calls --------------------------------------------------------------
@@ -172,7 +173,7 @@ class Session:
         return narrow_for_call(profile, roots, state, tmpdir, found)
 
     async def _tools(self, box: Box, confinement: CallConfinement) -> Tools:
-        """Return the tools for calls so confined, which keep their commands."""
+        """Return the tools for calls with this confinement. They keep their commands."""
         async with self._opening:
             known = self._agents.get(confinement.key)
             if known is not None and known.box is box:

@@ -1,6 +1,6 @@
 """The tool `shell`: one Bash command line, in a sandbox, with rules about every program that it executes.
 
-A call returns when Bash has exited, or when its time is over; nothing of the command is left then. A
+A call returns when Bash has exited or its time is over, and leaves nothing of the command running. A
 cancelled call ends the command, and the programs of it that run outside of the sandbox.
 """
 
@@ -35,7 +35,7 @@ BASH: Final = "/bin/bash"
 
 
 class ShellTerms(Struct, frozen=True):
-    """What holds for one call beside its arguments."""
+    """The terms of one call, apart from its arguments."""
 
     sandbox: Sandbox | None
     intercept: InterceptParams
@@ -51,18 +51,19 @@ class _Reader:
 
     async def read(self) -> None:
         with suppress(ProcessLost):
-            # Told by whoever waits for the exit.
+            # Set by the task that waits for the exit.
             async for item in self._process.output(on_gap="yield"):
                 self.output.add(item)
 
 
 async def run_shell(box: Box, call: PendingCall, arguments: ShellArguments, terms: ShellTerms) -> ShellReply:
-    """Run it. Raises CallRejected if there is no such directory, and what `Box.start` raises."""
+    """Run the command line. Raises CallRejected if there is no such directory, and the errors of
+    `Box.start`."""
     if not arguments.workdir.startswith("/"):
         raise CallRejected(f"the workdir {arguments.workdir!r} is not an absolute path")
     timeout_ms = DEFAULT_TIMEOUT_MS if arguments.timeout_ms is None else arguments.timeout_ms
     clock = YieldClock()
-    # Chosen here, for its first program may be asked about before the answer to the start has come.
+    # Chosen here, because the server may ask about its first program before it answers the start.
     process_id = f"{SHELL_PREFIX}{uuid4().hex}"
     began = time.monotonic()
     with terms.questions.asked_for(process_id, call, clock):
@@ -76,14 +77,14 @@ async def run_shell(box: Box, call: PendingCall, arguments: ShellArguments, term
                 intercept=terms.intercept if terms.sandbox is not None else None,
             )
         except RequestError:
-            # To look before each start would take as long as some commands do.
+            # Checking before each start would take as long as some commands do.
             await _check_directory(box, arguments.workdir, terms.sandbox)
             raise
         return await _finished(process, clock, timeout_ms / 1000, began)
 
 
 async def _finished(process: Process, clock: YieldClock, timeout_s: float, began: float) -> ShellReply:
-    """Wait for the end, by itself or by the clock. When cancelled, the command is killed."""
+    """Wait until the command ends or its time is over. Kill the command when cancelled."""
     reader = _Reader(process)
     reading = asyncio.create_task(reader.read())
     waiting = asyncio.create_task(process.wait())
@@ -119,7 +120,7 @@ async def _finished(process: Process, clock: YieldClock, timeout_s: float, began
 
 
 async def _check_directory(box: Box, path: str, sandbox: Sandbox | None) -> None:
-    """Say what is wrong with a directory that nothing could be started in, if that is it."""
+    """Explain a failed start if the cause is the directory."""
     files = box.fs if sandbox is None else box.fs.confined(sandbox)
     try:
         status = await files.metadata(path)

@@ -49,7 +49,7 @@ class Duration(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DenialFields(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something that the sandbox kept the command from."""
+    """Something that the sandbox denied the command."""
 
     kind: Annotated[str, Meta(description="write, read, network, exec or syscall.")]
     reason: Annotated[str, Meta(description="What was denied, and by which rule of the profile.")]
@@ -66,7 +66,7 @@ class RuleOrigin(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VerdictFields(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What became of a program that a rule or an answer decided on."""
+    """The verdict on a program that a rule or an answer decided on."""
 
     program: str
     argv: list[str]

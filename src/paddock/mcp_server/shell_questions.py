@@ -1,4 +1,4 @@
-"""Decides what becomes of a program that needs an approval, for the call that it belongs to."""
+"""Decides on a program that needs an approval, for the call that it belongs to."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class ExecQuestions:
 
     def __init__(self) -> None:
         self.programs = ProgramQuestions()
-        """Has those about commands of `exec_command`."""
+        """The questions about commands of `exec_command`."""
         self._runs: dict[str, _Run] = {}
 
     @contextmanager
     def about(self, process_id: str, run: _Run) -> Iterator[None]:
-        """Have the questions about a process for the time of the block."""
+        """Handle the questions about a process for the duration of the block."""
         self._runs[process_id] = run
         try:
             yield
@@ -68,7 +68,7 @@ class ExecQuestions:
             del self._runs[process_id]
 
     async def __call__(self, params: ExecApprovalParams) -> ExecApprovalResult:
-        """Ask whoever the call asks. The command's clock stands still meanwhile."""
+        """Ask as the call does. The command's clock stands still in the meantime."""
         run = self._runs.get(params.process_id)
         if run is None and not params.process_id.startswith(SHELL_PREFIX):
             return await self.programs(params)
@@ -107,7 +107,7 @@ class ShellQuestions:
 
     @contextmanager
     def asked_for(self, process_id: str, call: PendingCall, clock: YieldClock) -> Iterator[None]:
-        """Answer what is asked about a process for the time of the block."""
+        """Answer questions about a process for the duration of the block."""
         with self._questions.about(process_id, _Run(call, clock, self._asker, self._rules)):
             yield
 
@@ -140,8 +140,8 @@ class ShellQuestions:
 def shell_policy(policy: Policy, line: str) -> Policy:
     """Return the rules about the programs of a line: one more if the line itself looks dangerous.
 
-    What is dangerous in a script or a makefile that the line runs is not asked about; the sandbox holds
-    that.
+    Nobody is asked about dangerous commands in a script or a makefile that the line runs; the sandbox
+    confines those.
     """
     if not looks_dangerous(line):
         return policy
@@ -174,7 +174,8 @@ def _request(params: ExecApprovalParams, run: _Run, allowed: Verdict) -> Approva
 
 
 def _prefix(params: ExecApprovalParams, rules: CommandRules) -> tuple[str, ...]:
-    """Return what a rule could allow from now on; nothing where it would allow too much, or change nothing.
+    """Return the prefix that a rule could allow from now on; empty where it would allow too much, or change
+    nothing.
 
     Rules about the path of a program come before those about its name, and the strictest of either kind
     decides.

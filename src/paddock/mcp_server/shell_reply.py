@@ -39,7 +39,7 @@ _LIMITS: Final = {
 
 
 class ShellOutput:
-    """What a command wrote: in the order in which it came, and by stream. Each is bounded."""
+    """The output of a command: in the order in which it arrived, and by stream. Each is bounded."""
 
     def __init__(self) -> None:
         self.both = HeadTail()
@@ -47,7 +47,7 @@ class ShellOutput:
         self.stderr = HeadTail()
 
     def add(self, item: Output | Gap) -> None:
-        """Take a piece, or the news that one is lost."""
+        """Take a piece, or note that one is lost."""
         if isinstance(item, Gap):
             self.both.add(b"\n[some output is lost: the connection was interrupted]\n")
             return
@@ -77,7 +77,7 @@ def shell_reply(
     limit_tokens: int,
     notes: tuple[str, ...] = (),
 ) -> ShellReply:
-    """Return the reply; `ending` is None where the end is not known, which the notes must say."""
+    """Return the reply; `ending` is None if the end is not known, which the notes must then say."""
     execs = None if ending is None else ending.execs
     decided = [] if execs is None else [note for note in execs.notes if note.verdict is not Verdict.RUN]
     nanos = round(duration_s * NANOS)
@@ -120,7 +120,7 @@ def _reason(denial: Denial) -> str:
 
 
 def _permission(denial: Denial) -> str | None:
-    """Return what in a profile would allow it; None where nothing would."""
+    """Return the profile entry that would allow it; None if nothing would."""
     if denial.rule is not None and denial.rule.startswith(OWN):
         return None
     match denial.kind:

@@ -80,7 +80,7 @@ class ExecEntry(Result, frozen=True, kw_only=True):
     """A program that a process wanted to execute. U+FFFD stands for bytes that are not UTF-8."""
 
     exec_id: str
-    """The number of the execution in this process."""
+    """The id of the execution in this process."""
     program: str
     """The absolute path of the program, links resolved."""
     argv: list[str]

@@ -45,7 +45,7 @@ class ExecApprovalParams(QuestionParams, frozen=True, kw_only=True):
 
     process_id: str
     exec_id: str
-    """The number of the execution in this process."""
+    """The id of the execution in this process."""
     program: str
     """The absolute path of the program, links resolved."""
     argv: list[str]

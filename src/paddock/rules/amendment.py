@@ -1,7 +1,7 @@
 """Adds an "always" to a file of rules.
 
-One line for one prefix of a command, or for one host, appended under a lock, never twice. Prefixes that would
-allow nearly anything - a shell, an interpreter, `sudo` - are refused: whoever wants such a
+Appends one line for one prefix of a command, or for one host, under a lock and never twice. Refuses
+prefixes that would allow nearly anything - a shell, an interpreter, `sudo`: a user who wants such a
 rule writes it by hand.
 """
 
@@ -38,7 +38,7 @@ _CODE_FLAG = re.compile(r"-[a-zA-Z]*[cem]|--command|--eval|--module")
 """The next word is code, or a module: `bash -lc`, `perl -pe`, `python -m`."""
 
 JUSTIFICATION_LIMIT = 500
-"""Characters of what somebody gave as a reason."""
+"""Most characters of a justification."""
 
 _BEFORE_PROGRAM = re.compile(r"\w+=.*|\d+[smhd]?", re.DOTALL)
 """Of a launcher: `env A=b make`, `timeout 5s make`."""
@@ -58,9 +58,9 @@ def check_prefix(prefix: Sequence[str]) -> None:
 
 
 def add_rule(path: Path, prefix: Sequence[str]) -> bool:
-    """Allow commands that begin with `prefix` for ever; whether the file has changed.
+    """Allow commands that begin with `prefix` for ever. Return whether the file has changed.
 
-    Makes the file and its directory if they are not there. Raises AmendmentRefused, and
+    Makes the file and its directory if they are missing. Raises AmendmentRefused, and
     RulesError if the file can't be written.
     """
     check_prefix(prefix)
@@ -71,10 +71,10 @@ def add_rule(path: Path, prefix: Sequence[str]) -> bool:
 def add_host_rule(
     path: Path, host: str, protocol: NetworkProtocol, action: Action, justification: str | None = None
 ) -> int:
-    """Decide on a host for ever, and return the number of the line that does.
+    """Decide on a host for ever, and return the number of the line that says so.
 
-    Of several rules about a host and protocol the last counts, so the line is at the end unless that is the
-    one already. Raises RulesError.
+    The last rule about a host and protocol counts, so this appends the line unless the last one says the
+    same. Raises RulesError.
     """
     about = f"network_rule(host={json.dumps(host)}, protocol={json.dumps(RULE_PROTOCOLS[protocol])}, "
     decision = "deny" if action is Action.FORBIDDEN else str(action)
@@ -91,10 +91,10 @@ def _add_line(path: Path, line: str, about: str) -> tuple[int, bool]:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A fifo would let us wait for its writer.
+        # Opening a fifo would wait for its writer.
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         with open(os.open(path, flags, 0o600), "rb+", buffering=0) as file:
-            # Others that amend wait here; readers see the file with the whole line or without it.
+            # Other writers wait here; readers see the file with the whole line or without it.
             fcntl.flock(file, fcntl.LOCK_EX)
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise RulesError(f"can't add to {path}: it is not a regular file")
@@ -114,7 +114,7 @@ def _add_line(path: Path, line: str, about: str) -> tuple[int, bool]:
 
 
 def _append(descriptor: int, data: bytes, size_bytes: int) -> None:
-    """Write to the end of a file of some size, all or nothing: half a rule would break the whole file."""
+    """Append to a file of this size, all or nothing: half a rule would break the whole file."""
     try:
         written = os.write(descriptor, data)
         if written < len(data):
@@ -132,7 +132,7 @@ def _problem(prefix: Sequence[str]) -> str | None:
         return "a word of it is not UTF-8, and rules are text"
     program, *words = PurePosixPath(prefix[0]).name, *prefix[1:]
     family = _VERSION.sub("", program) or program
-    # An option in front may take the next word as its value, and what decides comes only after that.
+    # An option in front may take the next word as its value, and the deciding word comes only after that.
     begins_with_operand = bool(words) and not words[0].startswith("-")
     if program in PRIVILEGED:
         return f"{program} runs other programs with other rights"
@@ -151,12 +151,12 @@ def _problem(prefix: Sequence[str]) -> str | None:
 
 
 def _is_text(word: str) -> bool:
-    """Return whether a word is more than bytes: what is not UTF-8 comes as lone surrogates (PEP 383)."""
+    """Return whether a word is valid text: bytes that are not UTF-8 appear as lone surrogates (PEP 383)."""
     return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _launched_problem(launcher: str, words: Sequence[str]) -> str | None:
-    """Return what is wrong with the program that a launcher is told to run."""
+    """Return why the program that a launcher runs allows too much."""
     rest = list(words)
     while rest and _BEFORE_PROGRAM.fullmatch(rest[0]):
         rest.pop(0)

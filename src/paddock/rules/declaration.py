@@ -1,9 +1,9 @@
 """The functions of the rules language: from the arguments of a call to rules. Pure.
 
-Knows what `prefix_rule`, `host_executable` and `network_rule` accept and what they say about
+Knows what `prefix_rule`, `host_executable` and `network_rule` accept, and how they reject
 everything else. Arguments arrive as `Value`s, which keep the types of the language: a tuple is
 not a list there. Every complaint is an InvalidRule with the text for the author of the
-file; where in the file it happened is not known here.
+file; this module does not know the position in the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Example(Struct, frozen=True):
 
 
 class Declaration(Struct, frozen=True):
-    """What one call declares. The examples are checked when the whole file is known."""
+    """What one call declares. The evaluator checks the examples once it knows the whole file."""
 
     rules: tuple[PrefixRule, ...] = ()
     matching: tuple[Example, ...] = ()
@@ -85,7 +85,7 @@ PARAMETERS: Final = {
         _Parameter("match", "list"),
         _Parameter("not_match", "list"),
         _Parameter("justification", "string"),
-        # Not in the language of the peer, so that no position can mean something else there one day.
+        # The peer's language lacks these. By keyword only, so that no position can ever clash with it.
         _Parameter("unless", "list", is_positional=False),
         _Parameter("flags_anywhere", "bool", is_positional=False),
     ),
@@ -103,7 +103,7 @@ PARAMETERS: Final = {
 """The functions, with their parameters in the order of their positions."""
 
 _TYPE_NAMES = {"string": "str"}
-"""What a type is called where it is expected, if not by its name."""
+"""How messages name an expected type, if not by its own name."""
 
 
 def declare(call: Call) -> Declaration:
@@ -120,7 +120,7 @@ def declare(call: Call) -> Declaration:
 
 
 def check_examples(declaration: Declaration, host_executables: Mapping[str, tuple[str, ...]]) -> None:
-    """Hold the rules of a declaration, alone, against its examples. Raises InvalidRule."""
+    """Check the rules of a declaration, alone, against its examples. Raises InvalidRule."""
     policy = Policy(declaration.rules, host_executables)
     for example in declaration.not_matching:
         if matches := policy.decide(example.command).matches:
@@ -276,7 +276,7 @@ def _example(value: Value) -> Example:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Return the words of a command line. A comment begins with a word, not inside one as `shlex` has it."""
+    """Return the words of a command line. Unlike in `shlex`, a comment can't begin inside a word."""
     bare = "".join(found[0] for found in _WORD_OR_COMMENT.finditer(text) if found["comment"] is None)
     try:
         words = shlex.split(bare)

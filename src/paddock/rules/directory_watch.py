@@ -1,7 +1,7 @@
-"""Tells when something in some directories changes, also when they come and go themselves.
+"""Reports changes in directories, even when the directories themselves come and go.
 
-inotify(7) watches a directory that is there. One that is not, or is exchanged for another, is
-noticed in the directories above it, of which only the one entry that leads to it counts.
+inotify(7) can only watch a directory that exists. To notice that one appears, or is exchanged for
+another, this module watches the directories above it, for the one entry that leads to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.inotify import Inotify, Notice
 
 STRUCTURE: Final = Notice.CREATE | Notice.DELETE | Notice.MOVED_FROM | Notice.MOVED_TO
 CONTENT: Final = STRUCTURE | Notice.CLOSE_WRITE | Notice.ATTRIB | Notice.DELETE_SELF | Notice.MOVE_SELF
-"""A file counts when its writer has closed it: before that it is half of what it will be."""
+"""A file counts once its writer has closed it: before that it is incomplete."""
 
 
 class DirectoryWatch:
@@ -29,7 +29,7 @@ class DirectoryWatch:
         self._directories = [Path(os.path.abspath(directory)) for directory in directories]
         self._inotify: Inotify
         self._entries: dict[int, set[bytes] | None] = {}
-        """By watch: the entries that count, None if all do."""
+        """The entries that count, by watch; None if all do."""
         self._changed = asyncio.Event()
 
     def __enter__(self) -> DirectoryWatch:
@@ -59,7 +59,7 @@ class DirectoryWatch:
         self._changed.clear()
 
     def renew(self) -> None:
-        """Watch what is there now, and nothing else; to be called after every change. Raises RulesError."""
+        """Watch what exists now, and nothing else. Call it after every change. Raises RulesError."""
         before, self._entries = self._entries, {}
         for directory in self._directories:
             self._watch(directory, CONTENT, None)
@@ -77,7 +77,7 @@ class DirectoryWatch:
                 raise RulesError(
                     "can't watch rules for changes; raise fs.inotify.max_user_watches"
                 ) from error
-            # What is not there, or may not be read, is noticed above.
+            # The watches above notice a directory that is missing or unreadable.
             return
         if entry is None:
             self._entries[watch] = None

@@ -1,8 +1,8 @@
 """Questions to the process that evaluates files of rules, and its answers. Pure.
 
-Both ends are ours, but the far end has run what a stranger may have written: its answer is
-decoded into these types and nothing else, and its size is bounded by `ANSWER_LIMIT_BYTES`
-for each file.
+Both ends are ours, but the far end has run what a stranger may have written: the near end decodes
+its answer into these types and nothing else, and `ANSWER_LIMIT_BYTES` bounds its size for each
+file.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from paddock.rules.policy import Problem
 from paddock.rules.rule import PrefixRule
 
 FILE_LIMIT_BYTES = 1024 * 1024
-"""Of one file. The longest rule that people write has 500 bytes; this is room for 2,000 of them."""
+"""Limit for one file. The longest rule that people write has 500 bytes; this has room for 2,000 of them."""
 
 LOAD_LIMIT_BYTES = 16 * 1024 * 1024
-"""Of all files together. What is beyond is not in force; the files of the system and the user come first."""
+"""Limit for all files together. Files beyond it are not in force; the system's and the user's come first."""
 
 ANSWER_LIMIT_BYTES = 16 * 1024 * 1024
-"""Of the answer about one file: 16 times what its text may have, since rules can be made in loops. The
+"""Limit for the answer about one file: 16 times that of its text, because loops can make rules. The
 kernel enforces it on the process that evaluates the file (RLIMIT_FSIZE)."""
 
 LOAD_ANSWER_LIMIT_BYTES = 4 * ANSWER_LIMIT_BYTES
-"""Of the answers about all files together, which whoever asked has to keep in memory."""
+"""Limit for the answers about all files together, which the caller has to keep in memory."""
 
 MEMORY_LIMIT_BYTES = 512 * 1024 * 1024
 """Address space of that process. Python with its libraries takes 100 MiB of it."""
 
 FILE_CPU_LIMIT_S = 0.8
-"""Time of the processor that one file may take; a thousand rules with examples take a quarter of it."""
+"""Processor time that one file may take; a thousand rules with examples take a quarter of it."""
 
 LEAST_FILE_CPU_LIMIT_S = 0.1
 """Each file that takes too long halves the limit of those after it, down to this: however many there are,
-they take less than 2 * FILE_CPU_LIMIT_S and so much for each. Ordinary files take a few milliseconds."""
+they take less than 2 * FILE_CPU_LIMIT_S plus this much for each. Ordinary files take a few milliseconds."""
 
 
 class RulesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class EvaluatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one file declares, or why it is broken; then it declares nothing."""
+    """What one file declares, or why it is broken; a broken file declares nothing."""
 
     rules: tuple[PrefixRule, ...] = ()
     host_executables: dict[str, tuple[str, ...]] = {}
@@ -84,7 +84,7 @@ def encode_answer(evaluated: EvaluatedFile) -> bytes:
 
 
 def decode_answers(data: bytes) -> Iterator[EvaluatedFile]:
-    """Yield the parts of an answer that are whole and what they should be; what comes after them is lost."""
+    """Yield the parts of an answer up to the first one that is incomplete or invalid."""
     view = memoryview(data)
     while len(view) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(view)

@@ -1,9 +1,9 @@
 """Evaluates files of rules, in a process of its own: `python -m paddock.rules.evaluator`.
 
 A file is a program, and a hostile one can crash its interpreter, never end, or eat
-memory. So each file is evaluated in a fork of this process that has given up what it does
-not need, and the kernel ends that fork when the file takes more time or memory than it
-may. What one file does to its interpreter is a problem of that file alone.
+memory. So a fork of this process, which has given up what it does not need, evaluates each
+file, and the kernel ends that fork when the file takes more time or memory than it may. A
+file that breaks its interpreter harms no other file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from paddock.rules.evaluation import (
 )
 from paddock.rules.policy import Problem
 
-# The interpreter tells a Python function neither where it was called nor whether it got a list or a
-# tuple. A function of the language can learn both, so each of ours is one that passes them on.
+# A Python function learns from the interpreter neither where it was called nor whether it got a list or
+# a tuple. A function of the language can learn both, so each of ours is one that passes them on.
 _PRELUDE = """
 def _paddock_value(value, depth):
     kind = type(value)
@@ -60,7 +60,7 @@ def {name}(*args, **kwargs):
 )
 _PRELUDE_NAME = "<paddock>"
 _PRELUDE_FRAMES = 8
-"""Of its call stack, the deepest list that it looks into included."""
+"""Frames of its call stack, including the deepest list that it looks into."""
 
 _CALL_STACK_FRAMES = 50
 """How deep functions may call each other: the interpreter's own default."""
@@ -73,7 +73,7 @@ class _Recorder:
         self.declarations: list[Declaration] = []
         self.calls: list[Call] = []
         self.fault: InvalidRule | None = None
-        """What is wrong with the last of the calls."""
+        """The fault in the last call."""
         self._path = path
 
     def declare(self, function: str, stack: str, positional: list[Any], named: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class _Recorder:
 
 
 def evaluate(file: RulesFile, host_executables: Mapping[str, tuple[str, ...]]) -> EvaluatedFile:
-    """Return what a file declares. `host_executables` is what files before it have declared."""
+    """Return what a file declares. `host_executables` are the declarations of earlier files."""
     recorder = _Recorder(file.path)
     try:
         module = starlark.Module()
@@ -180,7 +180,7 @@ _REPORT = re.compile(
 
 TEXT_CHARS = 2000
 LINE_CHARS = 200
-"""What is shown of a complaint, and of each line around its place: a file chooses how long they are, and
+"""Most characters shown of a complaint, and of each line around its place: a file chooses their length, and
 they go to terminals and logs."""
 
 
@@ -234,7 +234,7 @@ def main() -> None:
 def _evaluate_apart(
     file: RulesFile, known: Mapping[str, tuple[str, ...]], cpu_limit_s: float
 ) -> tuple[EvaluatedFile | None, int]:
-    """Return what a fork of this process says about a file, None if it came to no end, and its status."""
+    """Return the answer of a fork of this process about a file, None if it did not finish, and its status."""
     answer = os.memfd_create("paddock-rules-file")
     try:
         pid = os.fork()
@@ -252,7 +252,7 @@ def _evaluate_apart(
 
 
 _TOO_MUCH_STATUS = 2
-"""Of a fork whose answer is larger than it may be."""
+"""Exit status of a fork whose answer is too large."""
 
 
 def _answer_and_exit(
@@ -269,12 +269,12 @@ def _answer_and_exit(
     except OSError:
         status = _TOO_MUCH_STATUS
     finally:
-        # Whatever was raised, nothing of the process that was forked may run here.
+        # Whatever was raised, no code of the parent process may run in this fork.
         os._exit(status)
 
 
 def _confine(cpu_limit_s: float) -> None:
-    """Limit this process for good. What it has open already is all it needs."""
+    """Limit this process for good. It needs only what it has open already."""
     for kind, limit in (
         (resource.RLIMIT_AS, MEMORY_LIMIT_BYTES),
         (resource.RLIMIT_FSIZE, ANSWER_LIMIT_BYTES),
@@ -288,7 +288,7 @@ def _confine(cpu_limit_s: float) -> None:
 
 
 def _end(status: int, cpu_limit_s: float) -> str:
-    """Say why a fork did not come to the end of its file."""
+    """Say why a fork did not finish its file."""
     if status == -signal.SIGPROF:
         return f"takes more than {cpu_limit_s:g} s to evaluate; split it, unless it has a loop with no end"
     if status == _TOO_MUCH_STATUS:

@@ -4,8 +4,8 @@ All layers are in force together. Since the strictest rule wins, no layer can lo
 another says; the order of layers, from the system up, decides only which of several
 `host_executable` definitions of a name counts, namely the last.
 
-A project speaks for itself only when it is trusted, and it can't say so itself:
-whoever makes the list of layers names the project.
+The rules of a project count only if the project is trusted, and it can't declare that itself:
+the caller that makes the list of layers names the project.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AMENDED_FILE = "default.rules"
 
 
 class Layer(Struct, frozen=True):
-    """A directory with files of rules; it need not be there."""
+    """A directory with files of rules; it need not exist."""
 
     directory: Path
     is_project: bool = False
@@ -46,9 +46,9 @@ class Layer(Struct, frozen=True):
         return [Path(path) for path in sorted(found)]
 
     def complaint(self, status: os.stat_result) -> str | None:
-        """Return why a file, or the directory itself, can't be relied on: somebody else may change it.
+        """Return why a file, or the directory itself, is not trustworthy: somebody else may change it.
 
-        None if it can be.
+        None if it is.
         """
         if self.is_project:
             return None

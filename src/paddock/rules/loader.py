@@ -1,8 +1,8 @@
 """Files of rules -> a policy.
 
 Files are read here and evaluated in a child process (`evaluator`), each under limits of memory
-and time. A file that can't be read, is broken or went beyond its limits is a `Problem` of
-the policy; the others are in force. Blocks for a tenth of a second or so: a server calls it
+and time. A file that can't be read, is broken or exceeds its limits is a `Problem` of the
+policy; the others are in force. Loading blocks for about a tenth of a second: a server does it
 in a thread.
 """
 
@@ -39,7 +39,7 @@ from paddock.rules.rule import PrefixRule
 EVALUATOR = "paddock.rules.evaluator"
 
 CHILD_TIMEOUT_S = 10.0
-"""For all files together, when the child gets no time of the processor or too many files take too long."""
+"""For all files together, in case the child gets no processor time or too many files take too long."""
 
 
 def load_policy(paths: Iterable[Path]) -> Policy:
@@ -57,8 +57,8 @@ def load_layers(layers: Iterable[Layer]) -> Policy:
 
     No command that this process confines may change them.
 
-    A directory that others can change is a problem, for a file may be missing in it; what is
-    there is in force all the same.
+    A directory that others can change is a problem, because a file may be missing from it; the
+    existing files are in force all the same.
     """
     found: list[tuple[Path, Layer]] = []
     problems: list[Problem] = []
@@ -88,7 +88,7 @@ def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem
             room_bytes -= size_bytes
             files.append(RulesFile(path=str(path), text=text))
         except FileNotFoundError as error:
-            # A file of a layer that has just been removed is none of its files.
+            # A file that was removed just now is no longer part of its layer.
             if layer is None:
                 all_problems.append(Problem(str(path), str(error.strerror), is_unreadable=True))
         except OSError as error:
@@ -101,7 +101,7 @@ def _load(found: Iterable[tuple[Path, Layer | None]], problems: Iterable[Problem
 
 
 def load_sound_policy(paths: Iterable[Path]) -> Policy:
-    """Load files that must all be in order. Raises RulesFileError for the first that is not."""
+    """Load files that must all be sound. Raises RulesFileError for the first that is not."""
     policy = load_policy(paths)
     for problem in policy.problems:
         position = (problem.line, problem.column or 1) if problem.line is not None else None
@@ -112,7 +112,7 @@ def load_sound_policy(paths: Iterable[Path]) -> Policy:
 
 
 def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ()) -> Policy:
-    """Evaluate files that were read already; `problems` are those of files that were not."""
+    """Evaluate files that were already read; `problems` are those of the unreadable ones."""
     rules: list[PrefixRule] = []
     host_executables: dict[str, tuple[str, ...]] = {}
     network_rules: list[NetworkRule] = []
@@ -129,8 +129,8 @@ def evaluate_files(files: Sequence[RulesFile], problems: Iterable[Problem] = ())
 
 
 def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
-    """Read the text of a file and its size. It must be fit to speak for its layer, if it is of one."""
-    # A fifo would let us wait for its writer. All that is looked at is what was opened, without a race.
+    """Read the text of a file and its size. A file of a layer must be trustworthy."""
+    # Opening a fifo would wait for its writer. All checks are on the opened file, so there is no race.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     with open(os.open(path, flags | (os.O_NOFOLLOW if layer is not None else 0)), "rb") as file:
         status = os.fstat(file.fileno())
@@ -147,7 +147,7 @@ def _read(path: Path, layer: Layer | None, room_bytes: int) -> tuple[str, int]:
 
 
 def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
-    """Return what a child has to say about the files, from the first on, and why it ended after that."""
+    """Return a child's answers about the files, from the first on, and why it ended after them."""
     if find_spec("starlark") is None:
         raise RulesUnavailable("load rules", "starlark-pyo3")
     request = encode_request(EvaluationRequest(files=tuple(files)))
@@ -169,7 +169,7 @@ def _evaluate(files: Sequence[RulesFile]) -> tuple[list[EvaluatedFile], str]:
 
 
 def _run_child(question: int, answer: int) -> int | None:
-    """Run a child, and return the status with which it ends; None if it had to be ended from here."""
+    """Run a child, and return its exit status; None if this process had to kill it."""
     try:
         python = own_program.python()
         child = subprocess.Popen(
@@ -208,7 +208,7 @@ def _ends_in_time(pid: int) -> bool:
 
 
 def _end(status: int | None) -> str:
-    """Say why a child did not come to the end of its files."""
+    """Say why a child did not finish its files."""
     if status is None:
         return f"could not be evaluated within {CHILD_TIMEOUT_S:.0f} s"
     return f"could not be evaluated: the process that evaluates rules ended with status {status}"

@@ -1,6 +1,6 @@
 """Rules about hosts on the network. Pure.
 
-They are declared in the same files as the rules about commands. The policy proxy (`paddock.network`) enforces
+The same files declare them as the rules about commands. The policy proxy (`paddock.network`) enforces
 them for commands whose network is proxied.
 """
 
@@ -20,7 +20,7 @@ from paddock.model.profile import HostRule
 
 
 class NetworkProtocol(StrEnum):
-    """How a host is reached."""
+    """The protocol to a host."""
 
     HTTP = "http"
     HTTPS = "https"
@@ -36,7 +36,7 @@ _MEANT = {
 }
 
 RULE_PROTOCOLS = {meant: protocol.value for protocol, meant in _MEANT.items()}
-"""What a file calls the way in which a command asks its proxy for a host."""
+"""A file's name for each protocol by which a command asks its proxy for a host."""
 
 PROTOCOLS = {protocol.value: protocol for protocol in NetworkProtocol} | {
     "https_connect": NetworkProtocol.HTTPS,
@@ -46,7 +46,7 @@ PROTOCOLS = {protocol.value: protocol for protocol in NetworkProtocol} | {
 
 
 class NetworkRule(Struct, frozen=True):
-    """What may be done with one host."""
+    """A rule about one host."""
 
     host: str
     protocol: NetworkProtocol
@@ -56,7 +56,7 @@ class NetworkRule(Struct, frozen=True):
 
 
 def as_host_rules(rules: Iterable[NetworkRule]) -> tuple[HostRule, ...]:
-    """Return rules in the form in which a profile has them. Of several about the same, the last counts."""
+    """Return rules in the form of a profile. Of several about the same host and protocol, the last counts."""
     last = {(normal_host(rule.host), _MEANT[rule.protocol]): rule for rule in rules}
     return tuple(
         HostRule(host=host, protocol=protocol, action=rule.action, origin=str(rule.origin))

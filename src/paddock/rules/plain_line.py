@@ -11,8 +11,8 @@ import re
 from typing import Final
 
 _BARE: Final = r"[A-Za-z0-9_./:@%+,=-]"
-"""ASCII that means itself outside of quotes, wherever it stands. Backslashes are left out on purpose:
-grammars and shells disagree about what stands behind one."""
+"""ASCII that means itself outside of quotes, in every position. Backslashes are left out on purpose:
+grammars and shells disagree about the character after one."""
 
 _TOKEN: Final = re.compile(
     rf"(?P<blank>[ \t]+)|(?P<operator>&&|\|\||[|;\n])|(?P<bare>(?:{_BARE}|[^\x00-\x7f])+)"
@@ -61,9 +61,9 @@ class _Reader:
         self._words: list[str] = []
         self._word: str | None = None
         self._is_open = True
-        """Whether everything of the word so far stands outside of quotes."""
+        """Whether the whole word so far is outside of quotes."""
         self._needs_command = False
-        """Whether an operator stands before that wants one behind it."""
+        """Whether the operator before needs a command after it."""
 
     def take(self, token: re.Match[str]) -> bool:
         """Take the next token; return whether the line may still be plain."""

@@ -3,7 +3,7 @@
 A policy is a value that never changes. Every rule that fits is reported and the
 strictest action wins, so neither the order of rules nor that of files matters, and
 another rule can only make a decision stricter. Two exceptions, both about programs
-that are called by their path, are told at `Policy.decide`.
+that are called by their path, are described at `Policy.decide`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Problem(Struct, frozen=True):
     """What is wrong, in one sentence."""
     line: int | None = None
     column: int | None = None
-    """Where, counted from 1; None if the whole file is meant."""
+    """The column, counted from 1; None if the problem concerns the whole file."""
     excerpt: str = ""
     """The position in its file, marked, and the calls that led there."""
     is_unreadable: bool = False
-    """Whether not even the text of the file could be had."""
+    """Whether not even the text of the file could be read."""
 
     def __str__(self) -> str:
         where = f":{self.line}:{self.column}" if self.line is not None else ""
@@ -60,19 +60,19 @@ class Policy:
     def decide(
         self, command: Sequence[str], cwd: str = "/", *, home: str | None = None, resolves_paths: bool = True
     ) -> Decision:
-        """Decide what may be done with a command that would be started in `cwd`.
+        """Decide on a command that would start in `cwd`.
 
-        When no rule fits and `resolves_paths`, a program that is called by its path is tried by
+        When no rule fits and `resolves_paths`, this tries a program that is called by its path under
         its name: `/usr/bin/git` by the rules of `git`, unless `host_executables` has other paths for
-        the name. So a rule for the path itself hides those for the name, even stricter ones; and
-        which paths a name has, the last file says that speaks of it.
+        the name. So a rule for the path itself hides those for the name, even stricter ones; and the
+        last file that mentions a name decides which paths it has.
         """
         words = tuple(command)
         matches = self._matches(words, None)
         if not matches and resolves_paths and _is_path(words):
             matches = self._matches_by_name(words, cwd, home)
         if matches:
-            # Enumerations are slow to compare, and mostly there is nothing to compare.
+            # Enumerations are slow to compare, and usually there is nothing to compare.
             actions = [match.action for match in matches]
             action = actions[0] if len(actions) == 1 else strictest(actions)
             return Decision(action, words, tuple(matches))
@@ -106,10 +106,10 @@ class Policy:
 
 
 class _ProgramRules:
-    """The rules of one program, so arranged that a command meets few that do not fit.
+    """The rules of one program, arranged so that a command meets few that do not fit.
 
-    Most rules of a program with many have a second position; those are found by the second word. They are
-    arranged when the program is first asked about: of many programs few are.
+    Most rules of a program with many have a second position; the second word finds those. They are
+    arranged on first use: of many programs, commands use few.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def _number(numbered: tuple[int, PrefixRule]) -> int:
 
 @lru_cache(maxsize=1024)
 def absolute_path(program: str, cwd: str, home: str | None = None) -> str:
-    """Return where a program is, by its name alone: links are not followed. `~` counts if there is a home."""
+    """Return the path of a program, from its text alone: follows no links. Expands `~` if there is a home."""
     if home is not None and (program == "~" or program.startswith("~/")):
         program = home + program[1:]
     path = posixpath.normpath(posixpath.join(cwd, program))

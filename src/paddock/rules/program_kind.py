@@ -1,4 +1,4 @@
-"""Programs that are more than they seem: those that run whatever they are given. Pure.
+"""Programs that are more than they seem: those that run other programs or code. Pure.
 
 The lists can't be complete. They keep people from allowing too much by accident; nothing that is
 enforced depends on them.
@@ -6,7 +6,7 @@ enforced depends on them.
 
 from __future__ import annotations
 
-# Packed, for they are read as a whole.
+# Packed, because people read each list as a whole.
 # fmt: off
 SHELLS = frozenset({
     "ash", "bash", "cmd", "csh", "dash", "fish", "ksh", "mksh", "powershell", "pwsh", "rbash", "sh",
@@ -42,13 +42,13 @@ BROAD = frozenset({
     "npm", "npx", "pdm", "pip", "pipenv", "pipx", "pixi", "pnpm", "podman", "poetry", "rm", "uv", "uvx",
     "wget", "yarn",
 })
-"""Harmless or harmful: a subcommand or an operand makes the difference."""
+"""A subcommand or an operand decides whether these are harmless or harmful."""
 
 SCRIPT_RUNNERS = frozenset({
     "bun", "hatch", "npm", "pdm", "pipenv", "pipx", "pixi", "pnpm", "poetry", "uv", "yarn",
 })
 SCRIPT_RUNNER_VERBS = frozenset({"dlx", "exec", "run", "x"})
-"""Together they run whatever a project calls by a name."""
+"""After a program of SCRIPT_RUNNERS, these verbs run scripts that a project names."""
 
 BUILTINS = frozenset({
     ".", ":", "[", "alias", "bg", "break", "cd", "continue", "declare", "dirs", "disown", "echo", "eval",
@@ -57,5 +57,5 @@ BUILTINS = frozenset({
     "shift", "shopt", "source", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask",
     "unalias", "unset", "wait",
 })
-"""What bash does itself, without starting a program."""
+"""Commands that bash carries out itself, without starting a program."""
 # fmt: on

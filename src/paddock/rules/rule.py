@@ -50,7 +50,7 @@ class PrefixRule(Struct, frozen=True):
 
 
 def matched_in_order(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the beginning of the command, if it is as the pattern says, word for word."""
+    """Return the beginning of the command, if it matches the pattern word for word."""
     if len(command) < len(pattern):
         return None
     for alternatives, word in zip(pattern, command, strict=False):
@@ -63,9 +63,9 @@ def matched_freely(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] 
     """Match as `matched_in_order` does, but with flags anywhere.
 
     The words of the pattern are compared with the words of the command in order, past its
-    flags; the flags of the pattern are looked for among all flags of the command. What a
-    flag takes as its value, in a word of its own, is a word like any other: nothing here
-    knows the options of programs. Behind `--` there are no flags.
+    flags; the flags of the pattern may be anywhere among the flags of the command. A flag's
+    value in a word of its own is a word like any other: nothing here knows the options of
+    programs. After `--` there are no flags.
     """
     if not command:
         return None
@@ -92,7 +92,7 @@ def is_flag(word: str) -> bool:
 
 
 def _sorted_apart(command: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words and the flags of a command. The program is a word, however it is called."""
+    """Return the words and the flags of a command. The program is always a word, whatever its name."""
     words, flags = [command[0]], list[str]()
     for index, word in enumerate(command[1:], start=1):
         if word == END_OF_FLAGS:

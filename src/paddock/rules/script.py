@@ -1,8 +1,8 @@
 """The programs in a shell script, as far as they can be known without running it. Pure.
 
-For explanations, not for enforcement: a script says what it would start only roughly, and
-what the programs in it start in turn it does not say at all. A word that depends on the
-moment - a variable, a substitution, a pattern of file names - is marked as unknown, never guessed.
+For explanations, not for enforcement: a script shows only roughly what it would start, and
+not at all what those programs start in turn. A word that depends on the moment - a variable, a
+substitution, a pattern of file names - is marked as unknown, never guessed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 SCRIPT_LIMIT_BYTES: Final = 128 * 1024
-"""Of a whole script: no longer one fits into an argument (MAX_ARG_STRLEN, execve(2))."""
+"""Limit for a whole script: no longer one fits into an argument (MAX_ARG_STRLEN, execve(2))."""
 
 NESTED_SCRIPTS: Final = 8
-"""How deep scripts may be in scripts, as in `bash -c 'bash -c …'`, to be looked into."""
+"""How deep to look into nested scripts, as in `bash -c 'bash -c …'`."""
 
 PREFIXES = frozenset({"builtin", "command", "coproc", "exec", "time"})
 """Words of the shell in front of a command."""
@@ -38,7 +38,7 @@ class Word(Struct, frozen=True):
     source: str
     """As it is written."""
     value: str | None
-    """What the program gets; None if that depends on the moment."""
+    """What the program receives; None if that depends on the moment."""
 
 
 class ScriptCommand(Struct, frozen=True):
@@ -48,13 +48,13 @@ class ScriptCommand(Struct, frozen=True):
     line: int
     """Of the script, counted from 1; for a script in a script, the line of the outermost."""
     is_internal: bool
-    """Whether the shell does it itself, as a builtin or a function of the script."""
+    """Whether the shell carries it out itself, as a builtin or a function of the script."""
 
     @property
     def argv(self) -> tuple[str, ...] | None:
-        """Return what a rule is held against: a word that is not known stands there as it is written.
+        """Return the words to match rules against, with unknown words as they are written.
 
-        None if the program itself is not known.
+        None if the program itself is unknown.
         """
         if not self.words or self.words[0].value is None:
             return None
@@ -62,7 +62,7 @@ class ScriptCommand(Struct, frozen=True):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The words that are not known, as they are written."""
+        """The unknown words, as they are written."""
         return tuple(word.source for word in self.words if word.value is None)
 
     def __str__(self) -> str:
@@ -70,29 +70,29 @@ class ScriptCommand(Struct, frozen=True):
 
 
 class Script(Struct, frozen=True):
-    """What was found in a script."""
+    """The content of a script."""
 
     commands: tuple[ScriptCommand, ...]
     """In the order in which they are written."""
     error_line: int | None
-    """Where the first thing is that is not shell; commands behind it may be missing."""
+    """The line of the first text that is not shell; commands after it may be missing."""
     is_plain: bool
-    """Whether it is nothing but these commands, every word of them known, one after the other or in pipes,
-    and certainly the same to the shell: see `plain_line`."""
+    """Whether it consists of nothing but these commands, every word known, one after the other or in pipes,
+    and certainly means the same to the shell: see `plain_line`."""
 
 
 def parse_script(text: str) -> Script:
-    """Take a script of bash, or of a shell that is alike, apart. Raises RulesError."""
+    """Parse a script of bash, or of a similar shell. Raises RulesError."""
     parser = _parser()
     commands, error_line = _Reading(parser).read(text, 0, NESTED_SCRIPTS)
     plain = plain_commands(text)
-    # Two readers, and both must agree: what only one of them takes for a command is not known well enough.
+    # Both readers must agree: a command that only one of them sees is not certain enough.
     is_plain = plain is not None and error_line is None and plain == _written_commands(parser, text)
     return Script(tuple(commands), error_line, is_plain)
 
 
 def _written_commands(parser: Parser, text: str) -> tuple[tuple[str | None, ...], ...]:
-    """Return the words of the commands as they stand, without a look into scripts in them."""
+    """Return the words of the commands as written, without looking into nested scripts."""
     nodes = _nodes(parser.parse(_encoded(text)).root_node)
     return tuple(tuple(word.value for word in _words(node)) for node in nodes if node.type == "command")
 
@@ -166,7 +166,7 @@ _EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{}]|^~")
 
 
 def _value(node: Node) -> str | None:
-    """Return what a word comes to; None if that is not written there."""
+    """Return the value of a word; None if the text alone does not determine it."""
     text = _text(node)
     match node.type:
         case "command_name":
@@ -210,7 +210,7 @@ def _inner_script(words: Sequence[Word]) -> str | None:
         values = [word.value for word in words[1:]]
         return " ".join(value for value in values if value is not None) if None not in values else None
     if words[0].value == "trap":
-        # A dash gives a signal its ordinary meaning back, and the last word is a signal.
+        # A dash restores a signal's default action, and the last word is a signal.
         rest = words[2:] if words[1:] and words[1].value == "--" else words[1:]
         return rest[0].value if len(rest) > 1 and not rest[0].source.startswith("-") else None
     if posixpath.basename(words[0].value) not in SHELLS:

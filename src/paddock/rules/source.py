@@ -1,7 +1,7 @@
-"""A policy that follows its files: loaded again when one of them changes, without being asked.
+"""A policy that follows its files: it reloads by itself when one of them changes.
 
-Whoever decides holds a `RulesSource` and asks it for its `policy` each time; a policy that
-was taken stays what it is. Nothing is polled: the kernel tells of changes.
+Code that decides holds a `RulesSource` and reads its `policy` each time; a policy never changes
+once read. Nothing polls: the kernel reports changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLING_S = 0.05
 """An editor saves in several steps, and a checkout writes many files."""
 
 RETRY_S = 30.0
-"""How soon files are loaded again when that failed for no fault of theirs, such as a lack of descriptors."""
+"""How soon to reload files after a failure that is not their fault, such as a lack of descriptors."""
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
@@ -37,12 +37,12 @@ class RulesSource:
     ) -> None:
         self.layers = tuple(layers)
         self.policy = Policy()
-        """What is in force now. Empty until it is loaded for the first time."""
+        """The policy in force now. Empty until the first load."""
         self._on_change = on_change
         self._fingerprint: Fingerprint | None = None
 
     def reload(self) -> Policy:
-        """Load every file again, and block for it. Raises RulesError; then nothing has changed."""
+        """Reload every file, and block meanwhile. Raises RulesError, and then changes nothing."""
         fingerprint = self._take_fingerprint()
         policy = load_layers(self.layers)
         self._put_in_force(policy, fingerprint)
@@ -56,7 +56,7 @@ class RulesSource:
         leaves the rules in force and counts as a broken file.
         """
         with DirectoryWatch([layer.directory for layer in self.layers]) as watch:
-            # Watched before they are read: what changes in between is read again.
+            # Watch before reading: a change in between causes another read.
             await asyncio.to_thread(self.reload)
             follower = asyncio.create_task(self._follow(watch))
             try:
@@ -74,7 +74,7 @@ class RulesSource:
                 if fingerprint == self._fingerprint:
                     continue
                 policy = await asyncio.to_thread(load_layers, self.layers)
-            # Whatever it is: a source that no longer follows must not look like one that does.
+            # Catch everything: a source that no longer follows must not look like one that does.
             except Exception as error:
                 self._put_in_force(self._complaining(error), None)
             else:
@@ -91,7 +91,7 @@ class RulesSource:
         await asyncio.sleep(SETTLING_S)
 
     def _complaining(self, error: Exception) -> Policy:
-        """Return the policy that is in force, with the problem that it may not be all."""
+        """Return the policy in force, plus a problem that says it may be incomplete."""
         old = self.policy
         problem = Problem(", ".join(str(layer.directory) for layer in self.layers), str(error))
         return Policy(old.rules, old.host_executables, old.network_rules, [problem])
@@ -105,12 +105,12 @@ class RulesSource:
         self._on_change(policy)
 
     def _take_fingerprint(self) -> Fingerprint:
-        """Return what differs once anything has changed: what files there are, and who may change them."""
+        """Return a value that changes with the set of files, their content and who may change them."""
         marks = []
         for layer in self.layers:
             try:
                 status = layer.directory.stat()
-                # Not its times, which change with every file that is no file of rules.
+                # Leave out its times, which change with every file, even one that is not a file of rules.
                 marks.append((str(layer.directory), status.st_ino, status.st_uid, status.st_mode))
                 files = layer.files()
             except (OSError, RulesError):

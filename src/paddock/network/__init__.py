@@ -1,1 +1,1 @@
-"""The policy proxy: what a command reaches of the network, by name."""
+"""The policy proxy: decides by name which hosts a command reaches."""

@@ -1,4 +1,4 @@
-"""Classifies the addresses that an allowed name must lead nobody to. Pure.
+"""Classifies the addresses that an allowed name must not lead to. Pure.
 
 An address that carries another one inside, as those of the transition from IPv4 to IPv6 do, is judged by
 both. The ranges of documentation are not here: nobody routes them, so they lead nowhere on a real network.
@@ -65,7 +65,7 @@ _COMPATIBLE: Final = IPv6Network("::/96")
 
 
 def class_of(address: Address) -> AddressClass | None:
-    """Return what keeps an address from being anybody's on the internet; None if nothing does."""
+    """Return the class of an address that is not simply somewhere on the internet; None for one that is."""
     for network, kind in _RANGES:
         if address.version == network.version and address in network:
             return kind

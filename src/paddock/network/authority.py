@@ -24,13 +24,13 @@ from paddock.model.network_secret import Scheme, SecretHost
 
 NAME: Final = "Paddock, for one session"
 LIFETIME: Final = datetime.timedelta(days=365)
-"""Of a session at most. Clients take certificates of hosts for up to 398 days."""
+"""The longest life of a session. Clients accept certificates of hosts for up to 398 days."""
 CLOCK_SKEW: Final = datetime.timedelta(days=1)
-"""By how much the clock may be put back afterwards."""
+"""How far the clock may be put back afterwards."""
 CONTEXTS_LIMIT: Final = 64
-"""Hosts whose certificate is kept; of more, as a pattern allows, it is made again."""
+"""Hosts whose certificate is kept. For more, as a pattern allows, it is made again each time."""
 PROTOCOLS: Final = ["http/1.1"]
-"""What is spoken inside; everybody who offers more falls back to it."""
+"""The protocol spoken inside TLS; every client that offers more falls back to it."""
 
 
 class Authority:
@@ -42,7 +42,7 @@ class Authority:
         self._certificate = self._own_certificate([host for host in hosts if host.scheme is Scheme.HTTPS])
         self._contexts: dict[str, ssl.SSLContext] = {}
         self.bundle = roots + self._certificate.public_bytes(serialization.Encoding.PEM)
-        """What a command trusts: everybody whom the host does, and this authority."""
+        """The authorities that a command trusts: those of the host, and this one."""
         self.outward = _outward_context(roots)
         """Verifies the hosts themselves."""
 

@@ -16,7 +16,7 @@ _SERVER_NAME: Final = 0
 _HOST_NAME: Final = 0
 
 HELLO_LIMIT_BYTES: Final = 64 * 1024
-"""Of a first message; those of browsers, with keys against quantum computers, have 2 KiB."""
+"""The largest first message; those of browsers, with post-quantum keys, have 2 KiB."""
 
 
 class Unnamed(Enum):

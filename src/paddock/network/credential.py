@@ -1,7 +1,7 @@
-"""Secrets that the proxy adds to requests on their way out: who gets one, and as which header. Pure.
+"""Secrets that the proxy adds to outgoing requests: for which hosts, and as which header. Pure.
 
-Paddock tells by where its connection leads whom a request goes to, never by what the request says. No value
-is ever part of a text that somebody reads.
+The proxy knows where a request goes by where its own connection leads, never by what the request says. No
+value is ever part of a text that somebody reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paddock.model.endpoint import Endpoint
 from paddock.model.network_secret import TEMPLATE_MARK, NetworkSecret, Scheme, SecretHost
 
 VALUE_LIMIT_BYTES = 16 * 1024
-"""Of one secret; servers take some 8 KiB of headers."""
+"""The longest secret; servers take some 8 KiB of headers."""
 
 REFLECTING_METHOD = b"TRACE"
 """A server answers it with the request that it got (RFC 9110, section 9.3.8)."""
@@ -31,12 +31,12 @@ class Credential:
     value: bytes = field(repr=False)
 
     def is_for(self, scheme: Scheme, endpoint: Endpoint) -> bool:
-        """Return whether whoever is there may get it."""
+        """Return whether the server at an endpoint may get it."""
         return any(host.has(scheme, endpoint.host, endpoint.port) for host in self.hosts)
 
 
 def make_credential(name: str, declared: NetworkSecret, content: bytes) -> Credential:
-    """Make what is sent from what was found in the file or variable. Raises SecretUnusable."""
+    """Make the credential from the content of the file or variable. Raises SecretUnusable."""
     secret = content.strip()
     if not secret:
         raise SecretUnusable(name, "is empty")
@@ -45,7 +45,7 @@ def make_credential(name: str, declared: NetworkSecret, content: bytes) -> Crede
     if declared.basic_user is not None:
         value = b"Basic " + base64.b64encode(declared.basic_user.encode() + b":" + secret)
     else:
-        # White space around a value is none of it, and what refuses it would tell the value.
+        # White space around a value is not part of it, and an error that refused it would reveal the value.
         value = declared.template.strip().encode().replace(TEMPLATE_MARK.encode(), secret)
     hosts = tuple(map(SecretHost.parse, declared.hosts))
     return Credential(name, hosts, (declared.header or "Authorization").encode(), value)
@@ -63,11 +63,11 @@ class Credentials:
         return any(host.scheme is Scheme.HTTPS for each in self._credentials for host in each.hosts)
 
     def opens_tls_to(self, endpoint: Endpoint) -> bool:
-        """Return whether TLS to a host is opened, because a secret is for whoever is behind it."""
+        """Return whether the proxy opens TLS to a host, because a secret is for that host."""
         return any(each.is_for(Scheme.HTTPS, endpoint) for each in self._credentials)
 
     def headers_for(self, scheme: Scheme, endpoint: Endpoint, method: bytes) -> dict[bytes, bytes]:
-        """Return what is added to a request that goes to a host, in place of what its sender has written."""
+        """Return the headers to add to a request to a host, in place of those that its sender wrote."""
         if method.upper() == REFLECTING_METHOD:
             return {}
         found: dict[bytes, bytes] = {}

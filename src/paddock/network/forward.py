@@ -1,6 +1,6 @@
-"""Connections that are passed on as they are, to a proxy that somebody else runs on this host.
+"""Passes connections on unchanged to a proxy that somebody else runs on this host.
 
-Nothing is judged here: whoever runs that proxy decides.
+It judges nothing: the other proxy decides.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from paddock.network.wire import Wire, relay
 from paddock.network.wire_server import Serve
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""On the loopback a listener is there or is not."""
+"""On the loopback a listener answers at once or does not exist."""
 
 
 def forwarding(endpoints: Mapping[int, tuple[str, int]]) -> dict[int, Serve]:
-    """Return what serves each port: it passes everything on to a loopback address and a port there."""
+    """Return a service for each port that passes everything on to a loopback address and port."""
     return {port: partial(_forward, *endpoint) for port, endpoint in endpoints.items()}
 
 
@@ -31,7 +31,7 @@ async def _forward(address: str, port: int, client: Wire) -> None:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             server = await connect_by_system(literal, port)
     except OSError:
-        # As if the command itself had found nobody there.
+        # As if the command itself had found no listener there.
         client.abort()
         return
     try:

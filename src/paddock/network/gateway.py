@@ -1,6 +1,6 @@
-"""The way from the proxy to a host: decided, resolved, and connected to the very address that was judged.
+"""Connects the proxy to a host: decides, resolves, and connects to the very address that was judged.
 
-Who decides is given, and so is who resolves and connects; nothing else here touches the network.
+The caller supplies the judge, the resolver and the connector; nothing else here touches the network.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ journal = Journal(logging.getLogger(__name__))
 
 RESOLVE_TIMEOUT_S: Final = 10.0
 CONNECT_TIMEOUT_S: Final = 15.0
-"""For each address. A command notices no difference to a host that does not answer."""
+"""The timeout for each address. To a command it looks like a host that does not answer."""
 
 ADDRESSES_LIMIT: Final = 8
-"""Of one name that are tried, one after the other."""
+"""How many addresses of one name are tried, one after the other."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
-"""Give the addresses of a name. Raises OSError."""
+"""Returns the addresses of a name. Raises OSError."""
 
 Connect = Callable[[Address, int], Awaitable[Wire]]
-"""Connect to an address. Raises OSError."""
+"""Connects to an address. Raises OSError."""
 
 
 class Judge(Protocol):
-    """Decides on connections. It may be asked at any time, also while it is asked already."""
+    """Decides on connections. It may be called at any time, even during another call."""
 
     async def decide(self, endpoint: Endpoint) -> Ruling:
         """Decide by the name. Never returns ASK."""
@@ -56,11 +56,11 @@ class Judge(Protocol):
         """Return why one address of a host that may be reached may not be; None if it may."""
 
     async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:
-        """Take note of what was kept from the command."""
+        """Note a connection that was denied to the command."""
 
 
 class Secrets(Struct, frozen=True):
-    """What is added to requests of one command."""
+    """The secrets to add to the requests of one command."""
 
     credentials: Credentials
     authority: Authority | None = None
@@ -86,7 +86,7 @@ class Gateway:
         self._upstream = upstream
 
     async def open(self, endpoint: Endpoint) -> Wire | Ruling:
-        """Connect, or say why not. Raises HostUnreachable."""
+        """Connect, or return why not. Raises HostUnreachable."""
         ruling = await self._judge.decide(endpoint)
         if not ruling.is_allowed:
             return await self.block(endpoint, ruling)
@@ -126,7 +126,7 @@ class Gateway:
         return TlsStream(client, self._authority.context(endpoint.host))
 
     def secret_headers(self, scheme: Scheme, endpoint: Endpoint, method: bytes) -> dict[bytes, bytes]:
-        """Return what a request to a host gets added, by the name of the header in small letters."""
+        """Return the headers to add to a request to a host, by their names in lower case."""
         if self._secrets is None:
             return {}
         return self._secrets.credentials.headers_for(scheme, endpoint, method)
@@ -142,12 +142,12 @@ class Gateway:
         return (await self._judge.decide(endpoint)).is_allowed
 
     async def block(self, endpoint: Endpoint, ruling: Ruling) -> Ruling:
-        """Take note that something is not connected, or no longer."""
+        """Note that a connection is refused or cut."""
         await self._judge.blocked(endpoint, ruling)
         return ruling
 
     async def mismatch(self, endpoint: Endpoint, name: str) -> Ruling:
-        """Block what goes to one host and names another."""
+        """Block a request that goes to one host and names another."""
         rule = f"the connection is to {endpoint.host}, and what is said in it names {name[:253]!r}"
         return await self.block(endpoint, Ruling(Decision.DENY, Reason.HOST_MISMATCH, rule))
 

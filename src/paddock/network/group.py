@@ -1,7 +1,7 @@
 """Groups of hosts that belong together, by ecosystem: a list of hosts may name one as `@python`. Pure.
 
-What is in them is what the package managers of the ecosystem need, and nothing that anybody may write to and
-others read, as far as that can be told apart by the host.
+They hold the hosts that the package managers of the ecosystem need, and, as far as the host shows it, no host
+that anybody may write to and others read.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
         ),
     ),
 }
-"""Those that are built in; the settings of a server change and add to them."""
+"""The built-in groups; the settings of a server change and add to them."""
 
 
 def expanded(patterns: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the patterns, those of a group in its place. Raises ValueError for a group that is not there."""
+    """Yield the patterns, those of a group in its place. Raises ValueError for an unknown group."""
     for pattern in patterns:
         if not pattern.startswith(GROUP_MARK):
             yield pattern

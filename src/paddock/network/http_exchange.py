@@ -38,7 +38,7 @@ from paddock.network.wire import Wire, relay, relay_part
 journal = Journal(logging.getLogger(__name__))
 
 HEAD_LIMIT_BYTES: Final = 64 * 1024
-"""Of a request or response without its body; servers take 8 to 48 KiB."""
+"""The largest head of a request or response; servers take 8 to 48 KiB."""
 
 PIECES_PER_TURN: Final = 16
 """Pieces of messages that are passed on in one turn of the loop: about a millisecond, if they are small."""
@@ -125,7 +125,7 @@ class HttpExchange:
         return await self._forward(request, target)
 
     async def _names_target(self, request: h11.Request, endpoint: Endpoint) -> bool:
-        """Return whether the header Host agrees with whom the request is for; if not, it is answered."""
+        """Return whether the header Host agrees with the request's target; if not, answer the request."""
         named = named_host(request)
         if named is None or named[0] == endpoint.host:
             return True
@@ -134,7 +134,8 @@ class HttpExchange:
         return False
 
     async def _reach(self, endpoint: Endpoint) -> bool:
-        """Connect to the server of a request. Returns whether that was possible; if not, it is answered."""
+        """Connect to the server of a request. Return whether that was possible; if not, answer the
+        request."""
         if self._server is not None and self._server.is_good_for(endpoint):
             if self._server.messages.our_state is h11.DONE:
                 self._server.messages.start_next_cycle()
@@ -239,7 +240,8 @@ class HttpExchange:
                         return
                     event = h11.NEED_DATA
                 case _:
-                    # The client is gone, and the server must not take half of a request for all of it.
+                    # The client has disconnected, and the server must not take half of a request for all of
+                    # it.
                     server.wire.abort()
                     return
 
@@ -297,9 +299,9 @@ class HttpExchange:
     def _at_hand(
         self, source: h11.Connection, target: h11.Connection, first: object = None
     ) -> tuple[bytes, bool]:
-        """Return what has come of a body, written anew, and whether that is its end.
+        """Return the part of a body that has arrived, encoded again, and whether that is its end.
 
-        `first` is what was read of it already. Many small pieces become one.
+        `first` is the part that was already read. Many small pieces become one.
         """
         event, parts, is_whole = first, list[bytes](), False
         for _ in range(PIECES_PER_TURN):
@@ -335,7 +337,7 @@ class HttpExchange:
                 break
             left -= len(event.data)
             await self._client.send(bytes(event.data))
-        # Whatever comes after the body is nobody's.
+        # Anything after the body belongs to no message.
         if left > 0 and await relay_part(server.wire, self._client, left):
             self._client.abort()
         return False
@@ -404,7 +406,7 @@ async def _serve_open_tls(
         return
     inside = gateway.in_place_of(endpoint, client)
     outside = None
-    # What is wrong with the host is told to whoever asks it for something: the next attempt finds it, too.
+    # The client learns what is wrong with the host when it sends a request: the next attempt finds it, too.
     with suppress(HostUnreachable):
         outside = await gateway.secured(endpoint, server)
     try:

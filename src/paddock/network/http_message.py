@@ -1,4 +1,4 @@
-"""Requests to an HTTP proxy: whom they are for, and what is sent on of them. No I/O.
+"""Requests to an HTTP proxy: finds their target, and what to forward. No I/O.
 
 h11 reads and writes the messages; this decides which of them make sense. Nothing is forwarded as it came: a
 message is read to its parts and written anew, so two readers can't disagree about where it ends.
@@ -29,7 +29,7 @@ _REASON_WORDS: Final = {
     Reason.NOT_ALLOWED: "blocked-by-allowlist",
     Reason.DENIED: "blocked-by-denylist",
 }
-"""What the reference calls them; it calls the others a policy."""
+"""The reference's names for them; it calls the others a policy."""
 
 _HOP_BY_HOP: Final = frozenset(
     (
@@ -37,11 +37,11 @@ _HOP_BY_HOP: Final = frozenset(
         *(b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"),
     )
 )
-"""What is for the next receiver alone (RFC 9110, section 7.6.1). `transfer-encoding` is h11's to write."""
+"""Headers for the next receiver alone (RFC 9110, section 7.6.1). `transfer-encoding` is h11's to write."""
 
 
 class HttpTarget(Struct, frozen=True):
-    """Whom a request is for, and what it asks of him."""
+    """The target of a request, and what it asks for."""
 
     endpoint: Endpoint
     path: bytes
@@ -49,7 +49,7 @@ class HttpTarget(Struct, frozen=True):
 
 
 def parse_target(request: h11.Request, tunnel: Endpoint | None = None) -> HttpTarget:
-    """Tell whom a request is for. Raises ProxyRequestError for one that makes no sense.
+    """Return the target of a request. Raises ProxyRequestError for one that makes no sense.
 
     Inside of a `tunnel` requests are written as for the server itself.
     """
@@ -129,11 +129,11 @@ def _dashed(name: bytes) -> bytes:
 
 
 LARGE_BODY_BYTES: Final = 1 << 20
-"""From here on a body is worth a connection of its own."""
+"""The size from which a body is worth a connection of its own."""
 
 
 def large_body_bytes(message: h11.Request | h11.Response, *, is_for_head: bool = False) -> int | None:
-    """Return how long the body of a message is, if that is known and much."""
+    """Return the length of a message's body, if it is known and large."""
     if is_for_head or (isinstance(message, h11.Response) and message.status_code in (204, 304)):
         return None
     names = {name: value for name, value in message.headers if name in FRAMING}
@@ -188,7 +188,7 @@ def _passed_on(headers: Headers, without: set[bytes]) -> Headers:
 
 
 class _Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command reads when it may not reach somebody."""
+    """The answer that a command reads when it may not reach a host."""
 
     host: str
     port: int
@@ -201,7 +201,7 @@ class _Blocked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def blocked_body(endpoint: Endpoint, ruling: Ruling) -> bytes:
-    """Return what a blocked request is answered with, as JSON that people can read."""
+    """Return the body of the answer to a blocked request, as JSON that people can read."""
     message = f"Paddock blocks {endpoint}: {ruling.rule}"
     if ruling.message:
         message += f" ({ruling.message})"

@@ -1,6 +1,6 @@
-"""Decides for one proxy by policies, and remembers what was kept from its command.
+"""Decides for one proxy by policies, and remembers what was denied to its command.
 
-Who else is to be told, or asked, is given as a callable.
+The caller supplies functions that report decisions and that ask about hosts.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from paddock.network.policy import Decision, HostRule, Policy, Reason, Ruling, p
 from paddock.network.upstream import Upstream, parse_upstream
 
 DENIALS_LIMIT: Final = 16
-"""Hosts of which it is told at the end that they were kept from a command; more are in the log."""
+"""How many denied hosts the end of a command reports; more are in the log."""
 
 Tell = Callable[[Endpoint, Ruling], Awaitable[None]]
-"""Is told of each decision before it is carried out. Raises AuditUnwritable."""
+"""Called with each decision before it is carried out. Raises AuditUnwritable."""
 
 
 Ask = Callable[[Endpoint, Ruling], Awaitable[Ruling]]
-"""Decides in place of a policy that leaves a host open, whose ruling it is given. Never gives ASK."""
+"""Decides in place of a policy that leaves a host open, given that policy's ruling. Never returns ASK."""
 
 
 class AllowedNetwork(Struct, frozen=True):
-    """Whom a command may reach, and by which way."""
+    """The hosts that a command may reach, and how."""
 
     policies: tuple[Policy, ...]
     """All of them have to allow a host."""
@@ -45,7 +45,7 @@ class AllowedNetwork(Struct, frozen=True):
 def allowed_network(
     wanted: ProxiedNetwork, groups: Mapping[str, Sequence[str]], cap: ProxiedNetwork | None = None
 ) -> AllowedNetwork:
-    """Read what a profile grants, and what caps it. Raises ValueError for what means nothing."""
+    """Read the network that a profile grants, and its cap. Raises ValueError for invalid entries."""
     policies = [_policy(wanted, "network", groups)]
     upstream = wanted.upstream
     if cap is not None:
@@ -78,7 +78,7 @@ def _policy(network: ProxiedNetwork, place: str, groups: Mapping[str, Sequence[s
 class PolicyJudge:
     """A `gateway.Judge`. The first policy is the command's own, and the others cap it.
 
-    `tell` hears of every decision; `ask` is asked about hosts that the own policy leaves open.
+    It calls `tell` with every decision, and `ask` about hosts that the command's own policy leaves open.
     """
 
     def __init__(self, policies: Sequence[Policy], tell: Tell | None = None, ask: Ask | None = None) -> None:
@@ -89,7 +89,7 @@ class PolicyJudge:
 
     @property
     def denials(self) -> tuple[Denial, ...]:
-        """Return what the proxy kept from the command, the first of each host and port."""
+        """Return what the proxy denied the command, the first of each host and port."""
         return tuple(self._denials.values())
 
     async def decide(self, endpoint: Endpoint) -> Ruling:
@@ -126,7 +126,7 @@ class PolicyJudge:
         return next(filter(None, found), None)
 
     async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:
-        """Take note of what is kept from the command."""
+        """Note a connection that is denied to the command."""
         key = endpoint.host, endpoint.port
         if key not in self._denials and len(self._denials) < DENIALS_LIMIT:
             rule = f"{ruling.rule} ({ruling.message})" if ruling.message else ruling.rule

@@ -22,7 +22,7 @@ LOOKUPS_LIMIT: Final = 8
 """Names of one proxy that are looked up at once."""
 
 LookUp = Callable[[str, int], Sequence[Address]]
-"""Gives the addresses of a name. Blocks. Raises OSError."""
+"""Returns the addresses of a name. Blocks. Raises OSError."""
 
 
 class NameLookup:
@@ -63,7 +63,7 @@ class NameLookup:
     def _finish(
         self, found: asyncio.Future[Sequence[Address]], addresses: Sequence[Address], problem: OSError | None
     ) -> None:
-        # Only now: a thread goes on though nobody waits for it any more.
+        # Only now: a thread continues even if nobody waits for it any more.
         self._places.release()
         if found.done():
             return

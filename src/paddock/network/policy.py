@@ -1,7 +1,7 @@
 """Decides what a command may reach through the proxy: lists of hosts in, a ruling with its rule out. Pure.
 
-What is denied wins over what is to be asked, and that over what is allowed; what no list names is denied. A
-name that was allowed is not enough: the address that it has at the moment of connecting is judged too.
+A denial wins over a question, and a question over a permission; a host that no list names is denied. A name
+that was allowed is not enough: the address that it has at the moment of connecting is judged too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERY_PROTOCOL: Final = frozenset(NetworkProtocol)
 
 
 class Decision(StrEnum):
-    """What becomes of a connection."""
+    """The decision on a connection."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -40,21 +40,21 @@ class Reason(StrEnum):
     NOT_ALLOWED_LOCAL = "not_allowed_local"
     DENIED = "denied"
     POLICY_DENIED = "policy_denied"
-    """Somebody was asked, or a rule wants it and nobody can be."""
+    """Somebody was asked and denied it, or a rule asks and nobody can answer."""
     HOST_MISMATCH = "host_mismatch"
-    """What is said inside of the connection names another host."""
+    """The data inside the connection names another host."""
     UNSUPPORTED = "unsupported"
 
 
 class Ruling(Struct, frozen=True):
-    """What was decided, and what decided it."""
+    """A decision, and the rule behind it."""
 
     decision: Decision
     reason: Reason
     rule: str
     """In the words of the profile or of the file of rules."""
     message: str | None = None
-    """What whoever decided wants the command to know."""
+    """A message to the command from the person or rule that decided."""
 
     @property
     def is_allowed(self) -> bool:

@@ -1,6 +1,6 @@
 """The policy proxy for one command: a client may speak HTTP or SOCKS 5 on any of its ports.
 
-Who decides, and who connects, is behind the `gateway`; who listens is `wire_server`.
+The `gateway` decides and connects; `wire_server` listens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.network.wire import Wire
 from paddock.network.wire_server import Serve
 
 HANDSHAKE_TIMEOUT_S: Final = 60.0
-"""For the first bytes of a client, and for each step of SOCKS."""
+"""The timeout for the first bytes of a client, and for each step of SOCKS."""
 
 
 class PolicyProxy:
@@ -30,11 +30,11 @@ class PolicyProxy:
         self._gateway = gateway
 
     def services(self) -> dict[int, Serve]:
-        """Return what serves each port of a command's loopback."""
+        """Return the service for each port of a command's loopback."""
         return dict.fromkeys(PORTS, self.serve)
 
     async def serve(self, client: Wire) -> None:
-        """Serve one client, in the protocol that it speaks, until it has gone."""
+        """Serve one client, in the protocol that it speaks, until it disconnects."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 first = await client.receive()

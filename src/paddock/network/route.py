@@ -1,7 +1,7 @@
 """The way of a command to its proxy: constant ports of its loopback, and the variables that name them. Pure.
 
 The network namespace of a command has nothing in it but what Paddock listens on, so the ports are always free
-and nobody needs to be told of others.
+and never need to change.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ HTTP_VARIABLES: Final = (
 )
 SOCKS_VARIABLES: Final = ("ALL_PROXY", "FTP_PROXY")
 VARIABLES: Final = (*HTTP_VARIABLES, *SOCKS_VARIABLES)
-"""By which programs find a proxy, here in capitals; small letters mean the same."""
+"""The variables by which programs find a proxy, in upper case; lower case means the same."""
 
 EXEMPT_VARIABLES: Final = ("NO_PROXY", "NPM_CONFIG_NOPROXY")
 """Hosts that programs would not use a proxy for."""
 
 OWN_SERVERS: Final = "localhost,127.0.0.1,::1"
-"""What a command reaches without a proxy: its own servers."""
+"""The hosts that a command reaches without a proxy: its own servers."""
 
 SWITCHES: Final = {"NODE_USE_ENV_PROXY": "1", "ELECTRON_GET_USE_PROXY": "true"}
 """Programs that look at the variables only if told to."""
 
 
 def proxied_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a command whose proxy is ours, whatever they said of proxies before."""
+    """Return the variables of a command that uses our proxy, replacing any earlier proxy settings."""
     kept = {
         name: value
         for name, value in environment.items()
@@ -69,11 +69,11 @@ TRUST_VARIABLES: Final = (
     *("AWS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
     *("NIX_SSL_CERT_FILE", "HEX_CACERTS_PATH", "PERL_LWP_SSL_CA_FILE"),
 )
-"""By which programs find whom to trust, each with its own."""
+"""The variables by which programs find the authorities to trust; each program has its own."""
 
 
 def trusting_environment(environment: Mapping[str, str], bundle_path: str) -> dict[str, str]:
-    """Return the variables of a command that trusts a file of authorities, whatever they said before."""
+    """Return the variables of a command that trusts a file of authorities, replacing any earlier setting."""
     return {**environment, **dict.fromkeys(TRUST_VARIABLES, bundle_path)}
 
 
@@ -90,7 +90,7 @@ class ManagedRoute(Struct, frozen=True):
     """A command's way to proxies on the host's loopback."""
 
     environment: dict[str, str]
-    """Of the command: the variables name ports of its own loopback."""
+    """The command's environment; its variables name ports of its own loopback."""
     endpoints: dict[int, tuple[str, int]]
     """What each of those ports stands for: an address and a port of the host."""
 
@@ -119,7 +119,7 @@ def managed_route(environment: Mapping[str, str], permitted: Collection[int] | N
 
 
 def _proxy_parts(name: str, value: str) -> SplitResult:
-    # The value may hold a password, and is not told.
+    # The value may hold a password, so the error does not show it.
     flaw = ValueError(f"a managed network needs proxies on the loopback, and {name} names none")
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")

@@ -1,6 +1,6 @@
 """SOCKS 5 (RFC 1928) as a server speaks it: bytes in, a request and bytes out. No I/O.
 
-Connections only: no datagrams, no listening for others. Nobody is asked who he is.
+Connections only: no datagrams, no listening for others. It asks for no authentication.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Reply(IntEnum):
 
 
 def encode_reply(reply: Reply) -> bytes:
-    """Return the answer to a request. The address in it, of whom nobody needs to know, is empty."""
+    """Return the answer to a request. The address in it, which nobody needs, is empty."""
     return bytes((VERSION, reply, 0, _IPV4)) + bytes(6)
 
 
 class SocksRequest(Struct, frozen=True):
-    """Whom the client wants to reach."""
+    """The host that the client wants to reach."""
 
     host: str
     """As it was written."""
@@ -51,7 +51,7 @@ class SocksRequest(Struct, frozen=True):
 
 
 class SocksHandshake:
-    """Reads what a client says until its request is there. Nothing may be given to it after that."""
+    """Reads a client's bytes until its request is complete. Pass it nothing after that."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -59,7 +59,7 @@ class SocksHandshake:
         self._to_send = bytearray()
 
     def data_to_send(self) -> bytes:
-        """Return what is to be sent now, once."""
+        """Return the bytes to send now, once."""
         data = bytes(self._to_send)
         self._to_send.clear()
         return data

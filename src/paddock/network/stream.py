@@ -22,7 +22,7 @@ class Stream(Protocol):
         """Wait until there is time for another piece of work for this connection."""
 
     async def receive(self) -> bytes:
-        """Wait for what comes next, and take all of it; nothing at the end."""
+        """Wait for the next bytes, and take all that have arrived; return nothing at the end."""
 
     def unread(self, data: bytes) -> None:
         """Put back what was taken and not used."""
@@ -31,7 +31,7 @@ class Stream(Protocol):
         """Send, and wait while the other end does not read. Does nothing on a connection that is lost."""
 
     def end(self) -> None:
-        """Send nothing more; what comes from there still does."""
+        """Send nothing more, but keep receiving."""
 
     def close(self) -> None:
         """Send what is left, then end."""

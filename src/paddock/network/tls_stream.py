@@ -1,4 +1,4 @@
-"""TLS on one connection of the proxy, as either end. What is said inside can be read and written here.
+"""TLS on one connection of the proxy, as either end, with the data inside readable and writable.
 
 Memory is bounded as that of the wire below: nothing is taken from it before somebody wants to receive.
 """
@@ -14,7 +14,7 @@ from paddock.errors import ProxyRequestError
 from paddock.network.wire import Wire
 
 RECEIVED_BYTES: Final = 256 * 1024
-"""That are decrypted at once."""
+"""How many bytes are decrypted at once."""
 
 HANDSHAKE_TIMEOUT_S: Final = 15.0
 
@@ -22,7 +22,7 @@ HANDSHAKE_TIMEOUT_S: Final = 15.0
 class TlsStream:
     """A `Stream` over a wire, which is its own from now on. `shake_hands` first.
 
-    With a `host` it is the client's end, and that is whom the other end has to be.
+    With a `host` it is the client's end, and the other end must prove to be that host.
     """
 
     def __init__(self, wire: Wire, context: ssl.SSLContext, host: str | None = None) -> None:
@@ -77,7 +77,7 @@ class TlsStream:
         return self._is_at_end or (self._wire.is_at_end and not self._received)
 
     async def receive(self) -> bytes:
-        """Wait for what comes next, and take all of it; nothing at the end."""
+        """Wait for the next bytes, and take all that have arrived; return nothing at the end."""
         if self._received:
             data, self._received = self._received, b""
             return data
@@ -90,7 +90,7 @@ class TlsStream:
             if data:
                 self._incoming.write(data)
             else:
-                # Many servers close without a word, and who needs to know reads a length.
+                # Many servers close without a TLS alert, and a reader that must know relies on a length.
                 self._is_at_end = True
         return b""
 
@@ -131,7 +131,7 @@ class TlsStream:
             self._wire.transport.write(self._outgoing.read())
 
     def end(self) -> None:
-        """Send nothing more; what comes from there still does."""
+        """Send nothing more, but keep receiving."""
         if self._has_ended:
             return
         self._has_ended = True

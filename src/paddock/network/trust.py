@@ -24,10 +24,10 @@ BUNDLES: Final = (
 """Where distributions keep them: Debian and Arch, Fedora, RHEL, SUSE, Alpine."""
 
 BUNDLE_LIMIT_BYTES: Final = 8 * 1024 * 1024
-"""Of the file; that of a distribution has 200 to 500 KiB."""
+"""The largest file; that of a distribution has 200 to 500 KiB."""
 
 VARIABLE: Final = "SSL_CERT_FILE"
-"""By which a user names another file; the server obeys its own only, never that of a command."""
+"""The variable by which a user names another file. The server obeys its own only, never a command's."""
 
 
 def host_roots(environment: Mapping[str, str]) -> bytes:

@@ -32,7 +32,7 @@ _BEGINNING: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+([ \t\v\f\r][^\0-\
 
 
 async def first_words(client: Wire) -> bytes:
-    """Read what a client says first, until it can be told what it speaks; nothing if it says nothing.
+    """Read a client's first bytes until its protocol is clear; return nothing if it sends nothing.
 
     The bytes are put back.
     """
@@ -66,7 +66,7 @@ def is_http(said: bytes) -> bool:
 async def is_for(gateway: Gateway, endpoint: Endpoint, said: bytes, *, has_to_be: bool = False) -> bool:
     """Return whether TLS asks for the host that the tunnel goes to, or another that is allowed.
 
-    If it `has_to_be` that host, no other is good enough. If not, that is noted.
+    If it `has_to_be` that host, no other will do. A mismatch is noted.
     """
     name = server_name(said)
     match name:
@@ -103,7 +103,7 @@ async def speaks_first(client: Wire, server: Wire) -> bytes | None:
 
 
 async def carry(gateway: Gateway, endpoint: Endpoint, client: Wire, server: Wire) -> None:
-    """Pass on what both say, if the client asks for the host that it is connected to. Returns at the end."""
+    """Pass data both ways, if the client asks for the host that it is connected to. Return at the end."""
     server.splice(client)
     said = await first_words(client)
     if not await is_for(gateway, endpoint, said):

@@ -22,7 +22,7 @@ class Turns:
 
 
 class Share:
-    """What one proxy has of them."""
+    """One proxy's share of the turns."""
 
     def __init__(self, turn: asyncio.Lock) -> None:
         self._turn = turn

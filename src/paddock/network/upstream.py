@@ -1,7 +1,7 @@
-"""Another proxy, which everything goes through that was allowed. All of it as tunnels.
+"""Another proxy, through which all allowed connections go, as tunnels.
 
-It is the profile's, and so trusted as far as the profile is: its address is not judged. What it is asked for
-is.
+The profile names it, so it is trusted as far as the profile is: its address is not judged, but every host
+requested through it is.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from paddock.model.host_pattern import normal_host
 from paddock.network.wire import Wire
 
 ANSWER_LIMIT_BYTES: Final = 64 * 1024
-"""Of the head of its answer."""
+"""The largest head of its answer."""
 
 
 class Upstream(Struct, frozen=True):
-    """The address of an upstream proxy, and who we are there."""
+    """The address of an upstream proxy, and our credentials there."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Upstream(Struct, frozen=True):
 
 
 def parse_upstream(url: str) -> Upstream:
-    """Read `http://[USER:PASSWORD@]HOST:PORT`. Raises ValueError, which does not tell the password."""
+    """Read `http://[USER:PASSWORD@]HOST:PORT`. Raises ValueError, which does not reveal the password."""
     parts = urlsplit(url)
     try:
         port = parts.port

@@ -1,6 +1,6 @@
 """One TCP connection of the proxy: read by a coroutine at first, and perhaps spliced to another in the end.
 
-Memory is bounded: what nobody takes stops the reading, and what nobody reads stops the sending.
+Memory is bounded: reading stops while nobody takes the data, and sending stops while the peer does not read.
 """
 
 from __future__ import annotations

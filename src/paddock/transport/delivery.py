@@ -1,4 +1,4 @@
-"""Delivers messages as every link does: calls the receiver by the rules, and does not close for ever.
+"""Delivers messages for every kind of link: calls the receiver by the rules, and bounds the time to close.
 
 `Delivery` is the only caller of a `Receiver`. It keeps the promises of `link`: order,
 a pause that holds, a fault that ends the link instead of vanishing, and one last call.
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _journal = Journal(logging.getLogger(__name__))
 
 MESSAGES_PER_TURN: Final = 256
-"""Messages that one turn of the loop takes from one peer, however short they are: others wait for some
-milliseconds at most."""
+"""Most messages that one turn of the loop takes from one peer, however short they are: others wait at most
+some milliseconds."""
 
 
 def _nothing() -> None:
@@ -35,7 +35,7 @@ def _nothing() -> None:
 class Delivery:
     """The calls from one link to its receiver.
 
-    `reopen` is called when input may flow again after a pause; `ended` after the
+    Calls `reopen` when input may flow again after a pause, and `ended` after the
     receiver's last call, so that a listener can forget the link.
     """
 
@@ -52,7 +52,7 @@ class Delivery:
         self._receiver: Receiver = _Nobody()
         self._is_paused = False
         self._is_flowing = True
-        """Whether a message goes straight on: the link is open, and nothing is held back nor to be."""
+        """Whether a message goes straight on: the link is open, and holds nothing back."""
         self._held: deque[bytes] = deque()
         self._is_releasing = False
         """Whether a later turn is to pass on what is held back."""
@@ -65,7 +65,7 @@ class Delivery:
 
     @property
     def is_holding(self) -> bool:
-        """Return whether a message that came now would be held back."""
+        """Return whether the delivery would hold back a message that came now."""
         return self.is_open and not self._is_flowing
 
     @property
@@ -94,7 +94,7 @@ class Delivery:
                 self._held.append(bytes(message))
 
     def deliver_in_turns(self, messages: Sequence[Received]) -> None:
-        """Deliver any number of messages: more than MESSAGES_PER_TURN are held back for the next turns.
+        """Deliver any number of messages; hold those beyond MESSAGES_PER_TURN back for the next turns.
 
         The link stops its input while the delivery `is_holding`; `reopen` follows.
         """
@@ -106,7 +106,7 @@ class Delivery:
                 self._release_soon()
 
     def pause(self) -> None:
-        """Hold messages back from now on. The link stops its input itself."""
+        """Hold messages back from now on. The link itself stops its input."""
         self._is_paused = True
         self._is_flowing = False
 
@@ -138,9 +138,9 @@ class Delivery:
                 self._blame_receiver(error)
 
     def stop(self, fault: Exception | None = None) -> None:
-        """Deliver nothing more; what is held back is discarded. `finish` must follow some day.
+        """Deliver nothing more, and discard held messages. Call `finish` later.
 
-        `fault` is what the receiver gets as the reason, unless the link was ending anyway.
+        The receiver gets `fault` as the reason, unless the link was ending anyway.
         """
         if self.is_open:
             self.is_open = False
@@ -198,7 +198,7 @@ class Delivery:
 
 
 class Introduction:
-    """An `Accept` for whoever opens a link and wants to raise what the real one raises.
+    """An `Accept` for code that opens a link and wants to raise what the real one raises.
 
     Until `confirm` drops it, a link that was refused has a receiver that ignores it: some
     transports cannot be dropped while they are being set up.
@@ -252,7 +252,7 @@ class CloseTimeout:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Start the clock. Call `end` when the link is gone."""
+        """Start the clock. Call `end` when the link has ended."""
         if self._timer is None:
             self._arm()
 

@@ -30,7 +30,7 @@ def _is_pollable(fd: int) -> bool:
 
 
 class DescriptorTransport(asyncio.Transport):
-    """Reads one descriptor, writes another, and owns both: they are closed when it ends.
+    """Reads one descriptor, writes another, and owns both: it closes them when it ends.
 
     They may be the same file or socket. `start` connects the protocol.
     """
@@ -82,13 +82,13 @@ class DescriptorTransport(asyncio.Transport):
                 self._loop.call_soon(self._read_ready)
 
     def _read_ready(self) -> None:
-        # To the end of what is there: when an error comes in one event with bytes before it, uvloop gives
-        # that event and then watches the descriptor no more.
+        # Read all that is there: when an error comes in one event with bytes before it, uvloop reports
+        # that event and then stops watching the descriptor.
         if self._is_reading and self._read_once():
             self._loop.call_soon(self._read_ready)
 
     def _read_once(self) -> bool:
-        """Pass on what is there. False if there was nothing, or nothing more will come."""
+        """Pass on what is there. Return False if there was nothing, or nothing more will come."""
         try:
             data = os.read(self._read_fd, _READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -134,7 +134,7 @@ class DescriptorTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def can_write_eof(self) -> bool:
-        """Tell that the output cannot end before the input: the two may be one descriptor."""
+        """Report that the output cannot end before the input: the two may be one descriptor."""
         return False
 
     def _write_ready(self) -> None:

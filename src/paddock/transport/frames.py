@@ -1,12 +1,11 @@
 """The frames of a WebSocket, from bytes and to bytes (RFC 6455, 5).
 
-`FrameReader` takes bytes as they come and gives messages, or single frames where a message
-is more than one plain frame. It refuses what the RFC forbids in a frame by itself; how frames
-follow each other is the business of the link. No extensions. Knows no socket, no clock and no
-randomness.
+`FrameReader` takes bytes as they come and returns messages, or single frames where a message
+is more than one plain frame. It refuses what the RFC forbids within a frame; the link checks
+the sequence of frames. No extensions. Knows no socket, no clock and no randomness.
 
-A compiled module takes plain frames, at a fraction of the cost. Where it could not be compiled,
-they go the way of the unusual ones, which is here.
+A compiled module reads plain frames, at a fraction of the cost. Where it could not be compiled,
+this module reads them like the unusual ones.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ NO_CODE: Final = 1005
 MESSAGE_TOO_BIG: Final = 1009
 
 LARGE_BYTES: Final = 16 * 1024
-"""From this size on a message is not copied out of the buffer: that costs as much as to decode it."""
+"""From this size on, a message is not copied out of the buffer: that costs as much as decoding it."""
 
 _KEPT_BYTES: Final = 2 * 1024 * 1024
-"""A buffer that was larger for the sake of one long frame is not kept."""
+"""The reader does not keep a larger buffer after one long frame."""
 
 _FINAL: Final = 0x80
 _RESERVED: Final = 0x70
@@ -93,7 +92,7 @@ else:
 
 
 def frame_head(opcode: int, length: int, *, is_masked: bool = False) -> bytes:
-    """Return what stands before a payload of this length, up to its key."""
+    """Return the head of a frame with a payload of this length, up to its key."""
     first = _FINAL | opcode
     mask_bit = _MASKED if is_masked else 0
     if length < _SHORT:
@@ -104,7 +103,7 @@ def frame_head(opcode: int, length: int, *, is_masked: bool = False) -> bytes:
 
 
 def masked_frame(opcode: int, payload: bytes | bytearray, key: bytes) -> bytearray:
-    """Return a whole frame of a client. Nobody may be able to predict the key (10.3)."""
+    """Return a whole frame of a client. The key must be unpredictable (10.3)."""
     frame = bytearray(frame_head(opcode, len(payload), is_masked=True))
     frame += key
     begin = len(frame)
@@ -126,9 +125,9 @@ class Frame(NamedTuple):
 
 
 class FrameReader:
-    """The incoming side of one connection: write into `space`, tell `fill`, then take all there is.
+    """The incoming side of one connection: write into `space`, call `fill`, then take all there is.
 
-    A client masks its frames and a server does not (5.1), so `is_masked` tells who sends them.
+    A client masks its frames and a server does not (5.1), so `is_masked` says which side sends them.
     """
 
     def __init__(self, *, is_masked: bool, max_frame_bytes: int) -> None:
@@ -139,14 +138,14 @@ class FrameReader:
         self._end = 0
 
     def space(self, size: int) -> memoryview:
-        """Return where the next bytes go. Ends the life of the views that were given out before."""
+        """Return the buffer for the next bytes. Invalidates all views returned before."""
         rest = self._end - self._begin
         if self._begin:
             if rest:
                 self._view[:rest] = self._view[self._begin : self._end]
             self._begin, self._end = 0, rest
         needed = rest + size
-        # Twice what has come of a long frame, so that it is not copied again with every read; and back again.
+        # Twice what has come of a long frame, to avoid a copy with every read; and shrink again later.
         if not needed <= len(self._view) <= 4 * needed:
             grown = memoryview(bytearray(needed + rest))
             grown[:rest] = self._view[:rest]
@@ -154,18 +153,18 @@ class FrameReader:
         return self._view[rest:needed]
 
     def fill(self, count: int) -> None:
-        """Note that so many bytes have come into the space."""
+        """Note that this many bytes have arrived in the space."""
         self._end += count
 
     def take_messages(self, limit: int) -> list[bytes | memoryview]:
-        """Take the next messages, so many at most, while they are whole and each is one plain frame."""
+        """Take the next messages, up to the limit, while they are complete and each is one plain frame."""
         messages, self._begin = take_plain(
             self._view, self._begin, self._end, self._is_masked, self._max_frame_bytes, LARGE_BYTES, limit
         )
         return messages
 
     def take_frame(self) -> Frame | None:
-        """Take the next frame, if it has come whole.
+        """Take the next frame, if it is complete.
 
         Raises ProtocolViolation or MessageTooLarge, before the payload has come if possible.
         """
@@ -196,7 +195,7 @@ class FrameReader:
         return Frame(first & _OPCODE, bool(first & _FINAL), payload)
 
     def let_go(self) -> None:
-        """Keep no buffer, if it is empty, for a connection that may say nothing more."""
+        """Free the buffer, if it is empty: the connection may send nothing more."""
         if self._begin == self._end:
             self._view = memoryview(bytearray())
             self._begin = self._end = 0

@@ -1,9 +1,9 @@
 """The opening handshake of a websocket on a connection, one class for each side.
 
-Collects what comes until a head is whole, lets `upgrade` read it, and then hands the
-connection to a `WebSocketLink` with whatever came behind the head, or ends it. Bounded in
-memory by the limits of `upgrade`; a `ServerHandshake` is bounded in time by itself, a
-`ClientHandshake` by whoever awaits it.
+Collects input until a head is complete, lets `upgrade` read it, and then hands the
+connection to a `WebSocketLink` with any bytes after the head, or ends it. The limits of
+`upgrade` bound its memory. A `ServerHandshake` bounds its own time; the caller that awaits
+a `ClientHandshake` bounds that one's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Handshake(asyncio.BufferedProtocol):
         self._received = bytearray()
 
     def get_buffer(self, sizehint: int) -> Buffer:
-        """Give room for the next piece, for the time of one read: peers may be many, and say nothing."""
+        """Return a buffer for one read only: there may be many peers that send nothing."""
         # A view: asyncio's TLS cuts a piece off what it gets and reads into that.
         self._space = memoryview(bytearray(IDLE_READ_BYTES))
         return self._space
@@ -48,16 +48,16 @@ class _Handshake(asyncio.BufferedProtocol):
 
     @abstractmethod
     def _look(self) -> None:
-        """Go on if enough has come. May be called when all is over, too: reading does not stop at once."""
+        """Go on if enough has come. May be called after the end, too: reading does not stop at once."""
 
 
 class ServerHandshake(_Handshake):
     """A peer that has connected to a listener, until it is a link, has got an answer, or is dropped.
 
-    `decide` is asked about every proper request; if it gives no answer, and the request asks for a
-    websocket, `make_link` makes the link that takes the connection over. A peer whose request is
-    not there, or whose answer is not taken, after `timeout_s` is dropped. `over` is called when it has
-    become a link or is gone.
+    It shows every proper request to `decide`. If that returns no answer, and the request asks for a
+    websocket, `make_link` makes the link that takes over the connection. It drops a peer that has not
+    sent its request, or not accepted its answer, after `timeout_s`. It calls `over` when the peer has
+    become a link or has left.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ServerHandshake(_Handshake):
                 self._is_over = True
                 self._respond(*parts)
         except MessageTooLarge:
-            # Not answered: what the peer still sends would reset the connection before it reads that.
+            # Send no answer: input that the peer still sends would reset the connection before it reads that.
             self._is_over = True
             self._stream.abort()
         except ProtocolViolation as violation:

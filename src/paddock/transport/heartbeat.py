@@ -1,6 +1,6 @@
 """Finds out whether the other end of a websocket lives: pings, their deadline, and what the kernel knows.
 
-A pong tells that the peer reads. A peer that lives may not read for a while: its program is stopped, in a
+A pong shows that the peer reads. A peer that lives may not read for a while: its program is stopped, in a
 debugger or by a signal, or takes its output slowly, and the ping waits behind that. The kernels go on talking
 all the same: that of the peer acknowledges what it gets, and answers probes of its closed window, until its
 host is gone. A link whose owner does not read says by itself that it lives, by pongs that nobody asked for
@@ -38,8 +38,8 @@ _ROUND_TRIP_MS: Final = 1000
 class Heartbeat:
     """Pings at an interval and, where a timeout is set, notices a peer that stays silent.
 
-    `ping` and `pong` send; `silent` is told when not one byte came in time. All of them are called from
-    timers, between `start` and `stop`.
+    `ping` and `pong` send; `silent` hears that not one byte came in time. Timers call all of them,
+    between `start` and `stop`.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Heartbeat:
         self.heard = False
         """Set on every read: a peer in the middle of a long frame is alive too."""
         self.is_overdue = False
-        """Whether the peer is kept though it is silent; set by the owner, until the next ping of a peer that
-        was heard."""
+        """Whether the owner keeps the peer although it is silent. The owner sets it; the next ping after the
+        peer was heard clears it."""
         self._ping = ping
         self._pong = pong
         self._silent = silent
@@ -85,7 +85,7 @@ class Heartbeat:
 
     def resume(self) -> None:
         """Resume: this end reads again, and so answers pings."""
-        # The timer is left to find that out: whoever pauses often would set one each time.
+        # Let the timer find that out: an owner that pauses often would otherwise set one each time.
         self._is_paused = False
 
     def judge_again(self) -> None:
@@ -116,7 +116,7 @@ class Heartbeat:
 
 
 def has_unread_input(sock: socket.socket) -> bool:
-    """Return whether the kernel holds input: then it is this end that was away, and not the peer."""
+    """Return whether the kernel holds input: if so, this end was away, and not the peer."""
     try:
         waiting = fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """The HTTP request that precedes a websocket, and the answer that replaces the upgrade.
 
-Values only: which paths, origins and credentials are welcome is decided by
-whoever passes an `HttpPolicy` to `websocket.listen`.
+Values only: the caller that passes an `HttpPolicy` to `websocket.listen` decides
+which paths, origins and credentials are welcome.
 """
 
 from __future__ import annotations

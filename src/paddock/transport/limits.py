@@ -60,17 +60,17 @@ class WebSocketLimits(TransportLimits, frozen=True, kw_only=True):
 
     max_handshakes: int = 256
     """Peers of one listener that may be in the middle of their handshake, or of getting an answer instead
-    of one; when another comes, the one that has been at it longest is dropped. Whoever opens connections
-    and says nothing takes at most so many descriptors, and a client that is quick gets through."""
+    of one; when another comes, the listener drops the oldest. So peers that open connections and send
+    nothing take at most this many descriptors, and a quick client gets through."""
 
     @property
     def largest_frame_bytes(self) -> int:
-        """Return what a frame may really have: it cannot be larger than the message it belongs to."""
+        """Return the effective limit of a frame, which cannot be larger than the message it belongs to."""
         return min(self.max_frame_bytes, self.max_message_bytes)
 
 
 CLIENT_LIMITS: Final = WebSocketLimits(
-    # A server may send a whole file in one frame, and the client has chosen to trust it.
+    # A server may send a whole file in one frame, and the client has decided to trust it.
     max_frame_bytes=GIB,
     max_message_bytes=GIB,
     ping_interval_s=None,

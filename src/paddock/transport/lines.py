@@ -36,8 +36,8 @@ class LineSplitter:
         r"""Take the next bytes and give the lines that they complete, without `\n` or `\r\n`.
 
         How the stream is cut into calls makes no difference to the lines. The time is
-        linear in the stream even when a long line comes in small pieces: old bytes are
-        not looked at again. Raises `MessageTooLarge` for a line over the limit; the
+        linear in the stream even when a long line comes in small pieces: it does not
+        read old bytes again. Raises `MessageTooLarge` for a line over the limit; the
         splitter is of no use after that.
         """
         # One byte more than a line may have: it could be the \r.

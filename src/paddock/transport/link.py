@@ -1,6 +1,6 @@
 """The two roles at the ends of a connection.
 
-A `Link` carries whole messages to one peer. A `Receiver` is told what comes back.
+A `Link` carries whole messages to one peer. A `Receiver` gets what comes back.
 Everything is a callback on the event loop's thread: there is no task per link and
 none per message, because this is the hot path of the server. Neither role knows
 what a message means.
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 Received = bytes | memoryview
-"""A message that has come. A large one may be a view of a buffer of the transport's, which is good during the
-call only: whoever keeps any of it makes a copy."""
+"""A received message. A large one may be a view of the transport's buffer, which is valid only during the
+call: a receiver that keeps any of it makes a copy."""
 
 
 class Receiver(Protocol):
     """The owner of a link, as the link sees it.
 
-    An exception that leaves a callback is logged and the link is aborted.
+    If a callback raises, the link logs the exception and aborts.
     """
 
     def message_received(self, message: Received) -> None:
@@ -37,11 +37,11 @@ class Receiver(Protocol):
         """Send on: queued output is down to the low-water mark. Only ever follows `writing_paused`."""
 
     def link_closed(self, error: Exception | None) -> None:
-        """Learn that the link is gone. Called exactly once, and last.
+        """Learn that the link has ended. Called exactly once, and last.
 
         `error` is None when either side ended it on purpose, this one by `close` or
-        `abort`; else it tells the fault: a `TransportError`, a `ProtocolViolation` or
-        what a callback of this receiver raised.
+        `abort`; otherwise it is the fault: a `TransportError`, a `ProtocolViolation` or
+        an exception of a callback of this receiver.
         """
 
 
@@ -49,7 +49,7 @@ class Link(ABC):
     """One open connection. All methods belong to the event loop's thread and never block."""
 
     peer: str
-    """Who is at the other end, for logs and error messages: "ws 127.0.0.1:40312", "stdio"."""
+    """The other end, for logs and error messages: "ws 127.0.0.1:40312", "stdio"."""
 
     @abstractmethod
     def send(self, message: bytes | bytearray) -> None:
@@ -59,8 +59,8 @@ class Link(ABC):
     def pause_reading(self) -> None:
         """Get no more messages until `resume_reading`, not even those that have arrived.
 
-        The peer is slowed down by its own full buffers. What is still held back when
-        the link ends is discarded.
+        Its own full buffers slow the peer down. The link discards messages that it still
+        holds back when it ends.
         """
 
     @abstractmethod
@@ -81,8 +81,8 @@ class Link(ABC):
     def close(self) -> None:
         """Deliver what is queued, then end the link.
 
-        No more messages are received from now on. A peer that stops reading is dropped
-        after the close timeout. Idempotent.
+        The receiver gets no more messages. The link drops a peer that stops reading after
+        the close timeout. Idempotent.
         """
 
     @abstractmethod

@@ -49,7 +49,7 @@ class OpenLinks:
             self._is_empty.set()
 
     async def aclose(self) -> None:
-        """Close every link and wait until all are gone, which their close timeout bounds."""
+        """Close every link and wait until all have ended, which their close timeout bounds."""
         for link in tuple(self._links):
             link.close()
         await self._is_empty.wait()
@@ -67,7 +67,7 @@ class Listener(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Accept no more peers, close every link and wait until all are gone. Idempotent."""
+        """Accept no more peers, close every link and wait until all have ended. Idempotent."""
 
 
 class ListeningSocket(socket.socket):
@@ -111,7 +111,7 @@ class ListeningSocket(socket.socket):
             with contextlib.suppress(OSError):
                 super().accept()[0].close()
                 _journal.warning("connection refused", reason="out of file descriptors")
-        # Another thread may have taken the descriptor; then the peers wait until there is one again.
+        # Another thread may have taken the descriptor; the peers then wait until there is one again.
         with contextlib.suppress(OSError):
             self._take_reserve()
 

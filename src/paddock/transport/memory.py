@@ -19,9 +19,9 @@ from paddock.transport.link import Accept, Link
 def connect_memory(
     accept: Accept, receiver_factory: Accept, limits: TransportLimits | None = None
 ) -> tuple[Link, Link]:
-    """Make both ends of a connection and give them as (server's, client's).
+    """Make both ends of a connection and return them as (server's, client's).
 
-    `accept` makes the receiver of the server's end and is called first. Raises what a
+    `accept` makes the receiver of the server's end and is called first. Raises what either
     factory raises.
     """
     limits = limits or TransportLimits()
@@ -36,7 +36,7 @@ def connect_memory(
 
 
 class MemoryLink(Link):
-    """One end. Its queue holds what it has sent and the other end has not taken."""
+    """One end. Its queue holds messages that it has sent and the other end has not taken."""
 
     def __init__(self, peer: str, limits: TransportLimits) -> None:
         self.peer = peer

@@ -1,4 +1,4 @@
-"""A connection over TLS that is given large output in pieces.
+"""A TLS connection that gets large output in pieces.
 
 The event loop's transport encrypts whatever it is given in one go, on the loop, into memory that it keeps for
 as long as the connection lives. A message may be half a gigabyte: that would hold up everybody else,
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PIECE_BYTES: Final = 256 * 1024
-"""What is encrypted in one turn of the loop: less than a millisecond, and 16 records."""
+"""Bytes to encrypt in one turn of the loop: less than a millisecond, and 16 records."""
 
 
 class PacedStream(asyncio.Transport):
     """Stands before a transport over TLS, whose protocol has to pass `stream_paused` and `stream_resumed` on.
 
-    `paused` and `resumed` are called at the marks of `set_write_buffer_limits`, with all that waits counted.
+    Calls `paused` and `resumed` at the marks of `set_write_buffer_limits`, counting all waiting output.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PacedStream(asyncio.Transport):
     # ------------------------------------------------------------------ output
 
     def write(self, data: Buffer) -> None:
-        """Send it behind all that waits."""
+        """Send data after all waiting output."""
         view = memoryview(data)
         if self._queue or self._is_full or len(view) > PIECE_BYTES:
             self._queue.append(view)

@@ -1,9 +1,8 @@
 """Peers that have connected and not yet become a link.
 
-They are strangers: nothing is known of them, and they may never say anything. There is
-room for a limited number, and whoever has been at it longest makes room for the next, so
-that those who only hold connections open do not keep out those who are quick. What a
-handshake consists of is not known here.
+They are strangers, and may never send anything. There is room for a limited number, and the
+oldest makes room for the next, so that peers that only hold connections open do not keep out
+quick ones. This module does not know the content of a handshake.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ class PendingHandshakes:
         self._all_gone.set()
 
     def begin(self, sock: socket.socket) -> None:
-        """Count a peer in; if there is no room, the oldest is dropped."""
+        """Count a peer in; if there is no room, drop the oldest."""
         if len(self._pending) >= self._limit:
             self._drop_oldest()
         self._pending[sock] = None
         self._all_gone.clear()
 
     def end(self, sock: socket.socket) -> None:
-        """Count a peer out: it has become a link, or is gone. Ignored if it was counted out before."""
+        """Count a peer out: it has become a link, or has left. Does nothing if it was counted out before."""
         self._pending.pop(sock, None)
         self._dropped.discard(sock)
         if not self._pending and not self._dropped:
             self._all_gone.set()
 
     async def aclose(self) -> None:
-        """Drop everybody and wait until they are gone. No more may begin."""
+        """Drop all peers and wait until they have ended. No more may begin."""
         while self._pending:
             self._drop_oldest()
         await self._all_gone.wait()

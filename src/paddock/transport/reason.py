@@ -1,4 +1,4 @@
-"""Tells why the operating system refused, in the words of an error message."""
+"""Explains why the operating system refused, in the words of an error message."""
 
 from __future__ import annotations
 

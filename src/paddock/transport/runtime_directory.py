@@ -2,9 +2,9 @@
 
 Every server puts one socket there. Its name holds the pid, for people, and a random
 part, so that no two servers share a name and none is ever used again: a socket that
-nobody listens on can be removed without a race. A directory that another user could
-have prepared or could exchange is not used. What is said over the sockets is not
-known here.
+nobody listens on can be removed without a race. Servers do not use a directory that
+another user could have prepared or could exchange. This module does not know what is
+said over the sockets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME: Final = "paddock"
 VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
 """Names the directory itself, for servers and operators that want one of their own."""
 RUN_ROOT: Final = Path("/run/user")
-"""Where login managers make a private directory for each user, even if a service does not learn of it."""
+"""Where login managers make a private directory for each user, even if a service is not told its path."""
 SHARED_ROOT: Final = Path("/tmp")
 
 _SOCKET_NAME: Final = r"(\d+)-[0-9a-f]{8}\.sock"
@@ -56,8 +56,8 @@ def everywhere(
 ) -> list[Path]:
     """Return all directories that this user's servers or launchers may choose, with this environment or none.
 
-    Whoever confines commands hides all of them, and makes them before a command can: the next launcher may be
-    told of another place than this one.
+    Code that confines commands hides all of them, and makes them before a command can: the next launcher may
+    use another place than this one.
     """
     own = candidates(environment, uid, run_root=run_root, shared_root=shared_root)
     return list(dict.fromkeys((*own, *_usual(environment, uid, run_root, shared_root))))
@@ -93,7 +93,7 @@ def fault_of(directory: Path, uid: int) -> str | None:
 
 
 def _fault_of_parent(parent: Path, uid: int) -> str | None:
-    # Who may rename entries of the parent could put another directory in the place of the checked one.
+    # A user who may rename entries of the parent could replace the checked directory with another.
     status = parent.stat()
     if status.st_uid not in (uid, 0):
         return f"{parent} belongs to uid {status.st_uid}"
@@ -136,12 +136,12 @@ def trusted(directories: list[Path], uid: int) -> list[Path]:
 
 
 def new_socket_path(directory: Path) -> Path:
-    """Return a name for the socket of this process that nobody has had or will have."""
+    """Return a name for the socket of this process that no other socket has had or will have."""
     return directory / f"{os.getpid()}-{os.urandom(4).hex()}.sock"
 
 
 def new_console_path(directory: Path) -> Path:
-    """Return a name for the socket at which this process is to be answered, as unique as a server's."""
+    """Return a name for the socket at which this process gets answers, as unique as a server's."""
     return directory / f"{os.getpid()}-{os.urandom(4).hex()}.ask"
 
 
@@ -177,7 +177,7 @@ def remove_stale(directory: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a socket that nobody listens on. Nobody ever will again, for its name is used once."""
+    """Remove a socket that nobody listens on. Nobody ever will again, because each name is used once."""
     with contextlib.suppress(OSError):
         path.unlink()
 

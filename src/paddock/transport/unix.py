@@ -1,8 +1,8 @@
 """Links over a Unix domain socket, for clients of the same user on the same host.
 
 The socket file is private from the moment it exists, a socket that a dead server left
-behind is replaced and a live one never is, and each peer's user is checked. What the
-peer may do afterwards is not decided here.
+behind is replaced and a live one never is, and each peer's user is checked. Other modules
+decide what the peer may do afterwards.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _FULL_QUEUE_PAUSE_S: Final = 0.01
 async def listen(
     path: str | os.PathLike[str], accept: Accept, limits: TransportLimits | None = None
 ) -> Listener:
-    """Listen on a socket file of mode 0600. Raises `ListenError`, if a server lives there for one.
+    """Listen on a socket file of mode 0600. Raises `ListenError`, for example if a server lives there.
 
-    Only processes of this user and of root may connect. The file is removed by `close`
+    Only processes of this user and of root may connect. `close` removes the file
     unless another server has replaced it by then.
     """
     listener = _UnixListener(_absolute(path), accept, limits or TransportLimits())
@@ -180,7 +180,7 @@ def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     """Return a listening socket whose file is `path`, and device and inode of that file.
 
     The socket is made under a name of its own and moved into place when it listens, so
-    that whoever probes `path` never mistakes a server that is just starting for a dead one.
+    that a probe of `path` never mistakes a server that is just starting for a dead one.
     """
     url = f"unix://{path}"
     draft = path.with_name(f".{os.urandom(4).hex()}")
@@ -240,10 +240,10 @@ def _clear(path: Path, url: str) -> None:
 
 @contextlib.contextmanager
 def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
-    """Be the only one to remove a socket from `path`. False when it came to nothing and is to be tried again.
+    """Be the only one to remove a socket from `path`. Yield False if the caller must try again.
 
     The lock is a private file, which nobody else can open to hold it; it ends with its holder, however
-    that ends. Raises ListenError when another server is at it: that one will have the name.
+    that dies. Raises ListenError while another server holds it: that one will have the name.
     """
     lock = path.with_name(f".{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -252,7 +252,7 @@ def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ListenError(url, "address in use: another server is just starting there") from error
-        # Its holder removes the file before it lets go; whoever opened it before that holds nothing now.
+        # Its holder removes the file before it lets go; a process that opened it earlier holds nothing now.
         is_sole = os.fstat(descriptor).st_nlink > 0
         try:
             yield is_sole

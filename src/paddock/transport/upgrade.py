@@ -1,9 +1,9 @@
 """The text of the opening handshake of a websocket (RFC 6455, 4), as either side reads and writes it.
 
 It reads strictly: a head in HTTP/1.1, lines that end in CR LF, header lines that are one
-line each. What it does not take raises `ProtocolViolation`, whose text quotes no header:
-they hold credentials. Only GET without a body, only version 13, no extensions and no
-subprotocols. When a head has come, and what happens to the connection, is not known here.
+line each. Anything else raises `ProtocolViolation`, whose text quotes no header: headers
+hold credentials. Only GET without a body, only version 13, no extensions and no
+subprotocols. It does not know the connection.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from paddock.errors import MessageTooLarge, ProtocolViolation
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
 HEAD_LIMIT_BYTES: Final = 16 * 1024
-"""Longer heads are refused. A bearer token can be several KiB long; common servers take 8 in all."""
+"""Limit for a head. A bearer token can be several KiB long; common servers accept 8 KiB in all."""
 
 REFUSAL_LIMIT_BYTES: Final = 4 * 1024
-"""What is kept of the body of a refusal: some paragraphs, if it is text; the rest of a page helps nobody."""
+"""How much to keep of the body of a refusal: some paragraphs of text; the rest of a page helps nobody."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -36,7 +36,7 @@ OWN_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""What a client's request says by itself, in lower case; nobody else may."""
+"""Headers that this module writes into a client's request, in lower case; callers may not."""
 
 _VERSION: Final = "13"
 _KEY_BYTES: Final = 16
@@ -52,7 +52,7 @@ _QUOTED_CHARACTERS: Final = 80
 
 
 class AnswerHead(Struct, frozen=True):
-    """What a server said to the request for an upgrade."""
+    """The server's answer to the request for an upgrade."""
 
     status: int
     headers: Headers
@@ -77,7 +77,7 @@ def is_token(text: str) -> bool:
 
 
 def split_request(received: bytes | bytearray) -> tuple[bytes, bytes] | None:
-    """Return the head, without its empty line, and what came behind it; None until the head is whole.
+    """Return the head, without its empty line, and the bytes after it; None until the head is complete.
 
     Raises `MessageTooLarge` or `ProtocolViolation` as soon as it can't become one.
     """
@@ -123,7 +123,7 @@ def switch_protocols(request: HttpRequest) -> bytes:
 
 
 def bad_request(violation: ProtocolViolation) -> HttpResponse:
-    """Make the answer to what can't be served; it names the version that can be (RFC 6455, 4.4)."""
+    """Make the answer to a request that can't be served; it names the supported version (RFC 6455, 4.4)."""
     body = f"{violation}\n".encode()
     return HttpResponse(status=400, body=body, headers={"Sec-WebSocket-Version": _VERSION})
 
@@ -193,7 +193,7 @@ def check_switch(answer: AnswerHead, key: str) -> None:
 def refusal_bytes(answer: AnswerHead) -> int:
     """Return how much of the body of a refusal to wait for; it may have less, and end with the connection.
 
-    Nothing of a body in chunks: its length is known only to who decodes it.
+    Waits for nothing of a body in chunks: only a decoder knows its length.
     """
     has_none = answer.status < 200 or answer.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
     if has_none or "Transfer-Encoding" in answer.headers:

@@ -1,8 +1,8 @@
 """Websocket listener and client: the HTTP part, up to the upgrade.
 
 A listener shows every well-formed GET request to an `HttpPolicy` first, which may
-answer it instead of upgrading; health checks, origins and credentials are decided
-there and not here. A connection that is upgraded becomes a `WebSocketLink`.
+answer it instead of upgrading. The policy decides on health checks, origins and
+credentials. An upgraded connection becomes a `WebSocketLink`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class WebSocketListener(Listener):
         self._loop.add_reader(sock.fileno(), self._admit)
 
     def renew(self, http: HttpPolicy, ssl_context: ssl.SSLContext | None) -> None:
-        """Judge and encrypt further connections by these. Those that are there go on.
+        """Judge and encrypt further connections by these. Existing connections go on.
 
         There is an `ssl_context` if there was one before: the URL stays the same.
         """
@@ -185,7 +185,7 @@ class WebSocketListener(Listener):
     async def _receive(self, sock: socket.socket) -> None:
         over = partial(self._handshakes.end, sock)
         handshake = ServerHandshake(self._answer, self._make_link, over, self._limits.handshake_timeout_s)
-        # Whatever is the matter with the TLS handshake of a stranger is no fault of ours.
+        # A fault in the TLS handshake of a stranger is no fault of ours.
         with contextlib.suppress(OSError):
             await self._loop.connect_accepted_socket(lambda: handshake, sock, **self._tls_options)
         if not handshake.is_connected:

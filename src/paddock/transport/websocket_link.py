@@ -1,10 +1,10 @@
 """One websocket connection, on either side, from the end of its handshake on.
 
 Sends text frames; takes text and binary ones, whole or in fragments, and hands both
-up as bytes without looking at them (whoever decodes a message checks its UTF-8).
+up as bytes without looking at them (the decoder of a message checks its UTF-8).
 Anything that RFC 6455 forbids, or that is over a limit, drops the connection. No
-extensions, no subprotocols. The handshake is the business of `websocket`, what a single
-frame looks like that of `frames`.
+extensions, no subprotocols. `websocket` handles the handshake, and `frames` the form of a
+single frame.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 IDLE_READ_BYTES: Final = 16 * 1024
-"""What the first read takes: most requests. An idle connection keeps a buffer of this size."""
+"""Size of the first read: enough for most requests. An idle connection keeps a buffer of this size."""
 
 _READ_BYTES: Final = 128 * 1024
-"""What one turn of the loop takes from one peer: every message in it is answered before anybody else's."""
+"""Bytes that one turn of the loop takes from one peer: the server answers them before all other peers."""
 
 _BULK_READ_BYTES: Final = 8 * _READ_BYTES
 """The same from a peer that sends bulk data, large messages on the average: their bytes cost little, and the
@@ -60,7 +60,7 @@ _BULK_BYTES: Final = 4 * LARGE_BYTES
 """A shorter read does not tell that more is to come."""
 
 _FRAMES_PER_TURN: Final = MESSAGES_PER_TURN
-"""How many frames one turn takes: a part of a read full of empty frames, which could be twenty thousand."""
+"""Frames that one turn takes: a part of a read full of empty frames, which could be twenty thousand."""
 
 _CLEAN_CLOSE_CODES: Final = frozenset((NORMAL_CLOSURE, GOING_AWAY, NO_CODE))
 
@@ -104,11 +104,11 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._is_yielding = False
         """Whether the rest of a read waits for the next turn."""
         self._is_deaf = False
-        """Whether frames are not looked at any more."""
+        """Whether the link ignores further frames."""
         self._loss: ConnectionLost | None = None
         """What happened to the connection."""
         self._delivery_deadline: asyncio.TimerHandle | None = None
-        """Set when the connection is gone and not all that came before is delivered yet: when to give up."""
+        """When to give up; set if the connection ends before all earlier messages are delivered."""
         self._has_sent_close = False
         self._unsent_at_ping_bytes = 0
         self._is_host_doubted = False
@@ -194,7 +194,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         return self._reader.space(self._read_bytes)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what has come whole."""
+        """Take the complete messages."""
         self._heartbeat.heard = True
         self._reader.fill(nbytes)
         is_full = _READ_BYTES <= nbytes == self._read_bytes
@@ -205,13 +205,13 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             self._yield()
 
     def eof_received(self) -> None:
-        """End the connection: half-open ones have no use here. What came before is still delivered."""
+        """End the connection: half-open ones have no use here. Still deliver what came before."""
         if self._delivery.is_open:
             self._loss = ConnectionLost(f"{self.peer} ended the connection without a close frame")
             self._stream.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make the last call to the receiver, or have it made when all that came before is delivered."""
+        """Make the last call to the receiver, after delivering all that came before."""
         self._heartbeat.stop()
         if self._loss is None:
             self._loss = ConnectionLost(f"{self.peer} was lost: {exc or 'the connection ended'}")
@@ -239,7 +239,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     # ------------------------------------------------------------------ in
 
     def _take_batch(self) -> int:
-        """Take what one turn may, and let the answers leave together. Return the number of frames taken."""
+        """Take as much as one turn may, and send the answers together. Return the number of frames taken."""
         if not self._is_client:
             self._batch.begin()
         frames = self._take_all()
@@ -336,7 +336,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             self._close_timeout.begin()
 
     def _refuse(self, code: int, fault: Exception) -> None:
-        """Drop a peer for what it sent, and tell it so if it listens."""
+        """Drop a peer for what it sent, with a close frame if it listens."""
         if not self._has_sent_close:
             self._send_close(code)
         self._delivery.fail(fault)
@@ -381,7 +381,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
                 self._set_marks()
 
     def _set_marks(self) -> None:
-        """Tell the transport when to report that output piles up; it does so at once if there is cause."""
+        """Set when the transport reports that output piles up; it does so at once if there is cause."""
         self._stream.set_write_buffer_limits(
             high=self._limits.write_high_water_bytes, low=self._limits.write_low_water_bytes
         )
@@ -426,9 +426,9 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
     def _is_to_be_kept(self) -> bool:
         """Return whether a silent peer is a client that has paused, for its host answers.
 
-        Its processes wait for it as soon as it is behind, so nothing of their output is lost, also what they
-        have not written yet. A server always reads, or says that it lives. Until the client is heard again,
-        whoever resumes its session may have the link dropped.
+        Its processes wait for it as soon as it is behind, so no output is lost, not even what they have not
+        written yet. A server always reads, or says that it lives. Until the client is heard again, a
+        connection that resumes its session may have the link dropped.
         """
         if self._is_client:
             return False

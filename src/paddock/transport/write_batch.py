@@ -3,8 +3,8 @@
 TCP_NODELAY sends each message in a packet of its own, which is right for one and
 wasteful for many: the system call, the packet and the wake-up of the reader cost more
 than the answer did. While one read is being parsed its answers are held back; they
-leave in order, in one piece, when the parse ends or when they have become many. A
-message that is sent at any other time is none of its business.
+leave in order, in one piece, when the parse ends or when there are many. It does not
+hold back messages that are sent at any other time.
 
 Only a server's frames are made here: they are not masked (RFC 6455, 5.1).
 """
@@ -19,21 +19,21 @@ from paddock.transport.frames import TEXT, frame_head
 Message = bytes | bytearray
 
 LARGEST_HELD_BYTES: Final = 8 * 1024
-"""To copy a larger message costs as much as to send it by itself."""
+"""Copying a larger message costs as much as sending it by itself."""
 
 HELD_LIMIT_BYTES: Final = 64 * 1024
-"""What is held back at most, so that the link's own limits see answers that nobody reads."""
+"""Most bytes to hold back, so that the link's own limits see answers that nobody reads."""
 
 HELD_MESSAGES: Final = 16
-"""How many are held back at most. A client that keeps twice as many requests in flight, or more, works on the
+"""Most messages to hold back. A client that keeps twice as many requests in flight, or more, works on the
 first of its answers while the others are being made."""
 
 _MESSAGE_BYTES: Final = HELD_LIMIT_BYTES // HELD_MESSAGES
-"""What a message counts for besides its length, so that one bound serves both limits."""
+"""What a message counts in addition to its length, so that one bound serves both limits."""
 
 _MADE_HEADS: Final = 512
 _HEADS: Final = tuple(frame_head(TEXT, length) for length in range(_MADE_HEADS))
-"""Of most answers, made in advance."""
+"""Heads of most answers, made in advance."""
 
 
 class WriteBatch:
@@ -49,7 +49,7 @@ class WriteBatch:
         # Frames, and not one growing buffer: transports pass bytes on faster than anything that could change.
         self._held: list[bytes] = []
         self.held_bytes = 0
-        """How much waits for the end of the parse."""
+        """Bytes that wait for the end of the parse."""
         self._left_bytes = HELD_LIMIT_BYTES
 
     def begin(self) -> None:
@@ -86,7 +86,7 @@ class WriteBatch:
             return
         self._held.append(frame)
         self.held_bytes += len(frame)
-        # Nobody works on those, so many may wait.
+        # Nobody works on control frames, so many may wait.
         self._left_bytes -= len(frame)
         if self._left_bytes <= 0:
             self.flush()

@@ -1,4 +1,4 @@
-"""`paddock agent-demo`: what an agent's tools do, without a model."""
+"""`paddock agent-demo`: show what an agent's tools do, without a model."""
 
 from __future__ import annotations
 

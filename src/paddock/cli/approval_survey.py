@@ -30,11 +30,11 @@ from paddock.transport import runtime_directory
 CLIENT_NAME: Final = "paddock-approve"
 
 WATCH_INTERVAL_S: Final = 1.0
-"""Between two looks: agents come and go, and no socket tells of another."""
+"""The time between two looks: agents come and go, and no socket announces another."""
 
 
 class Question(ABC):
-    """An open question of anybody."""
+    """An open question of an agent or a server."""
 
     id: str
     asker: str
@@ -116,16 +116,16 @@ _RUNS: Final = "It runs in the sandbox, where its caller is."
 
 
 class Survey(Struct, frozen=True):
-    """What is asked, and what became of the last questions of agents."""
+    """The open questions, and the outcome of the agents' last ones."""
 
     questions: list[Question]
     """Open, those of agents first."""
     closed: dict[str, str]
-    """By id, why they need no answer any more."""
+    """Closed questions by id, with the reason why they no longer need an answer."""
 
 
 async def survey() -> Survey:
-    """Ask all agents and servers of this user. Tells on stderr of who does not answer."""
+    """Ask all agents and servers of this user. Report on stderr those that do not answer."""
     found, of_servers = await asyncio.gather(_of_agents(), open_questions(None, CLIENT_NAME))
     asked = [AgentQuestion(path, each.pid, question) for path, each in found for question in each.questions]
     closed = {each.approval_id: each.outcome for _, told in found for each in told.closed}
@@ -156,7 +156,7 @@ async def _of_agent(path: Path) -> Questions | None:
 
 
 def find(found: Survey, wanted: str) -> Question:
-    """Return the one question that an id, or the beginning of one, fits. Raises SelectionError."""
+    """Return the one question whose id is, or begins with, the given text. Raises SelectionError."""
     fitting = [question for question in found.questions if wanted and question.id.startswith(wanted)]
     if len(fitting) == 1:
         return fitting[0]

@@ -1,8 +1,7 @@
-"""Between this terminal and a process that somebody else started, for `paddock attach`.
+"""Connects this terminal to a process that somebody else started, for `paddock attach`.
 
-Shows the newest output that the server still has, then what comes. Leaving changes
-nothing: the process runs on with the window size it had. Knows the process only
-through its operator's handle.
+It shows the newest output that the server still has, then new output as it arrives. Leaving changes nothing:
+the process keeps running with the window size it had. Knows the process only through its operator's handle.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Attachment:
 
     @property
     def is_detached(self) -> bool:
-        """Return whether the user left, and the process, as far as is known, runs on."""
+        """Return whether the user left while the process, as far as is known, kept running."""
         return self._is_detached
 
     async def run(self) -> Outcome:
@@ -125,13 +124,13 @@ class Attachment:
             self._finish(Outcome(exit_status.OWN_FAILURE, problem))
 
     async def _replay(self) -> ReadResult:
-        """Show the newest of what is retained, and return the page to go on from."""
+        """Show the newest retained output, and return the page to continue from."""
         tail = ByteTail(REPLAY_BYTES)
         async for page in self._process.pages(0, until_seq=self._status.next_seq):
             for piece in pieces(page):
                 tail.add(piece)
         for piece in tail:
-            # What the server dropped before anybody was here is nothing that this visit missed.
+            # This visit did not miss output that the server dropped before it began.
             if not isinstance(piece, OutputGap):
                 await self._show(piece)
         return page
@@ -170,7 +169,7 @@ class Attachment:
             self._input.end()
 
     async def _typed(self, data: bytes) -> bool:
-        """Pass keys on; True when they were the keys to leave with."""
+        """Pass keys on; return True if they were the detach keys."""
         typed = self._watch.feed(data)
         if not self._is_read_only and not self._input.offer(typed.data):
             # As a terminal does whose own queue is full (IMAXBEL, termios(3)).
@@ -186,11 +185,11 @@ class Attachment:
                 await self._process.write(data)
             await self._process.close_stdin()
         except InvalidRequest as error:
-            # It takes no input, or has gone; its output goes on until that ends too.
+            # The process takes no input, or has ended; its output continues until that ends too.
             if not self._is_interactive:
                 tell(str(error), "attach")
         except PaddockError:
-            # The connection is lost: the output tells.
+            # The connection is lost, and the task that reads the output reports it.
             pass
 
     # --- window and signals -------------------------------------------------
@@ -203,7 +202,7 @@ class Attachment:
                 await self._window_changed.wait()
 
     async def _restore_and_flush(self) -> None:
-        """Give the window its old size, and the process what was typed before the user left."""
+        """Restore the old window size, and send the process what was typed before the user left."""
         rows, cols = self._status.rows, self._status.cols
         with suppress(PaddockError, TimeoutError):
             async with asyncio.timeout(DETACH_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""`paddock audit`: look at an audit log, and find out whether it is what was written."""
+"""`paddock audit`: look at an audit log, and verify that it is unchanged."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(reader: Reader, query: Query) -> Iterator[tuple[str, Record]]:
-    """Yield the lines that fit the query. What is no record is reported and left out."""
+    """Yield the lines that match the query. Report and leave out lines that are not records."""
     from paddock.audit.query import record_of
 
     for line in reader.lines():

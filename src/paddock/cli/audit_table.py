@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEADER = ("SEQ", "TIME", "KIND", "SESSION", "PROCESS", "WHAT")
 WIDTHS = (7, 24, 12, 8, 14)
-"""Of all columns but the last: a log is printed as it is read, and may be long."""
+"""The widths of all columns but the last: a log is printed as it is read, and may be long."""
 
 SHOWN_ELSEWHERE = frozenset(
     {"seq", "time", "kind", "session", "process", "connection", "request", "segment", "prev"}
@@ -61,7 +61,7 @@ def _fitted(cell: str, width: int) -> str:
 
 
 def what(record: Record) -> str:
-    """Say in a few words what a record tells."""
+    """Describe a record in a few words."""
     match record:
         case {"kind": "start", "argv": list() as argv}:
             return _command(argv)

@@ -1,8 +1,7 @@
 """Completion scripts for shells, made from an argument parser. Pure.
 
-The parser is the only source: a metavar tells what kind of value an argument takes
-(see `options`). What only the host knows, such as process ids, the scripts ask `paddock
-completion --list` for when it is wanted.
+The parser is the only source: a metavar tells what kind of value an argument takes (see `options`). The
+scripts ask `paddock completion --list` for what only the host knows, such as process ids, when it is needed.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def _asked_list(verb: Verb, argument: Argument) -> str:
     """Return the list of `paddock completion --list` that has its values; empty if none has."""
     match argument.kind:
         case "ID":
-            # Whoever reads output may want that of a process that has ended.
+            # A user may want the output of a process that has ended.
             return "all-ids" if verb.name == "logs" else "ids"
         case "SERVER":
             return "servers"

@@ -1,4 +1,4 @@
-"""`paddock config`: what there is to do with a file of settings.
+"""`paddock config`: work with a file of settings.
 
 Declares the verb and those below it.
 """

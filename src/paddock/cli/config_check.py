@@ -1,4 +1,4 @@
-"""`paddock config check`: whether a server would start with a file of settings."""
+"""`paddock config check`: check whether a server would start with a file of settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the file, and tell what a server would do with it."""
+    """Check the file, and print what a server would do with it."""
     from paddock.cli.door import who_can_connect
     from paddock.config import load_settings, locate
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from paddock.sandbox.enforce.init import Report
 
 PATIENCE_S: Final = 2.0
-"""How long a reader may take for the next 64 KiB of a command that was made to end. Whoever sends a signal
-and waits gives up after some ten seconds; a reader that reads at all takes milliseconds."""
+"""How long a reader may take for the next 64 KiB of a command that was made to end. A program that sends a
+signal and waits gives up after some ten seconds; a reader that reads at all takes milliseconds."""
 
 
 def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> int:
-    """Run the command to its end, and return the exit status. Afterwards nothing of it is left.
+    """Run the command to its end, leave nothing of it running, and return the exit status.
 
-    If its network is proxied, that is `network`.
+    `network` is its proxied network, if it has one.
 
     All its output is written by then, unless it was made to end by a signal or its limit and nobody reads.
     Raises PaddockError if it can't have our standard streams.
@@ -85,7 +85,7 @@ def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> 
 
 
 def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]) -> bool:
-    """Return whether whoever waits for us wants an end more than the rest of the output."""
+    """Return whether our caller wants an end more than the rest of the output."""
     if any(report.kind.ends_command for report in reports):
         return True
     # Others may be caught by a command that goes on.

@@ -1,8 +1,8 @@
 """Chooses the descriptors that a confined command has as its standard streams.
 
-A terminal and /dev/null it has as they are, and a file that its profile lets it write under its own
-name, if the user may open it so. In place of everything else it has a pipe (`stream_copy`). A directory is
-refused: the whole host could be reached from it.
+The command gets a terminal and /dev/null unchanged, and also a file that its profile lets it write under its
+own name, if the user may open it so. In place of everything else it gets a pipe (`stream_copy`). A directory
+is refused: the whole host could be reached from it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ConfinedStreams:
     def finish(self, patience_s: float | None = None) -> OSError | None:
         """Wait until all output is where it belongs; return what kept it from there, if anything.
 
-        With `patience_s`, a reader that takes nothing for so long is not waited for.
+        With `patience_s`, do not wait for a reader that takes nothing for that long.
         """
         for copy in (self._input, *self._outputs.values()):
             if copy is not None:
@@ -154,12 +154,12 @@ def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:
         and os.path.samestat(status, found)
         and not any(is_within(path, directory) for directory in _HOST_ONLY)
         and AccessTable(plan.rules).access_of(path) is Access.WRITE
-        # Whoever opened it may have been allowed more than the user who runs the command.
+        # The process that opened it may have had more rights than the user who runs the command.
         and os.access(f"/proc/self/fd/{fd}", _rights_of(fd), effective_ids=True)
     )
 
 
 def _rights_of(fd: int) -> int:
-    """Return what somebody needs to open a file as a descriptor has it."""
+    """Return the rights needed to open a file as a descriptor has it."""
     mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
     return {os.O_RDONLY: os.R_OK, os.O_WRONLY: os.W_OK}.get(mode, os.R_OK | os.W_OK)

@@ -1,4 +1,4 @@
-"""A connection that is lost and made again, as whoever waits at a terminal hears of it."""
+"""Reports at the terminal that a connection is lost or restored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVE_UP_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGQUIT, signal.SIGTER
 
 
 class ConnectionWatch:
-    """Tells of losses at once, and lets the user give up meanwhile. Belongs to one event loop."""
+    """Reports losses at once, and lets the user give up in the meantime. Belongs to one event loop."""
 
     def __init__(self, verb: str, patience_s: float) -> None:
         self._verb = verb
@@ -27,7 +27,7 @@ class ConnectionWatch:
         self.given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def changed(self, is_connected: bool) -> None:
-        """Tell that the connection was lost, or is there again."""
+        """Report that the connection is lost or restored."""
         self.is_lost = not is_connected
         if is_connected:
             self._tell("connected again")

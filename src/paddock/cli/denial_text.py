@@ -38,7 +38,7 @@ _DEEDS: Final = {
 def explanations(ending: Ending) -> Iterator[str]:
     """Yield one line for each thing that the sandbox did to a command, with the way out.
 
-    Of one that ended well a server tells denials only if it was asked to trace it.
+    For a command that succeeded, a server reports denials only if it was asked to trace it.
     """
     if ending.cause in _LIMITS:
         yield f"the limit {_LIMITS[ending.cause]} of its profile ended it; raise it if that is too low"
@@ -46,7 +46,8 @@ def explanations(ending: Ending) -> Iterator[str]:
         yield "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
     for denial in ending.denials:
         yield explanation(denial)
-    # A server that tells causes has held the failure against the profile, and found that it allows it.
+    # A server that reports causes has checked the failure against the profile, and found that the profile
+    # allows it.
     if ending.sandbox_denied and not ending.denials and ending.cause is None:
         yield "the sandbox probably made it fail; what it wrote says where, a wider --profile is the way out"
 
@@ -111,7 +112,7 @@ def _quoted(path: str) -> str:
 
 
 def _network_way_out(target: str | None) -> str:
-    """Say what lets a command reach somebody by itself, or be reached."""
+    """Say what lets a command reach a host by itself, or be reached."""
     host = None if target is None else _far_host(target)
     if host is None:
         # The loopback of a sandbox is its own, so servers of the host are not there.
@@ -123,7 +124,8 @@ def _network_way_out(target: str | None) -> str:
 
 
 def _far_host(target: str) -> str | None:
-    """Return whom `--allow-host` must name; None for this host, a socket file and what is no host at all."""
+    """Return the host that `--allow-host` must name; None for this host, a socket file and what is no host
+    at all."""
     name, port = split_port(target)
     try:
         host = normal_host(name)

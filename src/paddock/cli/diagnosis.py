@@ -1,8 +1,7 @@
 """Examines what this host offers, one thing at a time.
 
-Each check tries the thing itself where that is harmless, rather than to reason from
-version numbers. None of them raises: what can't be found out is a finding too.
-Sandboxes have a module of their own.
+Each check tries the thing itself where that is harmless, rather than reasoning from version numbers. None of
+them raises: a check that can't find out reports that as a finding. Sandboxes have a module of their own.
 """
 
 from __future__ import annotations

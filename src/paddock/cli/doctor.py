@@ -1,4 +1,4 @@
-"""`paddock doctor`: whether this host has what paddock needs.
+"""`paddock doctor`: check whether this host has what paddock needs.
 
 Declares the verb and renders the findings; `diagnosis` and `sandbox_diagnosis` make them.
 """

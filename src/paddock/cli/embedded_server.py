@@ -1,4 +1,4 @@
-"""A server inside this process, for a verb that is told of no other.
+"""A server inside this process, for a verb that names no other.
 
 A second interpreter would take as long again to start as the first. The server's helpers are processes of
 their own, in sessions of their own: a Ctrl-C at the terminal does not reach them, and they end with this
@@ -25,11 +25,11 @@ async def embedded_server(
     allow_escalation: bool = False,
     on_request: Mapping[str, RequestHandler] | None = None,
 ) -> AsyncIterator[Box]:
-    """Serve this process alone, for the time of the `async with` block.
+    """Serve this process alone for the duration of the `async with` block.
 
     With `allow_escalation`, rules of this client may let programs out of sandboxes. Operators reach the
-    server as they reach any other of this user. Raises what `serve` and `open_box` raise; nothing is left
-    running then.
+    server as they reach any other of this user. Raises the errors of `serve` and `open_box`, and then leaves
+    nothing running.
     """
     from paddock.config import make_settings
     from paddock.model.log_setting import LogFormat, LogLevel
@@ -57,7 +57,7 @@ async def embedded_server(
 async def embedded_client(
     server: Server, client_name: str, *, on_request: Mapping[str, RequestHandler] | None = None
 ) -> AsyncIterator[Box]:
-    """Connect to a server of this process, for the time of the `async with` block."""
+    """Connect to a server of this process for the duration of the `async with` block."""
     from paddock.client.connection import Connection
     from paddock.client.opening import REQUEST_TIMEOUT_S, open_box
     from paddock.server.app import line_limits

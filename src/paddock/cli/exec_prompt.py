@@ -1,9 +1,9 @@
-"""Asks at the terminal what becomes of a program that a command wants to execute.
+"""Asks at the terminal about a program that a command wants to execute.
 
 One question at a time. The command writes to the same terminal, and the terminal answers what the command
-asks it. So nothing of the command's is shown while a question is open (`screen`), and an answer is a line
-that was typed: a word and Enter. What is typed comes from whoever reads the terminal (`feed`), or,
-where standard input is something else, from the terminal itself.
+asks it. So none of the command's output is shown while a question is open (`screen`), and an answer is a
+typed line: a word and Enter. Typed text comes from the task that reads the terminal (`feed`), or, where
+standard input is something else, from the terminal itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Amend = Callable[[ExecApprovalParams], tuple[str, Callable[[], None]] | None]
 
 
 class ExecPrompt:
-    """The terminal of the user, as far as questions go. `close` it in the end."""
+    """Asks questions on the user's terminal. Call `close` at the end."""
 
     def __init__(self, terminal: int, amend: Amend) -> None:
         self._terminal = terminal
@@ -58,7 +58,7 @@ class ExecPrompt:
         self._filter = EscapeFilter()
         self._keys: asyncio.Queue[bytes] | None = None
         self.screen = asyncio.Lock()
-        """Held by who writes to the terminal; by a question from its first line to its answer."""
+        """Held by the task that writes to the terminal; by a question, from its first line to its answer."""
 
     @classmethod
     def open(cls, amend: Amend) -> ExecPrompt | None:
@@ -153,7 +153,7 @@ class ExecPrompt:
 
     @contextmanager
     def _typing(self) -> Iterator[asyncio.Queue[bytes]]:
-        """Have what is typed for the time of the block, and nothing that was typed before."""
+        """Receive what is typed during the block, and nothing that was typed before."""
         termios.tcflush(self._terminal, termios.TCIFLUSH)
         keys = self._keys = asyncio.Queue[bytes]()
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from typing import Final
 FAILURE: Final = 1
 USAGE: Final = 2
 OWN_FAILURE: Final = 125
-"""The command was not started, its output is lost, or nobody knows what became of it."""
+"""The command was not started, its output is lost, or its fate is unknown."""
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 

@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing, how it is, and the way out if it is not as it should be."""
+    """One thing, its state, and the remedy if it is not as it should be."""
 
     name: str
     level: Level

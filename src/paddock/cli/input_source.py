@@ -1,6 +1,6 @@
 """Sources of the standard input of a confined command, one class for each kind of file.
 
-Most kinds of files let one look at what comes next without taking it from whoever else reads there.
+With most kinds of files, it can look at the next bytes without taking them from other readers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Source(ABC):
     """A source of input."""
 
     window_bytes: int | None = None
-    """What can be looked at beforehand; None if more can be, without waiting until that was taken."""
+    """How many bytes can be looked at in advance; None if there is no such limit."""
     waits = True
     """Whether there may be nothing for now."""
     may_hang = False
@@ -35,14 +35,14 @@ class Source(ABC):
 
     @abstractmethod
     def look(self, ahead: int, limit: int) -> bytes | None:
-        """Return what comes behind the next `ahead` bytes: nothing at the end, None if there is nothing yet.
+        """Return the bytes after the next `ahead` bytes: empty at the end, None if there are none yet.
 
         Where only a window can be looked at, `ahead` is 0.
         """
 
     @abstractmethod
     def take(self, count: int) -> None:
-        """Take so many bytes for good."""
+        """Take this many bytes for good."""
 
     def close(self) -> None:
         """Close what was opened besides the descriptor."""
@@ -127,7 +127,7 @@ class SocketSource(Source):
 
 
 class DeviceSource(Source):
-    """Anything else. What was read is gone, whether the command reads it or not."""
+    """Anything else. Bytes that were read are lost to others, whether the command reads them or not."""
 
     may_hang = True
 

@@ -36,9 +36,9 @@ exit status:
 CLIENT_NAME = "paddock-kill"
 DEFAULT_GRACE_S = 2.0
 AFTER_KILL_S = 5.0
-"""How long a killed process may take to be reported as gone, unless it hangs in the kernel."""
+"""How long the server may take to report the end of a killed process, unless it hangs in the kernel."""
 LOOK_S = 0.02
-"""Between two looks at what is left of a group, for its end is no event."""
+"""The time between two looks at what is left of a group, because its end is no event."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -110,7 +110,7 @@ async def _kill(candidate: Candidate, process: OperatedProcess, arguments: argpa
 
 
 async def _group_ends(process: OperatedProcess, timeout_s: float) -> bool:
-    """Wait until nobody of the group of a process that has ended is left; False when the time is over."""
+    """Wait until the group of an ended process is empty; return False when the time is over."""
     import asyncio
 
     timer = asyncio.timeout(timeout_s)

@@ -1,4 +1,4 @@
-"""`paddock logs`: what a process has written, as far as its server still has it."""
+"""`paddock logs`: print the output of a process, as far as its server still has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`paddock ls`: what is in a directory of a server's host."""
+"""`paddock ls`: list a directory on a server's host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AT_ONCE = 32
 
 
 class Entry(NamedTuple):
-    """A name and what it is; None if it has gone meanwhile."""
+    """A name and its metadata; None if it has been removed in the meantime."""
 
     name: str
     found: MetadataResult | None

@@ -78,9 +78,9 @@ VERBS = (
 def run_and_end() -> NoReturn:
     """Run the command line of this process, and end the process with the exit status of `main`.
 
-    To take an interpreter apart takes longer than many a verb does its work. All that was written is flushed
-    by then, and whoever has made something has removed it: no verb leaves that to the interpreter. Threads
-    that are to be waited for are waited for.
+    Shutting down an interpreter takes longer than many a verb's work. By then all output is flushed, and
+    every verb has removed what it made: none leaves that to the interpreter. This waits for the threads that
+    must finish.
     """
     status = main()
     threading = sys.modules.get("threading")
@@ -153,9 +153,9 @@ def _import_msgspec() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Fill descriptors 0 to 2, which whoever started us may have closed: nothing else must get their numbers.
+    """Fill descriptors 0 to 2, which our caller may have closed: nothing else must get their numbers.
 
-    Input is at its end then, output can't be written, and there is nobody to tell errors to.
+    A filled input is at its end, a filled output can't be written, and errors can't be shown.
     """
     while (fd := os.open(os.devnull, os.O_RDONLY)) <= 2:
         if fd == 2:

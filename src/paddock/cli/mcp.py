@@ -110,7 +110,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until the client goes."""
+    """Serve until the client disconnects."""
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
@@ -163,7 +163,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 
 async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> None:
-    """Serve until the client goes, or until `stop`."""
+    """Serve until the client disconnects, or until `stop`."""
     import asyncio
 
     tasks = asyncio.create_task(serving), asyncio.create_task(stop.wait())
@@ -198,7 +198,7 @@ async def _serve_http(
 
 
 def _door(arguments: argparse.Namespace) -> HttpDoor:
-    """Return where to listen and whom to let in, by the rules of Paddock's own server."""
+    """Return where to listen and which requests to accept, by the rules of Paddock's own server."""
     from paddock.config import make_settings
     from paddock.server.address import WebSocketAddress
     from paddock.server.asgi import HttpDoor

@@ -1,4 +1,4 @@
-"""Messages to people beside the output: lines on stderr that begin with who speaks."""
+"""Messages to people beside the output: lines on stderr that begin with the name of the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tell(text: str, verb: str | None = None) -> None:
 
 
 def failed(problem: str, verb: str, status: int = exit_status.OWN_FAILURE) -> int:
-    """Tell why a verb failed, and return the exit status."""
+    """Print why a verb failed, and return the exit status."""
     tell(problem, verb)
     return status
 

@@ -27,7 +27,8 @@ def add_profile_option(parser: argparse.ArgumentParser, purpose: str) -> None:
 def sandbox_of(
     profile: str | WrittenProfile, box: Box, cwd: str | None = None, *, is_traced: bool = False
 ) -> Sandbox:
-    """Return what to ask for. The workspace is `cwd` or the server's directory, and what the profile adds.
+    """Return the sandbox to request. The workspace is `cwd` or the server's directory, and what the profile
+    adds.
 
     A profile that the server knows by name is asked for by name.
     """

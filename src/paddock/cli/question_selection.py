@@ -44,7 +44,7 @@ class Candidate(Struct, frozen=True):
 
 
 def select(candidates: Sequence[Candidate], wanted: str) -> Candidate:
-    """Return the one question that an id, or the beginning of one, fits. Raises SelectionError."""
+    """Return the one question whose id is, or begins with, the given text. Raises SelectionError."""
     found = [
         candidate for candidate in candidates if wanted and candidate.question.question_id.startswith(wanted)
     ]

@@ -14,7 +14,7 @@ from paddock.errors import MethodNotFound, PaddockError
 async def open_questions(server: str | None, client_name: str) -> list[Candidate]:
     """Ask all servers of this user, or one: a pid, or the path of a control socket.
 
-    Tells on stderr of servers that do not answer. Raises SelectionError and ConnectError as `survey` does.
+    Reports on stderr servers that do not answer. Raises SelectionError and ConnectError as `survey` does.
     """
     found = await survey(server, client_name)
     found.warn()

@@ -1,4 +1,4 @@
-"""`paddock questions`: what the servers of this user wait for an answer to."""
+"""`paddock questions`: list the questions that this user's servers wait for an answer to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Between this process's streams and a process on a server, for `paddock run`.
+"""Connects this process's streams to a process on a server, for `paddock run`.
 
-Bytes pass unchanged, signals reach the process, and its terminal has the size of
-this one. How the standard streams are read and written is the business of `streams`.
+Bytes pass unchanged, signals reach the process, and its terminal has the size of this one. `streams` reads
+and writes the standard streams.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INPUT_BYTES: Final = 64 * 1024
 
 
 class Outcome(Struct, frozen=True):
-    """The status to exit with, and what went wrong, if it is for the user to know."""
+    """The status to exit with, and what went wrong, if the user must know."""
 
     status: int
     problem: str | None = None
@@ -103,7 +103,7 @@ class Relay:
         try:
             async for output in self._process:
                 fd = STDERR if output.stream is Stream.STDERR else STDOUT
-                # Nothing is written around, or over, a question that somebody is to answer.
+                # No output may surround or overwrite an open question.
                 self._modes.feed(output.data)
                 async with self._screen(fd):
                     await loop.run_in_executor(self._writer, write_all, fd, output.data)
@@ -177,8 +177,9 @@ class Relay:
                     await self._process.signal(number)
             except CapabilityMissing:
                 if number is not signal.SIGWINCH:
-                    # The server can't pass it on, but whoever sent it wants this to end.
+                    # The server can't pass it on, but its sender wants this to end.
                     self._process.kill_now()
             except PaddockError:
-                # The process has ended, or the connection is lost: the output tells which.
+                # The process has ended, or the connection is lost: the task that reads the output finds out
+                # which.
                 pass

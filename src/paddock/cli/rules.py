@@ -1,4 +1,4 @@
-"""`paddock rules`: what the rules say about commands, and adding to them. Declares the verbs below it."""
+"""`paddock rules`: show what the rules say about commands, and add to them. Declares the verbs below it."""
 
 from __future__ import annotations
 

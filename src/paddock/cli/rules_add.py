@@ -1,4 +1,4 @@
-"""`paddock rules add`: allow a command for ever."""
+"""`paddock rules add`: allow a command permanently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`paddock rules check`: what the rules say about one command, for programs."""
+"""`paddock rules check`: print what the rules say about one command, for programs."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def add_rules_options(parser: argparse.ArgumentParser) -> None:
 def chosen_policy(arguments: argparse.Namespace) -> Policy:
     """Load the policy of the chosen files.
 
-    One that was named must be in order, or RulesFileError is raised. A broken file of a layer is
-    told on stderr, and the others are in force.
+    Raises RulesFileError for a broken file that was named. Reports a broken file of a layer on stderr, and
+    applies the others.
     """
     from paddock.rules.layer import standard_layers
     from paddock.rules.loader import load_layers, load_sound_policy

@@ -1,4 +1,4 @@
-"""`paddock rules explain`: what the rules say about each program of a script, and which line says it."""
+"""`paddock rules explain`: show what the rules say about each program of a script, and which line says it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _judge_execution(policy: Policy, command: ScriptCommand) -> Decision | None:
         caller_pid=os.getpid(),
         is_genuine=True,
     )
-    # Which sandbox there will be is not known here; without one, nothing is in anybody's reach.
+    # The future sandbox is not known here; without one, no path is in a sandbox's reach.
     return decision_of(execution, policy.decide, lambda _: False)
 
 

@@ -75,10 +75,10 @@ RECONNECT_S = 25.0
 """Within the 30 s that servers keep a session by default."""
 
 ONLY_SERVER = ""
-"""What `--server` is without a value."""
+"""The value of `--server` when it is given without one."""
 
 DETACHED_ID_BYTES = 6
-"""Of randomness in the id of a detached command: 12 characters to copy, and no two alike in practice."""
+"""Random bytes in the id of a detached command: 12 characters to copy, and no two alike in practice."""
 
 _OS_ERROR = r"\(os error (\d+)\)"
 
@@ -177,7 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:
-    """Return what to confine the command to. Its workspace is where it runs, and what the profile adds."""
+    """Return the command's sandbox. Its workspace is where it runs, and what the profile adds."""
     if arguments.profile is None:
         return None
     profile = arguments.profile
@@ -364,7 +364,8 @@ def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams 
 
 
 def _reason(error: Exception, program: str) -> str:
-    """Return what to tell; servers of the reference protocol give only the operating system's words."""
+    """Return the reason to print; servers of the reference protocol give only the operating system's
+    words."""
     text = str(error)
     return f"can't start {program!r}: {text}" if re.search(_OS_ERROR, text) and program not in text else text
 

@@ -27,7 +27,7 @@ from paddock.transport import runtime_directory
 
 def examine() -> list[Finding]:
     """Return every finding about sandboxes; the last one is the sum of them."""
-    # Nothing is recalled: whoever asks may have changed something just now.
+    # Nothing is cached: the user may have changed something just now.
     facts = probe.host()
     return findings_of(
         facts,
@@ -80,7 +80,7 @@ def check_init(kernel: Kernel) -> Finding:
 def check_janitor(directories: list[Path]) -> Finding:
     """Check whether placeholders can be held, by holding one in the first directory that can be used.
 
-    What killed janitors have left is told; this one has then begun to clear it away.
+    It reports what killed janitors have left; by then this one has begun to clear it away.
     """
     try:
         directory = runtime_directory.provide(directories, os.getuid())
@@ -112,7 +112,7 @@ def check_janitor(directories: list[Path]) -> Finding:
 
 
 def interception_finding(available: Availability) -> Finding:
-    """Say which back-end decides on what commands execute, and why it is not the one that sees most."""
+    """Say which back end decides on executed programs, and why it is not the one that sees most."""
     name = "interception"
     if available.notify is None:
         return Finding(name, Level.OK, "notify: the kernel asks about everything that a command executes")

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class SandboxNetwork(Struct, frozen=True):
-    """What a command gets, and under which profile."""
+    """The network that a command gets, and its profile."""
 
     profile: Profile
     environment: Mapping[str, str]
     served: ConfinedNetwork | None = None
-    """Who serves it; None if nobody needs to."""
+    """The proxy that serves it; None if it needs none."""
     judge: PolicyJudge | None = None
 
     @property
     def denials(self) -> tuple[Denial, ...]:
-        """Return what was kept from the command."""
+        """Return what the proxy denied the command."""
         return () if self.judge is None else self.judge.denials
 
 

@@ -1,8 +1,8 @@
 """Finds the process that the user means. Pure.
 
-An operator may write a process id, the beginning of one, or `session/process` with
-the beginning of a session id. What fits exactly wins over what only begins so; what
-fits more than one is refused, with all of them named.
+An operator may write a process id, the beginning of one, or `session/process` with the beginning of a session
+id. An exact match wins over a prefix; a name that matches several processes is refused, with all of them
+listed.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _positive(text: str) -> int:
 
 
 def run_server(arguments: argparse.Namespace) -> int:
-    """Serve until a signal comes, or the client of stdio has gone."""
+    """Serve until a signal arrives, or the client of stdio disconnects."""
     if (arguments.workspace or arguments.profile) and not arguments.swerex:
         raise PaddockError("--workspace and --profile go with --swerex; other clients name their own")
     settings = _settings(arguments)
@@ -269,7 +269,7 @@ def _status(server: Server) -> str:
 async def _reload_whenever(
     wanted: asyncio.Event, server: Server, arguments: argparse.Namespace, manager: ServiceManager
 ) -> None:
-    """Have the server take over what its files say, each time that it is asked to."""
+    """Make the server apply its files' settings, each time that it is asked to."""
     import asyncio
     import logging
 
@@ -297,7 +297,7 @@ def _announce(url: str) -> None:
     try:
         print(url, flush=True)
     except OSError as error:
-        # Not the silence of a broken pipe: whoever was to connect waits for this line.
+        # Not the silence of a broken pipe: the program that is about to connect waits for this line.
         raise PaddockError(f"can't write {url} to standard output: {error.strerror}") from error
 
 

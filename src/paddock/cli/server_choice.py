@@ -39,7 +39,7 @@ def add_operated_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_credential_options(parser: argparse.ArgumentParser) -> None:
-    """Let the user say what to show a server, and whom to trust."""
+    """Let the user choose the token for a server, and the certificates to trust."""
     parser.add_argument(
         "--token-file",
         metavar="FILE",

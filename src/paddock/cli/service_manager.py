@@ -18,27 +18,27 @@ WATCHDOG: Final = ("WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class ServiceManager:
-    """The one that is to be told. Telling never blocks and never fails: the service does not depend on it."""
+    """The service manager. Notifying it never blocks and never fails: the service does not depend on it."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
         address = environment.pop(NOTIFY_SOCKET, "")
         usec, pid = (environment.pop(name, "") for name in WATCHDOG)
         is_ours = pid in ("", str(os.getpid()))
         self.watchdog_s = int(usec) / 1e6 if usec.isdigit() and is_ours else None
-        """Within which time it wants a sign of life; None if it does not watch."""
+        """The time within which it wants a sign of life; None if it does not watch."""
         # Also in the abstract namespace, which a leading @ stands for.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
 
     def ready(self, status: str) -> None:
-        """Tell that clients are served, after the start or a reload."""
+        """Report that the server serves clients, after the start or a reload."""
         self._tell("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """Tell that the settings are read again; `ready` must follow."""
+        """Report that the server reads its settings again; `ready` must follow."""
         self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Tell that the server ends on purpose."""
+        """Report that the server ends on purpose."""
         self._tell("STOPPING=1")
 
     async def feed_watchdog(self) -> None:
@@ -57,5 +57,5 @@ class ServiceManager:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as manager:
                 manager.sendto("\n".join(assignments).encode(), self._address)
         except OSError:
-            # Its queue is full, or it is gone: there is nobody else to tell.
+            # Its queue is full, or it has ended: there is nobody else to notify.
             return

@@ -22,5 +22,6 @@ ENDING_CONFINED: Final = frozenset((signal.SIGTERM, signal.SIGQUIT))
 
 
 def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
-    """Return those to catch: whoever started us with a signal ignored, as nohup(1) does, wants it ignored."""
+    """Return those to catch: a caller that starts us with a signal ignored, as nohup(1) does, wants it
+    ignored."""
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,7 +1,6 @@
 """Tries whether a server can keep spare sandboxes here, with one of `:workspace` in an empty directory.
 
-A command that finds none, because they can't be had, gets a sandbox of its own: that takes longer, and is
-just as safe.
+Where spares are impossible, a command gets a sandbox of its own, which takes longer and is just as safe.
 """
 
 from __future__ import annotations

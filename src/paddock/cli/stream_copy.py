@@ -1,13 +1,12 @@
 """Copies between a standard stream of this process and a pipe that a confined command has in its place.
 
-A command that had the stream itself could change the mode of the file behind it, or open it again
-through `/proc/self/fd` for more than it was opened for; of its own pipe it may do what it likes.
+A command that had the stream itself could change the mode of the file behind it, or open it again through
+`/proc/self/fd` for more than it was opened for; with its own pipe it may do what it likes.
 
-Input is taken from where it comes from only as far as the command has read it, so that whoever reads
-there next finds the rest, as after a command that has the stream itself. That holds for files, and
-for the first 64 KiB of pipes and stream sockets; behind them, and from devices, up to 64 KiB more is
-taken. No write of the command is divided here, up to a page, and small ones that wait go on together. Nothing
-waits by looking again and again.
+Input is taken from its source only as far as the command has read it, so that the next reader there finds the
+rest, as after a command that has the stream itself. That holds for files, and for the first 64 KiB of pipes
+and stream sockets; behind them, and from devices, up to 64 KiB more is taken. No write of the command is
+divided here, up to a page, and small ones that wait go on together. Nothing waits by looking again and again.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ class InputCopy(_Copy):
         return 0
 
     def _unread(self) -> int:
-        """Return how much is in the pipe. Our copy of the command's end stays open for this."""
+        """Return the number of bytes in the pipe. Our copy of the command's end stays open for this."""
         count: int = _INT.unpack(fcntl.ioctl(self.stream, termios.FIONREAD, bytes(_INT.size)))[0]
         return count
 

@@ -1,7 +1,7 @@
 """The servers of this user and what runs on them.
 
-Asks every control socket at once. Sockets of dead servers are removed on the way; a
-server that does not answer is left out and told of, so that it hides no other.
+Asks every control socket at once. It removes the sockets of dead servers on the way. It leaves out and
+reports a server that does not answer, so that it hides no other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ENDS_WITH_CLIENT = "stdio"
 
 
 class Answer(Struct, frozen=True):
-    """One server and what it told."""
+    """One server and its answer."""
 
     control: ControlAddress
     status: StatusResult
 
 
 class Survey(Struct):
-    """What the servers told."""
+    """The servers' answers."""
 
     answers: list[Answer] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Survey(Struct):
         ]
 
     def warn(self) -> None:
-        """Tell of the servers that did not answer."""
+        """Report the servers that did not answer."""
         for problem in self.problems:
             tell(str(problem))
 
@@ -98,7 +98,7 @@ async def _ask(where: ControlAddress, client_name: str) -> StatusResult:
 
 
 async def _try(path: Path, client_name: str) -> Answer | str | None:
-    """Return the server's answer, or what to say about it; nothing when it is gone."""
+    """Return the server's answer, or what to say about it; nothing if it has ended."""
     try:
         return Answer(path, await _ask(path, client_name))
     except ConnectError as error:

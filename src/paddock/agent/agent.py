@@ -1,4 +1,5 @@
-"""The public door for agent builders: a target, a profile and an approver in, the tools of a model out."""
+"""The public entry point for agent builders: takes a target, a profile and an approver, and gives the
+tools of a model."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ from paddock.rules.policy import Policy
 TOOLS: Final = (EXEC_COMMAND, WRITE_STDIN, READ_FILE, EDIT_FILE, SEARCH_FILES, LIST_FILES, APPLY_PATCH)
 
 Arguments: TypeAlias = Mapping[str, Any] | str
-"""What a model gives a tool: an object, or its JSON."""
+"""The arguments that a model gives a tool: an object, or its JSON."""
 
 
 class Tools:
@@ -81,11 +82,11 @@ class Tools:
         }
 
     async def call(self, name: str, arguments: Arguments, *, call_id: str | None = None) -> Reply:
-        """Do what a model asks for; the reply's `text` is what to give back to it.
+        """Carry out a model's call; give the reply's `text` back to the model.
 
         `arguments` is an object, or its JSON as the model wrote it. Events name the call by `call_id`. The
-        reply tells what goes wrong, with `is_error`: arguments that do not fit, a refusal, a file that is not
-        there, a lost connection. When cancelled, a command that runs goes on; `sessions` has it.
+        reply reports failures with `is_error`: invalid arguments, a refusal, a missing file, a lost
+        connection. If the call is cancelled, a running command keeps running; `sessions` has it.
         """
         handler = self._handlers.get(name)
         try:

@@ -1,8 +1,8 @@
-"""Questions to whoever may say yes, and what the answers are worth.
+"""Questions to an approver, and the meaning of the answers.
 
-An approver is one async callable: a request in, a decision out, as a word or as an `ApprovalDecision`. No
-answer is taken for a yes: an approver that fails or takes too long approves nothing, and a timeout is told
-apart from a no.
+An approver is one async callable: a request in, a decision out, as a word or as an `ApprovalDecision`. A
+missing answer is never a yes: an approver that fails or takes too long approves nothing, and a timeout
+differs from a no.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class ApprovalRequest(Struct, frozen=True):
     reason: str
     """Why this has to be asked."""
     changes: tuple[str, ...]
-    """What a yes changes, one sentence each."""
+    """The changes that a yes makes, one sentence each."""
     rule: str | None = None
     """The rule that wants it asked, and where it stands."""
     justification: str | None = None
-    """What the model says."""
+    """The model's own reason."""
     denials: tuple[Denial, ...] = ()
-    """What the sandbox refused in the attempt before."""
+    """What the sandbox denied in the attempt before."""
     proposed_prefix: tuple[str, ...] = ()
     """Commands that a rule could allow from now on."""
     is_retry: bool = False
@@ -73,7 +73,7 @@ class ApprovalRequest(Struct, frozen=True):
     is_program: bool = False
     """Whether it is about one program that a running command wants to execute."""
     permissions: Permissions | None = None
-    """What a yes grants on top of the profile, if it does that."""
+    """The permissions that a yes grants on top of the profile, if any."""
     is_unsandboxed: bool = False
     """Whether a yes lets it run without the sandbox."""
     stdin: str | None = None
@@ -87,7 +87,7 @@ class ApprovalRequest(Struct, frozen=True):
     is_exact: bool = True
     """Whether the words are shown as they are; if not, others look alike, and an answer holds once."""
     line: str | None = None
-    """What the executor's own shell is to run; None where it is another program that runs."""
+    """The line that the executor's own shell is to run; None for any other program."""
 
     @property
     def available(self) -> tuple[Approval, ...]:
@@ -112,17 +112,17 @@ WITHDRAWN: Final = "it was withdrawn"
 
 
 def answered_outcome(decision: ApprovalDecision) -> str:
-    """Return what somebody reads who comes too late."""
+    """Return the text for an approver that answers too late."""
     return f"it was answered already: {decision.approval}"
 
 
 def outcome_of(ended: BaseException) -> str:
-    """Return why an approver was cancelled: what `first_of` told, or that the question is over."""
+    """Return why an approver was cancelled: the message of `first_of`, or that the question is over."""
     return str(ended.args[0]) if ended.args else WITHDRAWN
 
 
 class SessionApprovals:
-    """What was approved for the rest of the session, by everything that the answer depends on."""
+    """Approvals for the rest of the session, keyed by everything that the answer depends on."""
 
     def __init__(self) -> None:
         self._keys: set[Hashable] = set()

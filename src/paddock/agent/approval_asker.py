@@ -1,4 +1,5 @@
-"""Where questions are put: an answer for the session is not asked for again, and events tell of all."""
+"""Asks an agent's questions: never again for what was answered for the session, and with an event for
+each."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from paddock.errors import ApprovalFailed, RulesError
 
 
 class ApprovalAsker:
-    """Asks for one agent. `timeout_s` is how long a question may stay open; None is as long as it takes."""
+    """Asks for one agent. `timeout_s` is how long a question may stay open; None means for ever."""
 
     def __init__(
         self,

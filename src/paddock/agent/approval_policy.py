@@ -20,7 +20,7 @@ class ApprovalPolicy(StrEnum):
     ON_FAILURE = "on-failure"
     """That, and when the sandbox has denied something: a yes runs the command again."""
     NEVER = "never"
-    """Never: what would have to be asked is refused, and denials go to the model."""
+    """Never: anything that needs a question is refused, and denials go to the model."""
 
 
 class Granular(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Granular(Struct, frozen=True):
     sandbox_approval: bool
     """To run something without the sandbox, or again after a denial."""
     rules: bool
-    """What a rule wants asked."""
+    """To run a command that a rule asks about."""
     request_permissions: bool = False
     """To grant more than the profile."""
 
@@ -38,7 +38,7 @@ Policy = ApprovalPolicy | Granular
 
 
 class Requirement(Struct, frozen=True):
-    """What has to happen before a first attempt."""
+    """The approval needed before a first attempt."""
 
     must_ask: bool = False
     refusal: str | None = None

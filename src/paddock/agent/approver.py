@@ -126,8 +126,8 @@ async def _readable(fd: int) -> None:
 def first_of(*approvers: Approver) -> Approver:
     """Ask all of them at once: the first answer counts, and the others are cancelled.
 
-    The message of their `CancelledError` is what was answered; the ready-made ones tell it. One that fails
-    does not count; if all fail, the last failure is raised.
+    The message of their `CancelledError` is the answer; the ready-made approvers show it. One that fails does
+    not count; if all fail, the last failure is raised.
     """
 
     async def decide(request: ApprovalRequest) -> Answered:

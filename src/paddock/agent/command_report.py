@@ -1,4 +1,4 @@
-"""One attempt at a command, told as events: its beginning, its output in pieces, its end."""
+"""Reports one attempt at a command as events: its beginning, its output in pieces, its end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An approver that is answered from elsewhere: `paddock approve`, or whoever speaks to its socket.
+"""An approver that another process answers over a socket, such as `paddock approve`.
 
 The socket is private to the user, in the runtime directory, which no sandbox shows: a confined command can't
-answer its own questions. The first answer counts, and later ones are told what it was.
+answer its own questions. The first answer counts, and senders of later ones learn what it was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLIENT_LIMITS: Final = TransportLimits(max_message_bytes=64 * MIB)
 """A command may have a megabyte, and the agent may ask about several at once."""
 
 REMEMBERED: Final = 64
-"""Answers that a late one is told of."""
+"""How many answers to remember for senders that answer late."""
 
 TIMEOUT_S: Final = 5.0
 """Time to answer, for an agent of the same user on the same host."""
@@ -161,7 +161,8 @@ class _Peer:
 
 
 async def ask_console(path: Path, request: ConsoleRequest) -> ConsoleReply:
-    """Send one message to an agent's socket. Raises ConnectError; its cause tells whether anybody listens."""
+    """Send one message to an agent's socket. Raises ConnectError, whose cause shows whether an agent
+    listens."""
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     link = await unix.connect(path, lambda _: _Asker(answer), CLIENT_LIMITS, timeout_s=TIMEOUT_S)
     try:

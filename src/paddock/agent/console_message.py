@@ -1,4 +1,4 @@
-"""What an agent with questions and whoever answers them tell each other, one JSON object a message. Pure."""
+"""The messages between an agent with questions and the program that answers, one JSON object each. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ClosedApproval(Struct, frozen=True, kw_only=True):
 
     approval_id: str
     outcome: str
-    """What was answered, or why nothing was, in one sentence."""
+    """The answer, or why there was none, in one sentence."""
 
 
 class Questions(Struct, frozen=True, kw_only=True, tag="questions"):

@@ -1,4 +1,4 @@
-"""What happens while tools run, as typed events: for a user interface, a log or a test.
+"""Typed events about running tools, for a user interface, a log or a test.
 
 Events of one agent come in order. A reader that is slow holds up nobody: beyond a bound it misses pieces of
 output, and a number says how many. One that does not read at all is cut off, which its last event says. It
@@ -116,11 +116,11 @@ class ApprovalAsked(CallEvent, frozen=True, kw_only=True, tag="approval_request"
     cwd: str
     reason: str
     changes: tuple[str, ...]
-    """What a yes changes, one sentence each."""
+    """The changes that a yes makes, one sentence each."""
     environment_id: str | None = None
-    """Which host and user it is about."""
+    """The host and user that it is about."""
     additional_permissions: Permissions | None = None
-    """What a yes grants on top of the profile."""
+    """The permissions that a yes grants on top of the profile."""
     proposed_execpolicy_amendment: tuple[str, ...] | None = None
     """The first words of the commands that a yes for always would allow."""
     available_decisions: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class ApprovalAnswered(CallEvent, frozen=True, kw_only=True, tag="approval_answe
 
 
 class DeltasMissed(AgentEvent, frozen=True, kw_only=True, tag="deltas_missed"):
-    """The reader of the events was too slow for so many pieces of output."""
+    """The reader of the events was too slow and missed this many pieces of output."""
 
     count: int
 

@@ -14,7 +14,7 @@ Text = Annotated[str, Meta(max_length=1_000_000)]
 
 
 class SandboxPermissions(StrEnum):
-    """What a model asks for a command."""
+    """The permissions that a model requests for a command."""
 
     USE_DEFAULT = "use_default"
     WITH_ADDITIONAL_PERMISSIONS = "with_additional_permissions"
@@ -42,7 +42,7 @@ class AdditionalPermissions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WaitFor(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to return for, before the yield time is over."""
+    """The events to return for, before the yield time is over."""
 
     pattern: Annotated[
         str | UnsetType, Meta(description="Return when a line of new output matches this regular expression.")

@@ -1,4 +1,4 @@
-"""What a call of `exec_command` or `write_stdin` comes down to: defaults and bounds. Pure."""
+"""Applies defaults and bounds to a call of `exec_command` or `write_stdin`. Pure."""
 
 from __future__ import annotations
 

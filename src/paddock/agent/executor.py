@@ -36,7 +36,7 @@ class PreparedExecSpec(Struct, frozen=True):
 
 
 class ProgramRules(Struct, frozen=True):
-    """What becomes of each program that a command executes in its sandbox."""
+    """The rules for each program that a command executes in its sandbox."""
 
     params: InterceptParams
     """The rules, for the executor."""
@@ -45,7 +45,7 @@ class ProgramRules(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """What to start: direct words, no shell of the executor's."""
+    """A command to start: plain words, without a shell of the executor's."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -55,7 +55,7 @@ class Command(Struct, frozen=True):
     sandbox: Sandbox | None = None
     """None runs it without one."""
     prepared: PreparedExecSpec | None = None
-    """What `Executor.prepare` made of this command, to be spawned as it stands."""
+    """The start that `Executor.prepare` made of this command, to be spawned unchanged."""
     programs: ProgramRules | None = None
     """Only in a sandbox, and only where the executor intercepts."""
     is_terminal: bool = False
@@ -64,7 +64,7 @@ class Command(Struct, frozen=True):
 
 
 class RunningCommand(Protocol):
-    """A command that was started. Whoever holds it reads its output to the end, or terminates it."""
+    """A command that was started. Its holder reads its output to the end, or terminates it."""
 
     def output(self) -> AsyncIterator[Output | Gap]:
         """Return what it writes, in order, until all of it has come; a Gap stands for what was lost.

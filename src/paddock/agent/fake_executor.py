@@ -42,7 +42,7 @@ class FakeCommand:
         self._items.put_nowait(data if isinstance(data, Gap) else Output(Stream.STDOUT, data))
 
     def end(self, ending: Ending | int = 0, *, closes_output: bool = True) -> None:
-        """Exit. With an open output, a child goes on writing."""
+        """Exit. With an open output, a child keeps writing."""
         if not self._ending.done():
             self._ending.set_result(ending if isinstance(ending, Ending) else Ending(ending))
         if closes_output:
@@ -119,14 +119,14 @@ class FakeExecutor:
         """The sandboxes under which the files were asked for."""
         self.behave = behave
         self.takes_prepared = False
-        """Whether prepared starts are taken; every program is found below /real then."""
+        """Whether it accepts prepared starts. If so, every program is found below /real."""
 
     async def search_path(self, sandbox: Sandbox | None) -> str | None:
         """Return where programs are looked for."""
         return "/usr/bin:/bin"
 
     async def prepare(self, command: Command, sandbox: Sandbox | None) -> PreparedExecSpec | None:
-        """Return the command with another path of its program, which a test can tell."""
+        """Return the command with another path of its program, which a test can recognise."""
         if not self.takes_prepared:
             return None
         argv = (f"/real{command.argv[0]}", *command.argv[1:])

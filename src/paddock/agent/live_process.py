@@ -35,7 +35,7 @@ MATCHED_BYTES: Final = 64 * 1024
 
 
 class Wake(Struct, frozen=True):
-    """What ends a wait before its time, beside the exit."""
+    """The events that end a wait early, apart from the exit."""
 
     pattern: WakePattern | None = None
     """The expression to find in a line of output that comes during the wait."""
@@ -88,7 +88,7 @@ class LiveProcess:
         return ending.sandbox_denied or any(denial.is_certain for denial in ending.denials)
 
     async def follow(self, stdin: bytes | None = None) -> None:
-        """Feed and read the command until it has ended. Cancelled, it tells that the end is not known."""
+        """Feed and read the command until it has ended. If cancelled, report that the end is not known."""
         reading = asyncio.create_task(self._read())
         feeding = asyncio.create_task(self._feed(stdin)) if stdin is not None else None
         try:
@@ -122,11 +122,11 @@ class LiveProcess:
             async for item in self.command.output():
                 self._take(_loss(item) if isinstance(item, Gap) else item.data)
         except PaddockError as error:
-            # The end that is not known is told by `wait`; output that was dropped here is told here.
+            # `wait` reports an unknown end; this reports output that was dropped here.
             self._take(f"\n[the rest of the output is lost: {error}]\n".encode())
 
     def _silence_left_s(self, silence_s: float) -> float:
-        """Return how long it takes until nothing was heard of the command for so long."""
+        """Return how long until the command has been silent for this long."""
         return self._heard_at + silence_s - asyncio.get_running_loop().time()
 
     def _take(self, data: bytes) -> None:

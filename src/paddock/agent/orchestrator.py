@@ -48,21 +48,21 @@ ANCESTORS_LIMIT: Final = 64
 
 
 class Launch(Struct, frozen=True):
-    """How an attempt is made: exactly what somebody was asked about, if anybody was."""
+    """How to make an attempt: exactly what the approver was asked about, if anyone was."""
 
     argv: tuple[str, ...]
     cwd: str
     sandbox: Sandbox | None
     changes: tuple[str, ...]
-    """What that means, one sentence each."""
+    """The changes that this makes, one sentence each."""
     added: Permissions | None = None
-    """What the sandbox grants on top of the profile."""
+    """The permissions that the sandbox grants on top of the profile."""
     prepared: PreparedExecSpec | None = None
     """The prepared start of an attempt without a sandbox, where the executor takes such starts."""
 
 
 class Attempt(Struct, Generic[T], frozen=True):
-    """What came of an attempt."""
+    """The outcome of an attempt."""
 
     value: T
     is_denied: bool = False
@@ -70,7 +70,7 @@ class Attempt(Struct, Generic[T], frozen=True):
 
 
 class Settled(Struct, Generic[T], frozen=True):
-    """What came of it all, and what the model should know of the way."""
+    """The final outcome, and notes for the model on how it came about."""
 
     value: T
     notes: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from paddock.agent.real_path import real_path
 from paddock.errors import InvalidToolCall, NotFound, PaddockError, PatchIncomplete
 
 FINISH_S: Final = 30.0
-"""How long a cancelled call goes on writing: far longer than files take."""
+"""How long a cancelled call may keep writing: far longer than files take."""
 
 
 class _Step(Struct, frozen=True):
@@ -39,9 +39,9 @@ class PatchWriter:
         self._files = files
         self._base = base
         self._modes: dict[str, int] = {}
-        """The modes of the files that were there, as far as the executor tells."""
+        """The modes of the files that existed, as far as the executor reports them."""
         self._origins: dict[str, str] = {}
-        """Where a file that is moved comes from."""
+        """The old paths of moved files."""
 
     async def apply(self, changes: Sequence[Change]) -> str:
         """Carry out all changes; return what was done, one line for each file.
@@ -175,7 +175,7 @@ class PatchWriter:
                 left.append(step.path)
         for directory in reversed(made):
             try:
-                # Somebody else may have put something there meanwhile.
+                # Another program may have put something there in the meantime.
                 await self._files.remove(directory, recursive=False)
             except PaddockError:
                 left.append(directory)

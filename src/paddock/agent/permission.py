@@ -156,12 +156,12 @@ def granted_profile(base: str | Mapping[str, Any], grants: Permissions) -> str |
 
 
 class Lack(Struct, frozen=True):
-    """What denials come to."""
+    """The permissions that a set of denials shows to be missing."""
 
     permissions: Permissions | None
-    """What would have been enough, as far as the executor knows for certain; None if it does not."""
+    """The permissions that would have been enough; None if the executor does not know for certain."""
     protected: tuple[Denial, ...] = ()
-    """What is refused on purpose, so that no approval grants it."""
+    """Denials on purpose, which no approval lifts."""
 
 
 def lack_of(denials: Sequence[Denial]) -> Lack:
@@ -208,7 +208,7 @@ def _is_protected(denial: Denial) -> bool:
 
 
 class Reach(Struct, frozen=True):
-    """What a profile grants of files, by path alone; links and metadata are the executor's matter."""
+    """The file access that a profile grants, by path alone; the executor handles links and metadata."""
 
     table: AccessTable | None
     patterns: tuple[tuple[str, Matcher], ...] = ()

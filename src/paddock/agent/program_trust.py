@@ -1,6 +1,6 @@
 """Whether a rule that allows a line may let it out of the sandbox: is the program what its name says?
 
-A rule names a program, and whoever can write the file, or a directory in which a shell looks for it, decides
+A rule names a program. Anyone who can write the file, or a directory in which a shell looks for it, decides
 what the name stands for. So a line that runs anything in reach of the sandbox is asked about, whatever a rule
 says. Links are followed to their end; a link on the way that lies in reach of the sandbox is not seen.
 """

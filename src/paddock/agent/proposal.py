@@ -1,4 +1,4 @@
-"""What a tool wants to do, before anybody has decided on it. Pure."""
+"""An action that a tool wants to take, before anybody has decided on it. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INPUT_LIMIT: Final = 65_536
 
 
 class Proposal(Struct, frozen=True):
-    """What a tool wants to do."""
+    """An action that a tool wants to take."""
 
     call_id: str
     tool: str
@@ -25,10 +25,10 @@ class Proposal(Struct, frozen=True):
     """The exact words, for the question and for the memory of answers."""
     cwd: str
     verdict: Decision | None = None
-    """What the rules say; None where there are none."""
+    """The rules' decision; None where there are no rules."""
     wish: SandboxPermissions = SandboxPermissions.USE_DEFAULT
     permissions: Permissions = NONE
-    """What is asked for with `WITH_ADDITIONAL_PERMISSIONS`."""
+    """The permissions requested with `WITH_ADDITIONAL_PERMISSIONS`."""
     justification: str | None = None
     prefix: tuple[str, ...] = ()
     """Commands that a rule could allow from now on."""
@@ -39,17 +39,17 @@ class Proposal(Struct, frozen=True):
     """Variables on top of what the executor gives every command."""
 
     stdin: str | None = None
-    """What it reads as its input, if it is given any."""
+    """Its input, if it is given any."""
     patch: str | None = None
     """The change that it makes to files, where it is that."""
     line: str | None = None
-    """What the executor's own shell is to run, where it is that."""
+    """The line for the executor's own shell, if the action is one."""
     doubt: str | None = None
     """Why a rule that allows it does not hold."""
     programs: tuple[str, ...] = ()
-    """What the rules have allowed, as the line calls it; it must be what its name says."""
+    """The programs that the rules have allowed, as the line calls them; each must be what its name says."""
     is_dangerous: bool = False
-    """Whether it looks as if it destroyed something."""
+    """Whether it looks destructive."""
     is_replacing: bool = False
     """Whether it replaces files as a whole, for which their directories must be writable."""
 
@@ -67,7 +67,7 @@ class Proposal(Struct, frozen=True):
 
     @property
     def unshown(self) -> str | None:
-        """Return why nobody can be asked about it: whoever says yes must have seen all of it."""
+        """Return why nobody can be asked about it: a person who says yes must have seen all of it."""
         for text, name in ((self.stdin, "input"), (self.patch, "change")):
             if text is not None and len(text) > INPUT_LIMIT:
                 return (

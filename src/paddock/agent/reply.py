@@ -1,4 +1,4 @@
-"""What a tool tells a model: one text, and the same facts as fields. Pure."""
+"""A tool's reply to a model: one text, and the same facts as fields. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msgspec import Struct
 
 
 class Reply(Struct, frozen=True):
-    """What a call of any tool gives; `str(reply)` is its text.
+    """The reply to a call of any tool; `str(reply)` is its text.
 
     What only a command has is None, or empty, for every other tool.
     """
 
     output: str
-    """What came of it, without the lines about how."""
+    """The result, without the lines about how it came about."""
     is_error: bool = False
     """Whether the call did nothing, or less than it was asked for. A command that fails is no error."""
     wall_time_s: float | None = None

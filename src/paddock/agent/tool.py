@@ -1,4 +1,4 @@
-"""What a tool is to a model: one declaration, written in the format of each kind of API. Pure."""
+"""Declares a tool to a model, in the format of each kind of API. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tool(Struct, frozen=True):
     """The fields of the reply beside its text."""
     is_read_only: bool = False
     hidden: tuple[str, ...] = ()
-    """Parameters that are understood, and that no model is told of."""
+    """Parameters that the tool understands but does not show to models."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def parse_format(wanted: str) -> SchemaFormat:
 
 
 def decode_arguments(tool: str, arguments: Mapping[str, Any] | str, kind: type[S]) -> S:
-    """Return what a model wants. Raises InvalidToolCall, whose text tells the model what is wrong.
+    """Return a model's arguments, decoded. Raises InvalidToolCall, whose text tells the model what is wrong.
 
     Some APIs hand on the JSON as the model wrote it. A parameter that is null counts as left out: models of
     some APIs fill in all of them.
@@ -113,7 +113,7 @@ def joined_path(tool: str, directory: str, path: str) -> str:
 
 def _object(tool: str, written: str) -> Any:
     try:
-        # A call without arguments comes as an empty text from some.
+        # Some models send a call without arguments as an empty text.
         return msgspec.json.decode(written) if written.strip() else {}
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidToolCall(tool, f"the arguments are not JSON: {error}") from error

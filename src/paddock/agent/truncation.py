@@ -14,7 +14,7 @@ from paddock.agent.head_tail import HeadTail
 BYTES_PER_TOKEN: Final = 4
 
 DEFAULT_TOKENS: Final = 10_000
-"""What a model reads of one reply if it does not say."""
+"""The most that a model reads of one reply unless it asks for another limit."""
 
 REFUSAL_TOKENS: Final = 900
 """Length of a reply that says why nothing was done; reasons come from people, rules and servers."""
@@ -30,7 +30,7 @@ class Cut(Struct, frozen=True):
 
 
 def token_count(size_bytes: int) -> int:
-    """Return the tokens that so many bytes of text are taken for."""
+    """Return the estimated number of tokens for this many bytes of text."""
     return -(-size_bytes // BYTES_PER_TOKEN)
 
 

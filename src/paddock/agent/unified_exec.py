@@ -70,11 +70,11 @@ ENVIRONMENT: Final = {
     "GH_PAGER": "cat",
     "PADDOCK_CI": "1",
 }
-"""What keeps programs from colours, pagers and questions."""
+"""Variables that keep programs from using colours, pagers and prompts."""
 
 
 class _Collected(Struct, frozen=True):
-    """What one call has seen of a command."""
+    """The part of a command that one call has seen."""
 
     session: CommandSession
     output: HeadTail
@@ -116,7 +116,7 @@ class UnifiedExec:
 
     @property
     def sessions(self) -> list[CommandSession]:
-        """Return the commands that are kept. The one that was used longest ago comes first."""
+        """Return the commands that are kept, the least recently used first."""
         return [entry.process for entry in self._table]
 
     async def exec_command(self, call_id: str, arguments: ExecArguments) -> ExecReply:
@@ -162,7 +162,7 @@ class UnifiedExec:
         return True
 
     async def aclose(self) -> None:
-        """Kill all commands, and wait a moment for their ends, so that events and calls tell them."""
+        """Kill all commands, and wait a moment for their ends, so that events and calls report them."""
         following = dict(self._following)
         for live in following.values():
             if not live.has_exited:
@@ -218,7 +218,7 @@ class UnifiedExec:
         return tuple(words[0] for words in self._rules.commands_of(line))
 
     def _parsed(self, line: str) -> tuple[tuple[str, ...], ...]:
-        """Return the commands of a line for whoever reads events; it is taken apart for rules alone."""
+        """Return the commands of a line for readers of events; empty without rules or readers."""
         return () if self._rules is None or not self._events.is_read else self._rules.commands_of(line)
 
     def _prefix(self, arguments: ExecArguments) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ class UnifiedExec:
                 problem = "this session has no open stdin; start the command with tty, or give it stdin"
                 raise InvalidToolCall("write_stdin", problem)
         except StdinClosed:
-            # It has just ended: the reply tells that.
+            # It has just ended, which the reply reports.
             return False
         return True
 

@@ -21,7 +21,7 @@ class YieldClock:
         return self._questions > 0
 
     def has_run_for(self, duration_s: float) -> bool:
-        """Return whether nobody was asked anything for so long."""
+        """Return whether no question has been open for this long."""
         return not self.stands_still and self._now() - self._answered_at >= duration_s
 
     @contextmanager

@@ -383,7 +383,7 @@ def _load(name: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    # A type checker that saw it would take every misspelt name for a good one.
+    # A type checker that saw it would accept every misspelt name.
     __getattr__ = _load
 
 

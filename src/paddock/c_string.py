@@ -1,7 +1,7 @@
 """Strings for programs in C: lists of strings, each ended by NUL.
 
-The one place where such a list is made. A string that holds a NUL itself would become two, and
-whoever wrote it could say words that are not his to say; it is an error here, whatever was checked before.
+Only this module makes such a list. A string that holds a NUL itself would become two, and its author
+could inject arguments of his own; so it is an error here, whatever was checked before.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def c_strings(strings: Sequence[str], encoding: str = "utf-8") -> bytes:
 
 
 def refuse_nul(name: str, text: str | None) -> None:
-    """Raise ValueError, which names the text, if there is a NUL in it."""
+    """Raise ValueError, which names the text, if it contains a NUL."""
     if text is not None and "\0" in text:
         raise ValueError(f"{name} {excerpt(text)!r} {NUL_FLAW}")

@@ -33,7 +33,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The things that a server allows, and how much of each. The defaults are those of `paddock serve`."""
+    """What a server allows, and how much of each. The defaults are those of `paddock serve`."""
 
     listen: str = "ws://127.0.0.1:0"
     """Where to listen: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///path` or `stdio`."""
@@ -58,7 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The audience (`aud`) that signed bearer tokens must have."""
 
     ws_max_clock_skew_seconds: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """How far the clock of the issuer of signed bearer tokens may be off; 30 if it is not set."""
+    """How far the clock of the issuer of signed bearer tokens may be off; 30 by default."""
 
     tls_cert: str | None = None
     """PEM file with the certificate, and those that lead to its root; makes the websocket `wss`."""
@@ -119,7 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `paddock network groups` are there anyway; one of the same name takes the place of theirs."""
 
     network_rules_file: Annotated[str, Meta(pattern="^/")] | None = None
-    """File of rules, by its absolute path, whose `network_rule`s count for every process that is proxied. The
+    """File of rules, by its absolute path, whose `network_rule`s apply to every proxied process. The
     server reads it when it starts, makes it if it is missing, and adds a line for each answer about a host
     that is to be remembered as a rule. By default there is none."""
 
@@ -212,11 +212,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     processes of every session, with `paddock ps --url` for example. Needs `ws_auth`."""
 
     log_level: LogLevel = LogLevel.WARNING
-    """What `paddock serve` logs: `info` tells what happens, `warning` only what is wrong. A program that
-    embeds a server configures `logging` itself."""
+    """What `paddock serve` logs: with `info` all that happens, with `warning` only what is wrong. A program
+    that embeds a server configures `logging` itself."""
 
     log_format: LogFormat = LogFormat.TEXT
-    """What a line of that log is: `text`, or a JSON object."""
+    """The format of that log's lines: `text`, or a JSON object."""
 
     audit_log: str | None = None
     """Directory of the audit log, which records every start and exit. The server makes it if it is missing.
@@ -268,14 +268,14 @@ def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settin
 
 
 def locate(error: ConfigError, path: Path) -> None:
-    """Add to an error where its setting is, if it is in the file and nobody has said so yet."""
+    """Add the place of the setting to an error, if the file has the setting and the error lacks a place."""
     if error.place is None:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             error.place = place_of(error.key, path, path.read_text(encoding="utf-8"))
 
 
 def place_of(key: str, path: Path, text: str) -> str | None:
-    """Return `FILE:LINE` of a setting, or of the table that it is in; None if the file does not have it.
+    """Return `FILE:LINE` of a setting, or of its table; None if the file does not have it.
 
     `key` may name a part of a setting, as `permissions.mine.limits` or `allowed_hosts[0]`.
     """
@@ -289,7 +289,7 @@ def place_of(key: str, path: Path, text: str) -> str | None:
 
 
 def make_settings(table: dict[str, Any]) -> Settings:
-    """Check a table of settings; what it leaves out has its default. Raises ConfigError naming the key."""
+    """Check a table of settings, with defaults for missing ones. Raises ConfigError naming the key."""
     try:
         return msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
@@ -300,7 +300,7 @@ _LOCATED = r"(.*) - at `\$\.(.*)`"
 _UNKNOWN = r"Object contains unknown field `(.*)`"
 
 _NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
-"""A user may have put a token itself there, and errors end up in logs."""
+"""A user may have put the token itself there by mistake, and errors end up in logs."""
 
 
 def _named(problem: str, table: dict[str, Any]) -> ConfigError:

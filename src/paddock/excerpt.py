@@ -1,13 +1,13 @@
 """Cuts a text that somebody else chose to its beginning, for an error or a log.
 
-Whoever writes the text decides how long it is. To quote all of it would cost time and memory
-several times over, and tell nobody more.
+The author of the text decides how long it is. Quoting all of it would cost time and memory
+several times over, and help nobody.
 """
 
 from __future__ import annotations
 
 EXCERPT_CHARS = 200
-"""Enough to recognise a text by."""
+"""Enough to recognise a text."""
 
 
 def excerpt(text: str, limit_chars: int = EXCERPT_CHARS) -> str:

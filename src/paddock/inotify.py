@@ -1,7 +1,7 @@
 """The kernel's notices of changes to files (inotify(7)), which Python does not offer.
 
 One `Inotify` is one descriptor with its queue. Adding and removing may be done by any thread;
-nothing blocks but the look at the path. What a notice means is decided elsewhere.
+nothing blocks but the lookup of the path. Other modules decide what a notice means.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ CHANGES = (
     | Notice.DELETE_SELF
     | Notice.MOVE_SELF
 )
-"""What a watch asks for unless it is told otherwise: one and the same directory has one watch, whoever
-asked for it."""
+"""What a watch asks for by default: a directory has only one watch, which everybody who asked for it
+shares."""
 
 
 class RawNotice(NamedTuple):
@@ -94,11 +94,11 @@ class Inotify:
         return watch
 
     def remove(self, watch: int) -> None:
-        """Watch no longer. One that has ended by itself is no error."""
+        """End a watch. One that has ended by itself is no error."""
         _libc.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> list[RawNotice]:
-        """Read the notices that have come, without waiting for any."""
+        """Read the pending notices, without waiting."""
         try:
             data = os.read(self.descriptor, READ_BYTES)
         except BlockingIOError:
@@ -113,7 +113,7 @@ class Inotify:
 
 
 def parse(data: bytes) -> Iterator[RawNotice]:
-    """Take what the kernel wrote apart."""
+    """Parse the kernel's notices."""
     offset = 0
     while offset < len(data):
         watch, mask, cookie, length = _EVENT.unpack_from(data, offset)

@@ -1,4 +1,4 @@
-"""Finds what Paddock itself is on this host, and what of it a command must therefore not write.
+"""Finds the files that Paddock itself consists of on this host, which no command may write.
 
 Paddock and its helpers in Python run outside of any sandbox. Whatever they execute, import or obey is
 theirs: the interpreter and its environment, packages, the script that was started, settings. A plan keeps
@@ -27,7 +27,7 @@ LINK_LIMIT: Final = 40
 
 _PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
 _SYSTEM_PREFIXES: Final = frozenset(("/", "/usr", "/usr/local"))
-"""Prefixes of interpreters that hold much else, and are not Paddock's to keep."""
+"""Prefixes of interpreters that hold much else, and that Paddock does not protect."""
 _ENVIRONMENT_DEPTH: Final = 4
 """How far up from a program or a directory of packages `pyvenv.cfg` is: lib/python3.11/site-packages."""
 _REQUIRED: Final = ("httpx", "msgspec", "pybase64", "tomli_w", "uvloop", "yaml")
@@ -38,9 +38,9 @@ _IMPORTED: Final = (*_REQUIRED, "anyio", "certifi", "h11", "httpcore", "idna")
 _BESIDE: Final = ("_yaml", "typing_extensions")
 """What else the packages bring, or import where it is there."""
 _STARTUP_MODULES: Final = ("sitecustomize", "usercustomize")
-"""What an interpreter imports when it starts, from wherever it is found (the module `site`)."""
+"""Modules that an interpreter imports at its start, wherever it finds them (the module `site`)."""
 _MODULES: Final = frozenset((*sys.stdlib_module_names, *_IMPORTED, *_STARTUP_MODULES, "paddock"))
-"""What a module must be called for Paddock to import it."""
+"""Names of modules that Paddock imports."""
 _OWN_ENVIRONMENT: Final = "install Paddock in an environment of its own (uv tool install, pipx)"
 
 
@@ -48,7 +48,7 @@ class Searched(NamedTuple):
     """A path where the next interpreter of Paddock would find modules, though Paddock needs none of them."""
 
     path: str
-    """Absolute. A link on the way to a directory counts as one: whoever replaces it chooses the directory."""
+    """Absolute. A link on the way to a directory counts as one: replacing it chooses the directory."""
     reason: str
     """Why it looks there."""
     remedy: str
@@ -60,12 +60,12 @@ _searched: Final[list[Searched]] = []
 
 
 def obey(*paths: str | os.PathLike[str]) -> None:
-    """Remember files whose words this process obeys, such as its settings: they become `own_paths`."""
+    """Remember files that this process obeys, such as its settings: they become `own_paths`."""
     _obeyed.update(dict.fromkeys(map(os.path.abspath, paths)))
 
 
 def take_over(names: Sequence[str], searched: Sequence[tuple[str, str, str]]) -> None:
-    """Keep what the process that started this one calls its `names` and `searched`."""
+    """Take over `names` and `searched` of the process that started this one."""
     obey(*names)
     _searched.extend(Searched(*each) for each in searched)
 
@@ -87,7 +87,7 @@ def own_paths() -> tuple[str, ...]:
 def shared_files() -> dict[FileId, str]:
     """Return those of Paddock's files that have other names, under which a command could change them."""
     found = InstalledFiles()
-    # What is obeyed may be exchanged at any time, unlike the rest.
+    # The files that Paddock obeys may be exchanged at any time, unlike the rest.
     found.look_at(tuple(_obeyed))
     return {**_installed().shared, **found.shared}
 
@@ -212,7 +212,7 @@ def _search(directory: str, reason: str, remedy: str) -> Iterator[Searched]:
     real = os.path.realpath(directory)
     for path in (*_links_to(directory), real):
         yield Searched(path, reason, remedy)
-    # A project may be called like a module.
+    # A project may have the name of a module.
     with suppress(OSError):
         for name in os.listdir(real):
             if name.partition(".")[0] in _MODULES:
@@ -224,7 +224,7 @@ def _absolute(path: str) -> str:
     try:
         return os.path.join(os.getcwd(), path)
     except OSError:
-        # The directory was removed, and nothing can be made in it.
+        # The directory was removed, so nobody can make anything in it.
         return os.path.join("/proc/self/cwd", path)
 
 
@@ -293,7 +293,7 @@ def _installed() -> InstalledFiles:
     before = len(found.shared)
     found.look_at(path for path in loaded if _is_within(path, library))
     if len(found.shared) > before:
-        # Whoever installed it so did it with all modules.
+        # An installer that does this does it with all modules.
         extensions, bytecode = "lib-dynload", "__pycache__"
         names = (name for name in _listed(library) if name.partition(".")[0] in sys.stdlib_module_names)
         found.look_at(os.path.join(library, name) for name in (*names, extensions, bytecode))

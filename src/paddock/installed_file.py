@@ -20,16 +20,16 @@ FileId = tuple[int, int]
 
 
 class InstalledFiles:
-    """What is remarkable about the files of an installation."""
+    """The links and the shared files of an installation."""
 
     def __init__(self) -> None:
         self.links: Final[list[str]] = []
         """Symbolic links among them."""
         self.shared: Final[dict[FileId, str]] = {}
-        """Those with several names that this user could change, by one of the names."""
+        """Files with several names that this user could change by one of them."""
 
     def look_at(self, paths: Iterable[str]) -> None:
-        """Look at files and packages, as far as they are there."""
+        """Examine files and packages, as far as they exist."""
         for path in paths:
             before = len(self.links) + len(self.shared)
             directories = self._look_at_one(path)
@@ -39,7 +39,7 @@ class InstalledFiles:
                 directories += self._look_into(directories.pop())
 
     def _look_at_one(self, path: str) -> list[str]:
-        """Look at a file, or at what is at the top of a directory. Returns the directories in it."""
+        """Examine a file, or the top of a directory. Return the directories in it."""
         try:
             status = os.lstat(path)
             if stat.S_ISLNK(status.st_mode):
@@ -54,9 +54,9 @@ class InstalledFiles:
         return []
 
     def _look_into(self, directory: str) -> list[str]:
-        """Look at what is in a directory. Returns the directories in it."""
+        """Examine the content of a directory. Return the directories in it."""
         directories: list[str] = []
-        # What can't be read, this process can't import either.
+        # This process can't import what it can't read.
         with suppress(OSError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.is_symlink():

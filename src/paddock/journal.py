@@ -66,7 +66,7 @@ class Journal:
         return self._logger.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, **fields: Value) -> None:
-        """Log something that only matters in search of a fault."""
+        """Log something that matters only in the search for a fault."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, /, **fields: Value) -> None:
@@ -89,7 +89,7 @@ class Journal:
 
 
 def cut(value: Value, limit_chars: int) -> Value:
-    """Cut the value to the limit, and say what was cut off."""
+    """Cut the value to the limit, and say how much is missing."""
     if isinstance(value, str):
         return excerpt(value, limit_chars)
     if isinstance(value, tuple):

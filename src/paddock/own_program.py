@@ -1,16 +1,16 @@
 """Programs that Paddock runs for itself, outside of any sandbox.
 
 This is the place where one rule can be seen to hold: **nothing that a client or a command
-controls acts on a program or a path of ours before, or outside of, confinement.** Whoever
-starts a helper (bubblewrap, the init, the janitor, the spawner, ripgrep, a file worker, the
-evaluator of rules) starts it with the environment from here and nothing else. What a command
-is to get travels to the first process inside its sandbox as data.
+controls acts on a program or a path of ours before, or outside of, confinement.** All code
+that starts a helper (bubblewrap, the init, the janitor, the spawner, ripgrep, a file worker, the
+evaluator of rules) starts it with the environment from here and nothing else. The arguments and
+variables of a command travel to the first process inside its sandbox as data.
 
 Programs on PATH are taken from directories of the system before all others, and only from where
 nobody but root and this user can put anything. They are opened once, and executed through that
 descriptor, whatever has their name later. Our own programs are opened once as well. A helper
-in Python imports from our installation and the standard library alone. What of all this a
-command could write is told by `installation`; every plan keeps it read-only.
+in Python imports from our installation and the standard library alone. `installation` finds
+which of these files a command could write; every plan keeps them read-only.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ SYSTEM_PATH: Final = f"{SEARCH_PATH}:/run/current-system/sw/bin"
 _ENVIRONMENT: Final = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _ALL_USERS: Final = [b"0", b"0", b"4294967295"]
-"""What the first user namespace says of itself in /proc/self/uid_map."""
+"""The content of /proc/self/uid_map in the first user namespace."""
 _OVERFLOW_USER: Final = 65534
-"""Whom a user namespace shows as the owner of what belongs to nobody in it (user_namespaces(7))."""
+"""The owner that a user namespace shows for files whose owner has no id in it (user_namespaces(7))."""
 
 NATIVE: Final = (
     "paddock-execve-wrapper",
@@ -85,7 +85,7 @@ class Program(NamedTuple):
 
 
 class Untrusted(Exception):
-    """Somebody else could have put a program there, or could exchange it."""
+    """Another user could have put the program there, or could exchange it."""
 
 
 class Found(NamedTuple):
@@ -94,16 +94,16 @@ class Found(NamedTuple):
     system: tuple[Program, ...]
     """Those in directories of the system."""
     others: tuple[Program, ...]
-    """Those elsewhere, where an earlier command may have been granted to write."""
+    """Those elsewhere, where an earlier command may have had write access."""
     passed_over: tuple[str, ...]
-    """Of those that other users could have put there: the path and the reason."""
+    """Programs that other users could have put there: the path and the reason."""
 
 
 def find(name: str, search_path: str) -> Found:
     """Open every program of this name on a search path, each once.
 
-    The answer is kept: what is put there later is not found by this process. Raises OSError for want of
-    descriptors or memory, and keeps nothing then.
+    Keeps the answer: this process never finds a program that is put there later. Raises OSError for want of
+    descriptors or memory, and then keeps nothing.
     """
     return _find(name, search_path, SYSTEM_PATH)
 
@@ -147,13 +147,13 @@ def _opened_in(
     found: dict[str, Program] = {}
     passed_over: list[str] = []
     for directory in search_path.split(os.pathsep):
-        # A relative element, an empty one included, depends on where somebody happens to be.
+        # A relative element, including an empty one, depends on the working directory.
         if not directory.startswith("/"):
             continue
         path = os.path.join(directory, name)
         real = os.path.realpath(path)
         if real in known or real in found:
-            # Whoever has made the link: it leads to what would be taken anyway.
+            # It does not matter who made the link: it leads to a program that the search takes anyway.
             found.setdefault(real, known.get(real) or found[real])
             continue
         try:
@@ -171,7 +171,7 @@ def _opened_in(
 
 
 def _open(path: str) -> Program | None:
-    """Open a program, and look at everything on the way to it; None if it is none. Raises Untrusted."""
+    """Open a program, and check everything on the way to it; None if it is no program. Raises Untrusted."""
     with _Walk() as walk:
         walk.follow(path)
         status = os.fstat(walk.file)
@@ -184,7 +184,7 @@ def _open(path: str) -> Program | None:
 class _Walk:
     """Goes from the root to a file, and refuses every step that another user could have made.
 
-    From descriptor to descriptor, so that what was looked at is what is opened.
+    It goes from descriptor to descriptor, so that it opens exactly what it checked.
     """
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ class _Walk:
 
     @property
     def path(self) -> str:
-        """Return where it is, without links."""
+        """Return the present path, without links."""
         return "/".join(self._names) or "/"
 
     @property
@@ -306,7 +306,7 @@ def is_private_group(group: int, user: int) -> bool:
 
 
 def _has_access_list(path: str) -> bool:
-    """Return whether a list grants something to others than the mode tells of (acl(5))."""
+    """Return whether an access list grants something to users whom the mode does not cover (acl(5))."""
     try:
         return bool(os.getxattr(path, "system.posix_acl_access"))
     except OSError as error:
@@ -343,7 +343,7 @@ _opened: Final[dict[str, int]] = {}
 def opened(path: str | os.PathLike[str]) -> int:
     """Return a descriptor of a program of our own, the same one for as long as this process lives.
 
-    Raises OSError. What is opened first is what is executed ever after, whatever has its name then.
+    Raises OSError. Paddock always executes the file that it opened first, whatever has its name later.
     """
     name = os.fspath(path)
     known = _opened.get(name)
@@ -360,7 +360,7 @@ def opened(path: str | os.PathLike[str]) -> int:
 def open_all() -> None:
     """Open every program that will be needed, before a command has had a chance to change one.
 
-    What is missing is missed by whoever needs it.
+    A missing program is an error only for the code that needs it.
     """
     for name in NATIVE:
         with suppress(OSError):
@@ -375,10 +375,10 @@ def open_all() -> None:
 def python_command(module: str, *arguments: str, confines: bool = False) -> list[str]:
     """Return the argument list of a helper in Python: the function `main` of one of our modules.
 
-    Neither the environment nor the working directory tells it where to import from, nor do
-    other packages that are installed beside ours. Without the module `site`, no `.pth` file leads it into
-    a project, where a command could have put a `sitecustomize`. One that `confines` commands is told what is
-    Paddock's here, which it can't see itself.
+    Neither the environment nor the working directory decides where it imports from, nor do other packages
+    that are installed beside ours. Without the module `site`, no `.pth` file leads it into a project, where
+    a command could have put a `sitecustomize`. A helper that `confines` commands also gets the list of
+    Paddock's files here, which it can't find itself.
     """
     path, argv = installation.import_path(), ["paddock", *arguments]
     keeping = ""
@@ -389,7 +389,7 @@ def python_command(module: str, *arguments: str, confines: bool = False) -> list
         f"import sys; sys.path[:] = {path!r}; sys.argv[:] = {argv!r}; "
         f"{keeping}from {module} import main; sys.exit(main())"
     )
-    # By this name the interpreter finds its library: a link on the way could be a command's by now.
+    # By this name the interpreter finds its library: a command could have replaced a link on the way by now.
     return [os.path.realpath(sys.executable), "-I", "-S", "-c", code]
 
 

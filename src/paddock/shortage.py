@@ -1,7 +1,7 @@
-"""Tells when the host is short of something for the moment, which says nothing about the file asked for.
+"""Recognises errors from a momentary shortage of the host, which say nothing about the file in question.
 
-To take "too many open files" for "there is no such file" would leave out what must be denied, and to take it
-for "somebody has changed it" would blame the wrong one.
+Reading "too many open files" as "there is no such file" would leave out paths that must be denied, and
+reading it as "somebody has changed it" would blame the wrong party.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 def raise_if_short(error: OSError) -> None:
-    """Raise the error itself if it is only that: for whoever handles every other one."""
+    """Raise the error itself if it is a shortage, for a caller that handles every other error."""
     if error.errno in _SHORT:
         raise error

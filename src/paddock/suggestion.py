@@ -1,4 +1,4 @@
-"""Suggests what somebody may have meant who wrote a name that there is not. Pure."""
+"""Suggests the name that a user may have meant instead of an unknown one. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 NEAR: Final = 0.6
-"""Of the characters of both names, how many must agree."""
+"""Share of the characters of both names that must agree."""
 
 BEGINNING: Final = 0.95
-"""What it counts to be like the beginning of a longer name."""
+"""The score of a name that is like the beginning of a longer one."""
 
 
 def suggestion(written: str, known: Iterable[str]) -> str | None:

@@ -1,10 +1,9 @@
 """Patterns for one name, in which something stands for any number of characters. Pure.
 
-Whoever sends a pattern, and whoever chooses the names that it is held against, may mean harm. So the
-pattern is divided into pieces of fixed length, and each is looked for behind the one before. The first
-place where it fits is as good as any other, so no choice is ever taken back, and the time is at most the
-product of both lengths. A regular expression with several `.*` may take for ever, and lets no other
-thread run meanwhile.
+The sender of a pattern, and the one who chooses the names to match, may mean harm. So the matcher divides
+the pattern into pieces of fixed length, and looks for each after the one before. The first place where a
+piece fits is as good as any other, so it never backtracks, and the time is at most the product of both
+lengths. A regular expression with several `.*` may take for ever, and lets no other thread run meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Wildcard:
         self._last = _Piece(pieces[-1], flags) if len(pieces) > 1 else None
 
     def matches(self, text: str) -> bool:
-        """Return whether the pattern names all of this text."""
+        """Return whether the pattern matches the whole text."""
         first, last = self._first, self._last
         if last is None:
             return len(text) == first.length and first.match(text) is not None

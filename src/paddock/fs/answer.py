@@ -20,7 +20,7 @@ class Done(Answer, frozen=True, kw_only=True):
 
 
 class Metadata(Answer, frozen=True, kw_only=True):
-    """What a path is. `is_link` is about the path itself, everything else about what it leads to."""
+    """Facts about a path. `is_link` describes the path itself, every other field what it leads to."""
 
     is_directory: bool
     is_file: bool
@@ -64,7 +64,7 @@ class WalkedDirectory(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class WalkError(Struct, frozen=True, kw_only=True, array_like=True):
-    """A path that could not be looked at."""
+    """A path that could not be examined."""
 
     path: bytes
     message: str
@@ -83,7 +83,7 @@ class Opened(Answer, frozen=True, kw_only=True):
     """An open file, and what was read of it."""
 
     handle: int | None
-    """What later operations call it, never used twice; None if all of it was read, and it is closed."""
+    """Its id in later operations, never used twice; None if all of it was read, and it is closed."""
     size_bytes: int
     beginning: bytes
 
@@ -115,11 +115,11 @@ class Match(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Found(Answer, frozen=True, kw_only=True):
-    """What was found, in the order in which directories list it."""
+    """The matches, in the order in which directories list them."""
 
     matches: list[Match]
     errors: list[str]
-    """What could not be looked at."""
+    """Errors about paths that could not be examined."""
     is_truncated: bool
     """Whether a limit ended the search."""
 

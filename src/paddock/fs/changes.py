@@ -1,4 +1,4 @@
-"""Changes that wait to be told, one per path. Does no I/O."""
+"""Changes that wait for their notification, one per path. Does no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.model.change import ChangeKind
 
 MAX_PATHS = 4096
 MAX_BYTES = 512 * 1024
-"""What may wait for a client; more is not remembered one by one."""
+"""Limit for changes that wait for a client; beyond it they are not remembered one by one."""
 
 TOLD_AT_ONCE = 512
 """Changes of one message: to write it takes about a millisecond."""
@@ -22,7 +22,7 @@ _MERGED = {
     # It was there before and it is there now, with whatever content.
     (ChangeKind.DELETED, ChangeKind.CREATED): ChangeKind.MODIFIED,
 }
-"""What two changes to one path come down to; where nothing is said, the later one."""
+"""The sum of two changes to one path; where there is no entry, the later one."""
 
 
 class Batch(Struct, frozen=True):

@@ -28,7 +28,7 @@ _PERMISSIONS = 0o1777
 _PIECE_BYTES = 1 << 20
 _RANGE_BYTES = 1 << 30
 _NO_RANGES = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
-"""What copy_file_range answers where it can't be used (copy_file_range(2))."""
+"""Errors of copy_file_range where it can't be used (copy_file_range(2))."""
 
 
 def copy(operation: Copy) -> Done:
@@ -133,7 +133,7 @@ class _Level:
         self.source = source
         self.destination = destination
         self.mode = os.fstat(source).st_mode & _PERMISSIONS if is_new else None
-        """What the copy will have in the end; None if it was there before."""
+        """The mode that the copy will have in the end; None if the file existed before."""
         self.names: Iterator[bytes] = map(os.fsencode, os.listdir(source))
 
     def finish(self) -> None:

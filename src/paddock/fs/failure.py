@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paddock.fs.answer import Failure, FailureKind
 
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL})
-"""What the caller can mend: it is not allowed, or makes no sense."""
+"""Errors that the caller can mend: the operation is not allowed, or makes no sense."""
 
 
 def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:

@@ -49,7 +49,7 @@ class HandleTable:
         return file
 
     def take(self, number: int) -> OpenFile | None:
-        """Remove a file from the table, for whoever closes it."""
+        """Remove a file from the table, for the caller to close."""
         with self._lock:
             return self._files.pop(number, None)
 

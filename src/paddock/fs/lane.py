@@ -28,7 +28,7 @@ REPORTED_TOGETHER = 16
 """Results after which the loop is woken, though more jobs wait."""
 
 REPORTED_PER_TURN = 64
-"""Results that are handed on in one turn of the loop: whoever waits for them has something to do then."""
+"""Results to hand on in one turn of the loop: their waiters then have work to do."""
 
 CLOSE_TIMEOUT_S = 2.0
 """A thread that is stuck in the kernel, on a dead network file system, is left behind after this."""

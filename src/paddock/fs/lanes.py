@@ -19,7 +19,7 @@ QUICK_THREADS = 16
 """More only help while operations hang; each costs a stack."""
 
 BULK_THREADS = 8
-"""At most so many transfers and walks at once, which is more than the disks of one host are good for."""
+"""Most transfers and walks at once, which is more than the disks of one host can serve."""
 
 
 class Lanes:

@@ -1,4 +1,4 @@
-"""The matches of a search on their way to its answer, whoever finds them."""
+"""Collects the matches of a search for its answer, from every engine."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MatchCollector:
         self.add(Match(path=path, line=number, column=column, text=text[:MAX_LINE_CHARACTERS], is_cut=is_cut))
 
     def fail(self, path: bytes, error: OSError) -> None:
-        """Note that a path could not be looked at."""
+        """Note that a path could not be examined."""
         self.fail_text(f"{os.fsdecode(path)}: {os.strerror(error.errno or 0)} (os error {error.errno})")
 
     def fail_text(self, text: str) -> None:

@@ -48,7 +48,7 @@ class OpenFile(ABC):
 
     @property
     def size_bytes(self) -> int:
-        """Return how long the file is now; 0 if that can't be told beforehand."""
+        """Return the present size of the file; 0 if it is not known beforehand."""
         return 0
 
     def _require_open(self) -> None:

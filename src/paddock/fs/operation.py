@@ -89,10 +89,10 @@ class Walk(Operation[Walked], frozen=True, kw_only=True):
     max_directories: int
     max_entries: int
     max_bytes: int
-    """How much the paths of all entries may add up to."""
+    """Limit for the paths of all entries together."""
     follow_directory_links: bool
     prune_hidden: bool
-    """Whether directories whose name begins with a dot are listed, and not entered."""
+    """Whether to list, but not enter, directories whose name begins with a dot."""
 
 
 class Remove(Operation[Done], frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class Open(Operation[Opened], frozen=True, kw_only=True):
     mode: OpenMode = OpenMode.READ
     follow: bool = True
     prefetch_bytes: int = 0
-    """How much is read at once; a file that ends within this is closed again."""
+    """How much to read at once; a file that ends within this is closed again."""
 
 
 class ReadBlock(Operation[Block], frozen=True, kw_only=True):
@@ -189,7 +189,7 @@ class Edit(Operation[Edited], frozen=True, kw_only=True):
 
 
 class SearchKind(StrEnum):
-    """What is looked at."""
+    """What to search."""
 
     CONTENT = "content"
     NAME = "name"

@@ -17,7 +17,7 @@ MAX_NESTING = 100
 
 _ESCAPES = frozenset("dDwWsSbB")
 _SPECIAL = frozenset("\\.+*?()|[]{}^$#&-~")
-"""What every engine lets a backslash make ordinary; before other punctuation it is dropped."""
+"""Characters that a backslash makes ordinary in every engine; before other punctuation it is dropped."""
 _COUNTED = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
 
 

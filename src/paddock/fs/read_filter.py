@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 ReadFilter = Callable[[bytes], bool]
-"""Whether somebody may see a path, which is absolute and has no links. May be called in any thread."""
+"""Says whether a client may see a path, which is absolute and has no links. May be called in any thread."""
 
 
 class HeldDirectory:
@@ -58,7 +58,7 @@ class HeldDirectory:
 
 
 class KeptDirectory:
-    """Owns the descriptor that a thread opens for whoever waits on the loop, and `close` ends that.
+    """Owns the descriptor that a thread opens for a waiter on the loop; `close` closes it.
 
     The owner is there before the descriptor. So it does not matter whether anybody takes what the thread
     found: what comes after `close` is closed at once.

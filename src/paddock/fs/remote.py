@@ -52,7 +52,7 @@ class WorkerOperations:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the worker is gone, and can't be asked any more."""
+        """Return whether the worker has ended, and takes no more requests."""
         return self._failure is not None
 
     def metadata_at_once(self, path: bytes) -> Metadata | None:

@@ -23,7 +23,7 @@ _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove(operation: Remove) -> Done:
-    """Remove a file, a link itself, or a directory; what is gone stays gone when a later step fails."""
+    """Remove a file, a link itself, or a directory. If a later step fails, earlier removals stay."""
     path = _removable(operation.path)
     if not operation.follow and operation.recursive:
         raise OperationFailed("recursive no-follow removal is unsupported; give recursive: false")

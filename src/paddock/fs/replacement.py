@@ -94,7 +94,7 @@ class Replacement:
                 raise OSError(number, os.strerror(number))
         if not stat.S_ISREG(old.st_mode):
             raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a regular file")
-        # To rename needs a right to the directory only; who may not write the file may not replace it.
+        # Renaming needs a right to the directory only; a user who may not write the file may not replace it.
         if not os.access(self._name, os.W_OK, dir_fd=self._directory, effective_ids=True):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         return old

@@ -18,7 +18,7 @@ from paddock.fs.syscall import AT_FDCWD, RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, o
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _UNAVAILABLE = (errno.ENOSYS, errno.EPERM)
-"""What openat2 answers on a kernel without it, and below a seccomp filter that does not know it."""
+"""Errors of openat2 on a kernel without it, and below a seccomp filter that does not know it."""
 
 
 class NameInDirectory(NamedTuple):

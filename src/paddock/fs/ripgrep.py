@@ -1,4 +1,4 @@
-"""Searching with ripgrep, told to do exactly what `search` does without it.
+"""Searches with ripgrep, with options that make it do exactly what `search` does without it.
 
 The program is one of the system's (`own_program`), and never from where it searches: a repository must not
 bring the program that looks through it. It reads no configuration and no input, and ends with this search.
@@ -36,9 +36,9 @@ _ARGUMENTS = (
 
 
 def find_ripgrep(root: bytes) -> Program | None:
-    """Return the program; None if there is none outside the searched directory and the working directory.
+    """Return the program; None if none exists outside the searched directory and the working directory.
 
-    Raises OperationFailed when it can't be looked for.
+    Raises OperationFailed when the search for it fails.
     """
     forbidden = [os.fsdecode(root)]
     with suppress(FileNotFoundError):

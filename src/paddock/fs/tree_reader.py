@@ -16,7 +16,7 @@ from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs import resolve
 
 PIECE_BYTES = 256 * 1024
-"""How much of a file is held at once."""
+"""How much of a file to hold at once."""
 
 END = bytes(2 * tarfile.BLOCKSIZE)
 """Two blocks of zeros end an archive (pax(1))."""
@@ -31,7 +31,7 @@ class TreeReader:
     """The archive of a directory, made while it is read. `close` must follow.
 
     Raises OSError. A tree that changes meanwhile gives what was there when its turn came;
-    a file that shrinks is an error, as its size was already told.
+    a file that shrinks is an error, because its size was already sent.
     """
 
     def __init__(self, path: bytes) -> None:

@@ -21,10 +21,10 @@ from paddock.fs.failure import no_thread
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
 MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
-"""What may come before the content of an entry: a path, the target of a link, 4 KiB each; and attributes."""
+"""Limit for what precedes an entry's content: a path, the target of a link, 4 KiB each; and attributes."""
 
 MAX_COMMON_BYTES = 64 * 1024
-"""What an archive may say of all entries that follow (pax(1), typeflag g). Each of them gets a copy."""
+"""Limit for an archive's attributes of all following entries (pax(1), typeflag g). Each gets a copy."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

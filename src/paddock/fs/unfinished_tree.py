@@ -96,7 +96,7 @@ def _is_ours(directory: int, name: bytes, parent: int) -> bool:
 
 
 def _reclaim(parent: int) -> None:
-    """Remove what was left behind. Leave what can't be removed to whoever can."""
+    """Remove what was left behind, as far as this process can."""
     with suppress(OSError):
         listing = os.open(b".", _ENTER, dir_fd=parent)
         try:

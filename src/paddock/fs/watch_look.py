@@ -23,10 +23,10 @@ from paddock.inotify import Inotify
 from paddock.model.change import ChangeKind
 
 SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
-"""What the kernel says when it has no room at the moment (open(2), inotify_add_watch(2))."""
+"""The kernel's errors when it has no room at the moment (open(2), inotify_add_watch(2))."""
 
 NOT_TO_BE_SEEN = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
-"""What it says of a directory that is gone again, or not for this user: nothing is missing without it."""
+"""The kernel's errors for a directory that vanished, or that this user may not see: a watch can omit it."""
 
 
 class Directory(Subscription, gc=False, eq=False):
@@ -66,7 +66,7 @@ class Root(NamedTuple):
 
 
 class Look:
-    """What was found in one directory."""
+    """The findings in one directory."""
 
     __slots__ = ("directories", "directory", "has_more", "is_cut", "names", "problem", "watch")
 
@@ -77,20 +77,20 @@ class Look:
         self.directories: list[bytes] = []
         """The names of those in it that are directories."""
         self.has_more = False
-        """Whether there were more names than can be told."""
+        """Whether there were more names than fit."""
         self.is_cut = False
         """Whether there were more directories than may be kept."""
         self.problem: OSError | None = None
 
 
 class Found(NamedTuple):
-    """What one look has found: in several directories, or at the path that is to be watched."""
+    """The findings of one look: in several directories, or at the path to watch."""
 
     looks: list[Look]
     root: Root | None = None
     problem: OSError | None = None
     untried: Sequence[Directory] = ()
-    """Directories that were not looked at, because one before them met a shortage."""
+    """Directories that were not examined, because one before them met a shortage."""
     named: Sequence[Doubt] = ()
     """Of the changes that were in doubt, those of files that have their names."""
 
@@ -217,7 +217,7 @@ class TreeLook:
 
     def _has_name(self, root: Root, doubt: Doubt) -> bool:
         if doubt.kind is ChangeKind.DELETED:
-            # One that is gone had a name.
+            # A removed file had a name.
             return True
         real = doubt.directory.at(root.real)
         try:

@@ -1,4 +1,4 @@
-"""A watch for paths that do not exist yet, and for one that does: it tells once when that changes.
+"""A watch for paths that do not exist yet, and for one that does: it notifies once when that changes.
 
 One round looks at each path, some in each look of a thread, so that nobody waits long for the thread. After a
 notice there is another round.
@@ -63,7 +63,7 @@ class MissingWatch:
         self._is_stale = True
         """Whether something has happened since the last round began."""
         self._left: list[_Expected] = []
-        """Paths that are still to be looked at in this round."""
+        """Paths that this round still has to examine."""
         self._found: set[int] = set()
         """Directories that this round has added."""
 
@@ -117,7 +117,7 @@ class MissingWatch:
         return partial(self._look, chosen)
 
     def looked(self, look: _Look) -> Iterator[None]:
-        """Listen where the paths would appear now, or tell that one has."""
+        """Listen where the paths would appear now, or report that one has."""
         if self._is_over or look.has_changed:
             for watch in look.added:
                 self._watches.abandon(watch)

@@ -30,7 +30,7 @@ from paddock.journal import Journal
 T = TypeVar("T")
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
-"""What all watches of one client keep of directories: about 120,000 whose paths are short."""
+"""Limit for the directories that all watches of one client keep: about 120,000 with short paths."""
 
 REMOVED_AT_ONCE = 1024
 """Directories that one job of a thread ends to watch."""
@@ -89,7 +89,7 @@ class WatchSet:
                 "the host allows as many watchers per user as fs.inotify.max_user_instances says"
             ) from error
         self.readings = 0
-        """How often the queue was read; a notice happened before the reading that gave it."""
+        """How often the queue was read; a notice happened before the reading that returned it."""
         self._lanes = lanes
         self._loop = asyncio.get_running_loop()
         self._subscribers: dict[int, Subscriber] = {}
@@ -100,7 +100,7 @@ class WatchSet:
         self._unused: set[int] = set()
         """Directories that nobody listens to, unless somebody has begun to since."""
         self._lookers: dict[int, None] = {}
-        """Who has something to look at, in the order of their turns."""
+        """The watches that have directories to examine, in the order of their turns."""
         self._chores: deque[Iterator[None]] = deque()
         self._job: asyncio.Future[Any] | None = None
         self._is_readable = False
@@ -124,7 +124,7 @@ class WatchSet:
         self._kept_bytes -= size_bytes
 
     def join(self, subscriber: Subscriber) -> int:
-        """Have it told when notices are lost. Gives its number, for `Subscription` and the methods below."""
+        """Join, to hear when notices are lost. Return a number, for `Subscription` and the methods below."""
         self._last_number += 1
         self._subscribers[self._last_number] = subscriber
         return self._last_number

@@ -56,7 +56,7 @@ MAX_DOUBTS = 512
 """Changes of what perhaps has no name that wait for the next look, which takes them all."""
 
 RETRY_S = 1.0
-"""How long directories wait for which there was no room."""
+"""How long directories without room wait."""
 
 _KINDS = (
     (Notice.CREATE | Notice.MOVED_TO, ChangeKind.CREATED),
@@ -64,7 +64,7 @@ _KINDS = (
     (Notice.MODIFY | Notice.ATTRIB, ChangeKind.MODIFIED),
 )
 _NAMELESS = re.compile(rb"#\d+")
-"""What the kernel calls files without a name (O_TMPFILE); a file may really have such a name."""
+"""The kernel's name for files without one (O_TMPFILE); a file may really have such a name."""
 _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
@@ -100,11 +100,11 @@ class TreeWatch:
         self._tree: Directory | None = None
         self._count = 0
         self._waiting: deque[Directory] = deque()
-        """Directories that no thread has looked at yet."""
+        """Directories that no thread has examined yet."""
         self._in_look: list[Directory] = []
         """Those that a thread looks at."""
         self._rest: asyncio.TimerHandle | None = None
-        """Ends the time in which no directory is looked at, because there was no room for one."""
+        """Ends the pause in which no directory is examined, because there was no room for one."""
         self._is_behind = False
         """Whether directories have waited for room, and changes in them were missed."""
         self._replacement = 0
@@ -118,7 +118,7 @@ class TreeWatch:
 
     @property
     def is_ended(self) -> bool:
-        """Return whether the root is gone; nothing will change any more."""
+        """Return whether the root has vanished; nothing will change any more."""
         return self._is_ended
 
     async def begin(self) -> None:
@@ -233,7 +233,7 @@ class TreeWatch:
             yield from self._complete()
 
     def look_failed(self, problem: RequestError) -> None:
-        """Handle a look that failed: nothing could be looked at."""
+        """Handle a failed look: nothing could be examined."""
         if self._is_ended:
             return
         if self._root is None or not self._begun.done():
@@ -296,7 +296,7 @@ class TreeWatch:
         return chosen
 
     def _expect(self, parent: Directory, name: bytes, *, is_new: bool) -> None:
-        """Have a directory looked at."""
+        """Schedule a look at a directory."""
         if self._count >= MAX_DIRECTORIES or self._watches.left_bytes < 0:
             self._refuse_more()
             return

@@ -34,7 +34,7 @@ ServeWrappers = Callable[["ExecPolicy", socket.socket | None], "WrapperService"]
 programs outside; it is the service's own."""
 
 _UNDECIDED: Final = "can't be decided on"
-"""What the wrapper says where nobody decides (native/execve_wrapper.c)."""
+"""The wrapper's message where nobody decides (native/execve_wrapper.c)."""
 
 
 class Availability(Struct, frozen=True):

@@ -119,7 +119,7 @@ class Sandbox:
         return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
 
     def renew(self, private: Sequence[Path], cap: Cap | None) -> None:
-        """Plan what is prepared from now on with these. Blocks while files are looked at."""
+        """Use these for all plans from now on. Blocks while it examines files."""
         self.planner = Planner(self._host, self._directory, private, cap)
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Sandbox:
         proxy_ports: Sequence[int] = (),
         bundle: bytes | None = None,
     ) -> Confined:
-        """Make a command ready. Blocks while files are looked at.
+        """Prepare a command. Blocks while it examines files.
 
         If it `is_traced`, a thread notes what it is refused, from when it is started until it has
         ended. With an `execution_policy` that thread asks about each program that the command executes;

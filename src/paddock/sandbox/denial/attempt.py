@@ -20,7 +20,7 @@ class Content(StrEnum):
     """What a command meets at a path."""
 
     NOWHERE = "nowhere"
-    """Not even the directory it would be in, or one that can't be looked into."""
+    """Not even the parent directory, or one that can't be searched."""
     NOTHING = "nothing"
     FILE = "file"
     DIRECTORY = "directory"
@@ -72,10 +72,10 @@ class FileAttempt(Struct, frozen=True):
     """As the command saw it, absolute."""
     need: Need
     real: str
-    """Where the path leads, without links."""
+    """The path without links."""
     content: Content
     is_moved: bool = False
-    """Whether it is to be moved away, which what is mounted can't be."""
+    """Whether the call moves it away, which is impossible for a mount point."""
     is_in_place: bool = False
     """Whether only the file itself changes, and not the directory that it is in."""
 
@@ -115,7 +115,7 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
             return Denial(DenialKind.NETWORK, target, policy.network_words, is_certain=True)
         case FileAttempt(kind=kind, target=target, real=real):
             if policy.is_private(real):
-                # Whoever goes through /tmp comes across it, and its client need not hear of it.
+                # Every program that walks /tmp meets it, and the client need not hear of it.
                 return None
             ruling = policy.at(real)
             if attempt.is_moved and ruling is not None and not ruling.refuses(kind):

@@ -99,7 +99,7 @@ class ArgumentReader:
             yield from (NamedFile(kind, path, need) for kind, need in opening(flags))
 
     def _path(self, question: Question, operand: Operand) -> str | None:
-        """Return the absolute path of an operand; None if it can't be told."""
+        """Return the absolute path of an operand; None if it is unknown."""
         path = ""
         if operand.path is not None and (address := question.arguments[operand.path]):
             data = self._memory.text(question.task, address)

@@ -29,7 +29,7 @@ from paddock.sandbox.denial.policy import CALL_WORDS, Policy, Ruling, with_wider
 from paddock.sandbox.profile.path import clean
 
 JUDGED_FAILURES: Final = 64
-"""Of each stream, the newest. Each may cost a few looks at the file system."""
+"""Most failures to judge of each stream, the newest. Each may cost a few lookups in the file system."""
 
 DENIALS_LIMIT: Final = 16
 """Denials of one command. One that removes a protected tree writes a line for each file in it."""
@@ -41,7 +41,7 @@ PATH_LIMIT: Final = 4095
 """PATH_MAX without the byte that ends it (limits.h)."""
 
 NOT_EXECUTABLE_STATUS: Final = 126
-"""Of a shell or env(1) whose last command could not be run."""
+"""Exit status of a shell or env(1) whose last command could not be run."""
 
 Resolve = Callable[[str], Sequence[Resolution]]
 """What an absolute path may stand for: with a link at its end followed, and not."""
@@ -61,7 +61,7 @@ class Ended(Struct, frozen=True):
     invocation: Invocation
     said: Sequence[Said]
     is_suspected: bool
-    """Whether the words of the reference are somewhere in its output."""
+    """Whether its output contains the words that the reference looks for."""
 
 
 class Unclear(Enum):
@@ -215,7 +215,7 @@ class _Judge:
         if refused is not None:
             kind, ruling, at = refused
             is_believed = not self._is_quoting and self._invocation.names(name, is_exact=not said.is_stderr)
-            # Whether anything is hidden at a path is not for the command to know, and not told here.
+            # The command must not learn whether anything is hidden at a path, so don't report it.
             is_certain = is_believed and failure.trouble is not Trouble.MISSING
             grant = ruling.grant(kind, at.real, is_in_place=failure.is_in_place and at.is_there)
             return Denial(kind, _shown(path), ruling.words, is_certain=is_certain, grant=grant)

@@ -31,7 +31,7 @@ from paddock.sandbox.denial.exec_call import ExecCall, open_on_host
 
 FILES_LIMIT: Final = 240
 _NUMBERS_LIMIT: Final = 4096
-"""Where descriptors are looked for. The kernel makes the table of a new program as small as it can be."""
+"""How far to look for descriptors. The kernel makes the table of a new program as small as it can be."""
 _LIMITS: Final = 16
 _REQUEST: Final = struct.Struct(f"=iIIIQQQ{2 * _LIMITS}Q{FILES_LIMIT}i")
 """struct escalation of native/escalation.h."""
@@ -55,10 +55,10 @@ _syscall.restype = ctypes.c_long
 
 
 class ProcessStatus(NamedTuple):
-    """What a process has that its program does not choose; signals as bits."""
+    """Attributes of a process that its program does not choose; signals as bits."""
 
     table_size: int
-    """Of its descriptors."""
+    """The size of its table of descriptors."""
     mask: int
     blocked: int
     ignored: int

@@ -18,7 +18,7 @@ class Deny(Struct, frozen=True):
     """Do not: the caller becomes a program that says so and ends with status 1."""
 
     message: str
-    """What it says, with the newline."""
+    """The text of the message, with the newline."""
 
 
 Outcome = Callable[[str | None], None]
@@ -49,7 +49,7 @@ def leave(answer: ExecAnswer) -> None:
 
 
 Settle = Callable[[ExecAnswer], None]
-"""Answers a call later, from any thread. Only the first answer counts, and none if the task is gone."""
+"""Answers a call later, from any thread. Only the first answer counts, and none if the task has ended."""
 
 Withdraw = Callable[[], None]
 """Says that nobody needs the answer any more."""
@@ -60,10 +60,10 @@ and settles it later; the call is not to be used then. What it raises denies."""
 
 
 class ExecPolicy(Struct, frozen=True):
-    """Who decides on the executions of a command, and how a program is run."""
+    """How a command's executions are decided, and how a program runs."""
 
     on_exec: OnExec
     is_strict: bool = False
-    """Whether a program that may run is executed by the copy of path and arguments that was decided on."""
+    """Whether an allowed program runs with the copy of path and arguments that the decision was about."""
     can_escalate: bool = False
     """Whether an answer may be `Escalate`."""

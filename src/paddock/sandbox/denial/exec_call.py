@@ -29,13 +29,13 @@ ARGUMENTS_BYTES: Final = 6 << 20
 no more than this (execve(2)). So much of each is read."""
 
 _LEAST_ARGUMENTS_BYTES: Final = 128 << 10
-"""What it takes however small the stack (ARG_MAX of linux/limits.h)."""
+"""What the kernel accepts however small the stack is (ARG_MAX of linux/limits.h)."""
 
 _STRING_BYTES: Final = 64
-"""What each string takes beside its bytes."""
+"""What each string takes in addition to its bytes."""
 
 NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG})
-"""How the kernel, too, says that there is nothing to execute."""
+"""The kernel's own error if there is nothing to execute."""
 
 _MAGIC: Final = (b"\x7fELF", b"#!")
 _OPENAT2: Final = 437

@@ -195,7 +195,7 @@ class Executions:
         if not self._may_wait(waiting.size_bytes):
             return False
         try:
-            # Without it nobody would learn that the process is gone, and the call would be kept for good.
+            # Without it nobody would learn that the process has ended, and the call would stay for good.
             waiting.file = os.pidfd_open(process_of(waiting.question.task))
         except OSError:
             return False
@@ -217,7 +217,7 @@ class Executions:
             self._ended(file)
 
     def _ended(self, file: int) -> None:
-        """Give up the call of a process that is gone: nobody needs the answer."""
+        """Give up the call of a process that has ended: nobody needs the answer."""
         for waiting in list(self._waiting.values()):
             if waiting.file == file:
                 self._give_up(waiting)
@@ -305,7 +305,7 @@ class Executions:
         self._stubs.redirect(listener, question, escalation)
 
     def _may_complain(self) -> bool:
-        """Return whether the log is told. A command that makes executions fail could fill it."""
+        """Return whether to write to the log. A command that makes executions fail could fill it."""
         self._complaints += 1
         return self._complaints <= COMPLAINTS_LIMIT
 

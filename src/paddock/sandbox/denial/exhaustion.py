@@ -1,4 +1,4 @@
-"""Finds the limit of its profile that a command has run into, as far as that can be told. Pure.
+"""Finds the limit of its profile that a command has run into, as far as that is known. Pure.
 
 The kernel tells of three limits: it ends a command that is out of processor time by a signal of its own, it
 counts what it kills in a control group that is out of memory, and the first process of a sandbox keeps the
@@ -19,13 +19,13 @@ from paddock.model.cause import Cause
 from paddock.model.profile import Limits
 
 LAST_WORDS_BYTES: Final = 8192
-"""How much of the end of its output a command says why in: more than the stack trace of an interpreter."""
+"""How much of the end of its output to search for the reason: more than an interpreter's stack trace."""
 
 CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTRAP, signal.SIGILL})
-"""What programs die of when they can't go on without memory."""
+"""Signals that kill programs which can't go on without memory."""
 
 BRINK: Final = 7 / 8
-"""Of the limit. Programs that filled their memory bit by bit had 92 to 100 % of it resident in the end."""
+"""Share of the limit. Programs that filled their memory bit by bit ended with 92 to 100 % of it resident."""
 
 _OUT_OF_MEMORY: Final = (
     b"out of memory",
@@ -52,7 +52,7 @@ class End(Struct, frozen=True):
     is_full: bool = False
     """Whether no further process was allowed at that moment."""
     is_starved: bool = False
-    """Whether the kernel has killed a process for want of the memory that all have together."""
+    """Whether the kernel has killed a process because all together ran out of memory."""
 
 
 def spent(limits: Limits, end: End) -> Cause | None:

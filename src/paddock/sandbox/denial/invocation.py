@@ -12,13 +12,13 @@ from typing import Final
 from paddock.sandbox.profile.path import ROOT, is_within, join
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
-"""Characters of all arguments that names are looked for in; a script that is longer stands in a file."""
+"""Characters of all arguments to search for names; a longer script is in a file."""
 
 DIRECTORIES_LIMIT: Final = 32
-"""Directories above a path that are looked for; deep trees have about half as many."""
+"""Directories above a path to look for; deep trees have about half as many."""
 
 REPOSITORY: Final = ".git"
-"""What git works on without being told, below its working directory."""
+"""What git works on by default, below its working directory."""
 
 _PATH_WORD: Final = re.compile(r"[\w./+~@%-]+")
 _HOST_WORD: Final = re.compile(r"[\w.-]+")

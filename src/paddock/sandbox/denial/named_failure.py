@@ -27,7 +27,7 @@ LINE_LIMIT: Final = 1024
 
 
 class Trouble(StrEnum):
-    """What went wrong, as far as it is said."""
+    """What went wrong, as far as the line says."""
 
     READ_ONLY = "EROFS"
     REFUSED = "EACCES"
@@ -50,7 +50,7 @@ _TEXTS: Final = {
     "no such file or directory": Trouble.MISSING,
     "network is unreachable": Trouble.UNREACHABLE,
 }
-"""What strerror(3) says, and libuv where it says something else."""
+"""The texts of strerror(3), and of libuv where they differ."""
 
 
 class NamedFailure(Struct, frozen=True):
@@ -60,7 +60,7 @@ class NamedFailure(Struct, frozen=True):
     names: tuple[str, ...] = ()
     """The paths, the host or the system call that it is about, as they are written there."""
     kind: DenialKind | None = None
-    """What the program wanted, if that can be told."""
+    """What the program wanted, if that is known."""
     speaker: str = ""
     """How the line begins, which is usually the name of the program."""
     is_in_place: bool = False
@@ -103,7 +103,7 @@ _SIGNS: Final = (
 """What must stand in a line that is worth a closer look: most have nothing of it, and there may be many."""
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
-"""How terminals are told about colours."""
+"""Escape sequences for colours in terminals."""
 
 _WRAP: Final = re.compile(r"\nWarning: (?!Failed)")
 """How curl goes on in the next line, in the middle of a path if need be; the rest would look like another."""
@@ -149,7 +149,7 @@ _DOMAIN: Final = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 SOCKET_CALLS: Final = frozenset(
     {"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmmsg"}
 )
-"""Whose failure is one of the network."""
+"""Calls whose failure is one of the network."""
 
 _SOCKET_FILES: Final = ('/socket.py"', '/socketserver.py"')
 
@@ -190,7 +190,7 @@ _RUNNING_FRAMES: Final = ("in _execute_child", "in _posix_spawn")
 _REMARKS: Final = frozenset(
     {"cannot open", "cannot execute", "cannot stat", "cannot mkdir", "cannot unlink", "cannot read"}
 )
-"""What some programs say between the path and the errno."""
+"""Text that some programs put between the path and the errno."""
 
 _RENAMING: Final = re.compile(
     r"\b(?:remove|unlink|rmdir|rename|move|delete|replace|\[errno [0-9]{1,3}\])|' (?:to|->|=>) '",
@@ -209,7 +209,7 @@ _HARD_LINK: Final = " => "
 _BEFORE_QUOTE: Final = frozenset(" (:,>")
 
 CALL_PHRASES: Final = {"read kernel buffer failed": "syslog"}
-"""What programs say of a system call without its name."""
+"""Phrases of programs for a system call without its name."""
 
 _CALLS: Final = frozenset(rule.call for mode in NetworkMode for rule in seccomp.rules(mode))
 
@@ -266,7 +266,7 @@ def _quoted(text: str) -> tuple[str, ...]:
         return ()
     start = text.rfind(_OPENINGS[mark], 0, -1)
     name, rest = text[start + 1 : -1], text[:start] if start >= 0 else ""
-    # Whoever quotes a quotation mark does it in one of many ways, and the path would be cut off.
+    # Programs quote a quotation mark in many ways, and the path would be cut off.
     if start < 0 or not name or (rest and rest[-1] not in _BEFORE_QUOTE):
         return ()
     if rest.endswith(_HARD_LINK):

@@ -41,7 +41,7 @@ WRITING: Final = O_ACCMODE | O_CREAT | O_TRUNC
 
 
 class Operand(Struct, frozen=True):
-    """A path among the arguments of a call: which ones tell it."""
+    """A path among the arguments of a call: which arguments name it."""
 
     need: Need = Need.SOMETHING
     path: int | None = 0
@@ -83,7 +83,7 @@ class AddressCall(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """The argument that tells how long the address is."""
+        """The argument that holds the length of the address."""
         return self.address + 1
 
 

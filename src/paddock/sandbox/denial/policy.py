@@ -25,7 +25,7 @@ from paddock.sandbox.profile.glob import SPECIAL, Matcher
 from paddock.sandbox.profile.path import DEV, KERNEL_OBJECTS, KERNEL_SETTINGS, PROC, ROOT, is_within, parent
 
 DEFAULT_WORDS: Final = f"default = {Access.DENY}"
-"""Of a path that the profile does not grant."""
+"""The words for a path that the profile does not grant."""
 
 KERNEL_WORDS: Final = f"kernel settings = {Access.READ}"
 """The same under every profile."""
@@ -37,17 +37,17 @@ PROXY_HINT: Final = "only its proxy leads out, which HTTP_PROXY, HTTPS_PROXY and
 """For a program that has tried to go by itself."""
 
 PROGRAM_DIRECTORIES: Final = ("/usr/bin", "/bin", "/sbin")
-"""Where bubblewrap may be, which no profile may let a command write."""
+"""Directories that may hold bubblewrap, and that no profile may let a command write."""
 
 METADATA_NAMES: Final = frozenset(PROTECTED_NAMES)
 
 
 class Ruling(Struct, frozen=True):
-    """What is granted at a path."""
+    """The access to a path, and its reason."""
 
     access: Access
     words: str | None
-    """What of the profile says so; None if it is not the profile's."""
+    """The part of the profile that says so; None if it is not the profile's."""
     scope: str | None = None
     """Where a grant must lie to change it; None where no grant does, or another would be needed with it."""
     is_whole: bool = False
@@ -123,7 +123,7 @@ class Policy:
         return replace(ruling, scope=None) if is_within(path, KERNEL_OBJECTS) else ruling
 
     def is_private(self, path: str) -> bool:
-        """Return whether a real path is the sandbox's own, which nobody is told of."""
+        """Return whether a real path is the sandbox's own, which no report mentions."""
         rule = self._table.rule_of(path)
         return rule is not None and rule.origin == PRIVATE
 

@@ -31,7 +31,7 @@ LOOK_MS: Final = 2
 stopped."""
 
 _PATIENCE_S: Final = 0.002
-"""How long to stay with a task at first; mostly it stops within a part of that."""
+"""How long to stay with a task at first; usually it stops within a part of that."""
 
 _PAUSE_S: Final = 0.0001
 
@@ -49,7 +49,7 @@ class Pursuits:
     def __init__(self) -> None:
         self._pursued: dict[int, _Pursued] = {}
         self.exchanged = 0
-        """How many had become another program, and were killed."""
+        """Number of tasks that had become another program, and were killed."""
 
     def __bool__(self) -> bool:
         return bool(self._pursued)

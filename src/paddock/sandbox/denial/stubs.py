@@ -1,4 +1,4 @@
-"""Tasks on their way to paddock-stub (native/stub.c), and what each is told there.
+"""Tasks on their way to paddock-stub (native/stub.c), and the instructions for each.
 
     redirect    a task that waits in a call is made to execute the stub instead
     serve       this is asked about and let; the stub asks what to do, and gets it as a descriptor; it
@@ -34,7 +34,7 @@ HELD_BYTES_LIMIT: Final = 16 << 20
 """Arguments and variables of one command's calls that are on their way to the stub: two of the longest."""
 
 STUBS_LIMIT: Final = 1024
-"""Tasks that are about to become the stub, before those that have died on the way are looked for."""
+"""Number of tasks about to become the stub, above which to look for those that died on the way."""
 
 
 class Copy(Struct, frozen=True):
@@ -75,7 +75,7 @@ class Stubs:
         """The tasks that are followed."""
 
     def close(self) -> None:
-        """Let go of what was to be told."""
+        """Let go of the pending instructions."""
         for replay in self._replays.values():
             _drop(replay.instruction)
         for told in self._instructions.values():
@@ -85,7 +85,7 @@ class Stubs:
     # --- on the way ---------------------------------------------------------
 
     def redirect(self, listener: Listener, question: Question, told: Instruction) -> None:
-        """Make a task become the stub, which is told this. It is owned from now on. Raises OSError."""
+        """Make a task become the stub, with these instructions, and own them from now on. Raises OSError."""
         try:
             self._redirect(listener, question, told)
         except OSError as error:
@@ -129,7 +129,7 @@ class Stubs:
     # --- questions of the kernel --------------------------------------------
 
     def serve(self, listener: Listener, question: Question) -> bool:
-        """Answer a call that follows from a redirection; False if it is none. Raises OSError."""
+        """Answer a call that follows from a redirection. Return False for any other call. Raises OSError."""
         task, arguments = question.task, question.arguments
         if self.pursuits.release(task):
             # It is asked about again.
@@ -213,7 +213,7 @@ class Stubs:
         with theirs, ours:
             blocked, first, second, _, third = question.arguments[1:6]
             escalation.request(self._leader, question.task, blocked, (first, second, third), ours)
-            # If it is gone by now, the other end is closed, and the program is killed.
+            # If the task has ended by now, the other end is closed, and the program is killed.
             listener.answer_with(question, theirs.fileno())
 
 

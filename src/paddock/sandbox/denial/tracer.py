@@ -46,7 +46,7 @@ KNOWN_LIMIT: Final = 1024
 """Attempts that need no second look, because builds name the same files again and again: 4 MiB at most."""
 
 TURN_TIMEOUT_S: Final = 0.05
-"""How long one tracer waits for another: that may hang in a dead file system, and must not hold up all."""
+"""How long one tracer waits for another, which may hang in a dead file system and must not hold up all."""
 
 _turn: Final = threading.Lock()
 """One tracer of a process answers at a time: of twenty that compute at once, each would take the interpreter
@@ -98,7 +98,7 @@ class Tracer:
         is_traced: bool = True,
     ) -> None:
         self.is_traced = is_traced
-        """Whether it notes what is refused."""
+        """Whether it records refusals."""
         self._executions = executions
         self._observation = observation
         self._policy = policy

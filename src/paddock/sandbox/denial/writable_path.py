@@ -24,7 +24,7 @@ IsWritable = Callable[[str], bool]
 
 
 class WritablePaths:
-    """What a plan grants to write. May be used from any thread."""
+    """The paths that a plan lets a command write. May be used from any thread."""
 
     def __init__(self, plan: Plan) -> None:
         self._table = AccessTable(plan.rules)

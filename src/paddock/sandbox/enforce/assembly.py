@@ -56,7 +56,7 @@ class Script(Struct, frozen=True):
     all_options: Sequence[str]
     """The same where nothing can be mounted early."""
     early: Sequence[Bind]
-    """What is mounted before bubblewrap starts, if it can be."""
+    """Mounts to make before bubblewrap starts, if possible."""
     needs_own_mounts: bool
     """Whether bubblewrap has to start among other mounts than those of this process."""
     filter: bytes
@@ -66,9 +66,9 @@ class Script(Struct, frozen=True):
     limits: Limits
     """How much the command may use."""
     restriction: Restriction | None
-    """What a process that enters the sandbox has to take on; None if it is not kept for others."""
+    """Restriction that a process applies to itself on entry; None if the sandbox is not kept for others."""
     counted_processes: int | None
-    """How many there may be in a control group, which must be made for them; None if none is needed."""
+    """Limit of processes in a control group that must be made for them; None if none is needed."""
 
 
 def write_script(
@@ -80,7 +80,7 @@ def write_script(
     is_traced: bool = False,
     is_spare: bool = False,
 ) -> Script:
-    """Put a plan into words. `options` tells those of bubblewrap.
+    """Write a plan as a script. `options` returns those of bubblewrap.
 
     Without arguments of the `command` the sandbox is kept for others to enter, or as a spare one for a
     command that comes later.
@@ -99,7 +99,7 @@ def write_script(
         argv0=command.arg0,
         # As bubblewrap sets it, which does not know the variables of the command.
         environment={**command.environment, "PWD": plan.cwd} if command.argv else None,
-        # Of a sandbox that is kept, whoever lets others enter looks before.
+        # For a kept sandbox, the code that lets others enter checks this first.
         masks=plan.masks if command.argv or is_spare else (),
         placeholders=plan.shown_placeholders,
         holds=not command.argv,

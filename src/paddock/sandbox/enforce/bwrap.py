@@ -32,7 +32,7 @@ ARGUMENT_LIMIT: Final = 9000
 """bubblewrap takes no more, whether they come from a file or not (MAX_ARGS in its source)."""
 
 RESERVED_ARGUMENTS: Final = 64
-"""Of these, for the options that are not about the view: fewer than 30, and room to grow."""
+"""Arguments reserved for options that are not about the view: fewer than 30, and room to grow."""
 
 
 class HostFiles(Struct, frozen=True):

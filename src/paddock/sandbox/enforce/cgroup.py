@@ -38,7 +38,7 @@ DIVIDE_ROUNDS: Final = 100
 more rounds than any fork takes."""
 
 _OOM_FILES: Final = ("memory.events", "memory.oom_control")
-"""Where each version counts what was killed for want of memory."""
+"""The files in which each version counts kills for want of memory."""
 
 
 class GroupKeeper(Protocol):
@@ -122,7 +122,7 @@ class Bound(Struct, frozen=True):
 
 
 def make(processes: Bound | None, memory: Bound | None, keeper: GroupKeeper) -> Groups:
-    """Make the groups for so many processes, and the one that enters, and so many bytes.
+    """Make the groups for this many processes, plus the one that enters, and this many bytes.
 
     Raises SandboxUnavailable.
     """

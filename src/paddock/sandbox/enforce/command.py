@@ -22,6 +22,6 @@ class Command(Struct, frozen=True):
     environment: Mapping[str, str]
     """That of the command."""
     arg0: str | None = None
-    """What the program is told as its name, if not `argv[0]`."""
+    """The name that the program sees as its own, if not `argv[0]`."""
     root_id: tuple[int, int] | None = None
     """Device and inode of the first project root, where they are known otherwise than by its path."""

@@ -38,7 +38,7 @@ _READ_BYTES: Final = 4096
 
 
 class Readers(Struct, frozen=True):
-    """Our ends of the pipes by which a sandbox tells of itself."""
+    """Our ends of the pipes by which a sandbox reports."""
 
     report: int
     pid: int | None = None
@@ -53,7 +53,7 @@ class Tracing(Protocol):
     file: int
     """For `trace=` of paddock-init. It is the caller's."""
     is_traced: bool
-    """Whether it notes what is refused; otherwise it only decides on what is executed."""
+    """Whether it records refusals; otherwise it only decides on executions."""
 
     def begin(self) -> None:
         """Begin to trace: the command has the other end."""
@@ -101,7 +101,7 @@ class Confined:
         self.plan = plan
         self.limits = Limits() if limits is None else limits
         self.restriction = restriction
-        """What a process that enters the sandbox has to take on; None if it can't be entered."""
+        """Restriction that a process must apply to itself on entry; None if nothing can enter."""
         self._watched_placeholders = watched_placeholders
         self._janitor = janitor
         self._placeholders = placeholders
@@ -115,7 +115,7 @@ class Confined:
         """What a traced command was refused; after `ended`."""
         self._groups = groups
         self.has_starved = False
-        """Whether a process was killed because all together used too much memory; after `ended`."""
+        """Whether a process was killed because all together used too much memory; valid after `ended`."""
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
@@ -142,7 +142,7 @@ class Confined:
         """
         if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
             self._is_pid_known = True
-            # It is told in several pieces, after which bubblewrap closes its end.
+            # bubblewrap reports it in several pieces, and then closes its end.
             told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
             # Nothing, or not all of it, from one that has given up or was killed.
             with contextlib.suppress(msgspec.DecodeError):
@@ -151,14 +151,14 @@ class Confined:
 
     @property
     def report_file(self) -> int | None:
-        """Return what can be read when `reports` tells more, or never will.
+        """Return a file that becomes readable when `reports` has more, or never will.
 
         Returns None without a sandbox, and in the end.
         """
         return self._readers.report if self._readers is not None else None
 
     def reports(self) -> list[Report]:
-        """Return what the sandbox has told of the command so far."""
+        """Return the sandbox's reports about the command so far."""
         if self._readers is not None:
             # A process that was killed may hold the other end and not be quite dead.
             os.set_blocking(self._readers.report, False)
@@ -167,7 +167,7 @@ class Confined:
         return self._reports
 
     def leave_reports(self) -> int:
-        """Leave the descriptor that reports come by to the caller. Nothing is told here any more."""
+        """Hand the descriptor of the reports to the caller. This object gets no more reports."""
         assert self._readers is not None
         readers, self._readers = self._readers, None
         for reader in (readers.pid, readers.listeners):
@@ -222,7 +222,7 @@ class Confined:
         )
 
     def ended(self, *, was_killed: bool) -> list[Report]:
-        """Clean up after the program, which a signal ended if `was_killed`; return what it told.
+        """Clean up after the program, which a signal ended if `was_killed`; return its reports.
 
         Nothing at all from a program that ran in a sandbox means that there was no
         sandbox, or that everything was killed.

@@ -33,7 +33,7 @@ class HeldScript(Struct, frozen=True):
     janitor: Janitor
     placeholders: Sequence[LocatedPlaceholder]
     found: Sequence[MountedFile]
-    """What else of the host's files it mounts."""
+    """The other host files that it mounts."""
     shown: Sequence[MountedFile]
     """Those of the placeholders that are in sight of its first process."""
     locks: Sequence[int]

@@ -29,13 +29,13 @@ WALL_LIMIT_STATUS: Final = 124
 NOT_CONFINED_STATUS: Final = 125
 NOT_EXECUTABLE_STATUS: Final = 126
 NOT_FOUND_STATUS: Final = 127
-"""Exit statuses of its own; a program may end with the same, so `Report` is what tells for certain."""
+"""Exit statuses of its own; a program may end with the same, so only `Report` is certain."""
 
 _REPORT: Final = struct.Struct("<Ii3Q")
 
 
 class ReportKind(IntEnum):
-    """What became of the command."""
+    """The outcome of the command."""
 
     EXITED = 1
     NOT_EXECUTED = 2

@@ -117,7 +117,7 @@ class Janitor:
                 raise _unavailable(place.path, problem)
 
     def release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
-        """Let go of placeholders. They are gone when this returns if nobody else has needed them.
+        """Let go of placeholders. When this returns, those that nobody else needs have been removed.
 
         With `was_killed` they stay a moment longer, for processes that were killed may
         not be quite dead. Without a janitor they stay until the next one is started.

@@ -1,6 +1,6 @@
-"""Finds what killed janitors have left on the host, as their journals tell (native/journal.h).
+"""Finds what killed janitors have left on the host, from their journals (native/journal.h).
 
-Only looked at here: the next janitor that starts clears it away.
+This module only looks: the next janitor that starts clears it away.
 """
 
 from __future__ import annotations

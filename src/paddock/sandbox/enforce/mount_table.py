@@ -1,4 +1,4 @@
-"""Mounts, as the kernel tells them: whether a sandbox has lost one, and whether those of the host change.
+"""Mounts, as the kernel reports them: whether a sandbox has lost one, and whether the host's change.
 
 A mount goes with what it is on. When a file that a sandbox hides is removed on the host and made
 anew, the new one has no mount on it, and may well have the old one's inode number (ext4 gives
@@ -38,7 +38,7 @@ class MountTable:
     """The mounts of another process's namespace. `close` it in the end."""
 
     def __init__(self, pid: int) -> None:
-        """Remember what is mounted now. Raises OSError when the process is gone."""
+        """Remember the present mounts. Raises OSError when the process has ended."""
         self._file, self._news = _watch(pid)
         self._is_whole = True
         try:
@@ -73,9 +73,9 @@ class MountTable:
 
 
 def _watch(pid: int | str) -> tuple[int, select.poll]:
-    """Open the table of a process, and what tells once after each change of it."""
+    """Return the open table of a process, and a poll object that reports each change once."""
     file = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
     news = select.poll()
-    # The kernel tells a change so, proc_pid_mountinfo(5).
+    # This is how the kernel reports a change, proc_pid_mountinfo(5).
     news.register(file, select.POLLPRI)
     return file, news

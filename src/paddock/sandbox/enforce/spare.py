@@ -31,13 +31,13 @@ _NS_GET_USERNS: Final = 0xB701
 
 
 class Footing(Struct, frozen=True):
-    """What a sandbox stands on: two are equal if the same sandbox would be made of both."""
+    """The facts that a sandbox rests on: two are equal if both would lead to the same sandbox."""
 
     plan: Plan
     mounted: tuple[MountedFile, ...]
-    """What of the host's files it mounts, but for placeholders."""
+    """The host files that it mounts, except for placeholders."""
     others: tuple[Identity, ...]
-    """What is at each other path that it depends on: mount points, what is granted, the working directory."""
+    """The state of each other path that it depends on: mount points, grants, the working directory."""
 
 
 class Unsuitable(Exception):

@@ -25,7 +25,7 @@ SHELL: Final = WRAPPER.with_name("paddock-bash")
 """Where `make bash` puts it."""
 
 NAMES: Final = frozenset({"bash", "rbash", SHELL.name})
-"""What a program must be called so that it is Bash."""
+"""Names under which a program is Bash."""
 
 SOCKET_NUMBER: Final = 250
 """The number that the descriptor has for the command. Bash itself uses small ones, those from 63 downwards,

@@ -26,7 +26,7 @@ PROGRAM: Final = "bwrap"
 BUNDLED: Final = Path(__file__).parents[2] / "native" / PROGRAM
 DIGEST_SUFFIX: Final = ".sha256"
 DISTRIBUTION: Final = "paddock-exec"
-"""What the package is installed as. What the index has as `paddock` is another project."""
+"""The name of the installed package. `paddock` in the index is another project."""
 
 
 class Candidate(Struct, frozen=True):
@@ -38,12 +38,12 @@ class Candidate(Struct, frozen=True):
     modified_ns: int
     is_setuid: bool
     fd: int
-    """Of a bundled one owned by whoever got the candidate, of others open for good."""
+    """The caller that got the candidate owns that of a bundled one; others stay open for good."""
     is_bundled: bool = False
 
     @property
     def command(self) -> str:
-        """Return what to execute. Whoever does must let the descriptor be inherited."""
+        """Return what to execute. The child must inherit the descriptor."""
         return f"/proc/self/fd/{self.fd}"
 
 

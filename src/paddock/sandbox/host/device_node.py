@@ -14,7 +14,7 @@ from typing import Final
 from paddock.sandbox.profile.path import DEV
 
 NODES: Final = tuple(f"{DEV}/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
-"""What bubblewrap takes from the host for `--dev`."""
+"""Devices that bubblewrap takes from the host for `--dev`."""
 
 
 def owned_nodes() -> tuple[str, ...]:

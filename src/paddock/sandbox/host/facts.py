@@ -35,22 +35,22 @@ from paddock.sandbox.profile.path import ROOT, clean, depth, is_within, join, pa
 from paddock.shortage import raise_if_short
 
 GITDIR_LIMIT_BYTES: Final = 8192
-"""Of a `.git` file: a prefix and one path, which has at most 4096 bytes."""
+"""Limit for a `.git` file: a prefix and one path, which has at most 4096 bytes."""
 
 INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
-"""Of an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
+"""Limit for an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
 
 INDEX_SEARCHED_BYTES: Final = 1024 * 1024 * 1024
-"""Of an index without submodules, which is only searched for them: ten million files."""
+"""Limit for an index without submodules, which is only searched for them: ten million files."""
 
 INDEX_ENTRY_BYTES: Final = 64
 """At least, of each file in an index: to read the entry takes a step of haste."""
 
 INDEX_STEP_BYTES: Final = 2048
-"""Of an index, which are searched in a step."""
+"""Bytes of an index to search in one step."""
 
 INDEX_PART_BYTES: Final = 1024 * 1024
-"""Of an index is searched at a time."""
+"""Bytes of an index to search at a time."""
 
 INDEX_COUNT: Final = 64
 """Indexes that are remembered: those of some workspaces and their submodules, at most 256 KiB of each."""
@@ -70,7 +70,7 @@ NAMES_LIMIT: Final = 256
 
 
 class FileFacts:
-    """The files of this host, each looked at once."""
+    """The files of this host, each examined once."""
 
     def __init__(self) -> None:
         self.lookups: Final = LookupRecord()
@@ -178,7 +178,7 @@ class FileFacts:
 
 
 class _Status(NamedTuple):
-    """What of the status of a file makes a difference to a plan."""
+    """The parts of a file's status that matter to a plan."""
 
     mode: int
     owner: int
@@ -186,7 +186,7 @@ class _Status(NamedTuple):
     has_one_name: bool
     """Directories have no other."""
     target: str | None
-    """Of a link."""
+    """The target of a link."""
 
 
 def _status(path: str) -> _Status | int:
@@ -226,7 +226,7 @@ def _joined(directory: str, written: bytes) -> str | None:
 
 
 def _first_line(path: str) -> bytes:
-    """Return the first line of a file, without its end; nothing of what is none."""
+    """Return the first line of a file, without its end; nothing if it is not a file."""
     file = _open_file(path)
     if file is None:
         return b""
@@ -237,7 +237,7 @@ def _first_line(path: str) -> bytes:
 
 
 def _is_git_directory(directory: str) -> bool:
-    """Decide as git does (`is_git_directory` in its setup.c); in doubt it is none."""
+    """Decide as git does (`is_git_directory` in its setup.c); in doubt, return False."""
     head = join(directory, "HEAD")
     try:
         says_what = os.readlink(head).startswith("refs/")
@@ -249,7 +249,7 @@ def _is_git_directory(directory: str) -> bool:
 
 
 def _open_file(path: str) -> int | None:
-    """Open a regular file; None if there is none. Never waits for a pipe or a lease."""
+    """Open a regular file; None if there is no such file. Never waits for a pipe or a lease."""
     try:
         file = os.open(path, _OPEN_FLAGS)
     except OSError as error:
@@ -283,7 +283,7 @@ def _index(path: str) -> Index:
 
 
 def _found_in(content: BinaryIO, size_bytes: int) -> Index:
-    """Return what an index tells of submodules. Raises UnreadableIndex, and TakesLong."""
+    """Return what an index says about submodules. Raises UnreadableIndex, and TakesLong."""
     if size_bytes > INDEX_SEARCHED_BYTES:
         raise UnreadableIndex("is too large to look for submodules in")
     take_steps(1 + size_bytes // INDEX_STEP_BYTES)
@@ -346,11 +346,11 @@ def _holds_nothing(directory: str) -> bool:
 
 
 class Tmpdir(Struct, frozen=True):
-    """The temporary directory of whoever launches commands, never one that a command or a client names."""
+    """The temporary directory of the launcher of commands, never one that a command or a client names."""
 
     name: str
     directory: MountedFile
-    """Where it led at the start."""
+    """The directory that it led to at the start."""
     links: tuple[Link, ...]
     """Those that led there, none in a place where every command could have made it."""
 

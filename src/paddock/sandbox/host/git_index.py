@@ -22,10 +22,10 @@ GITLINKS_LIMIT: Final = 1000
 """Submodules of one repository. Each takes some mounts; the largest that we know has about 300."""
 
 NAME_LIMIT_BYTES: Final = 4096
-"""Of a path (PATH_MAX): git could not check out a longer one."""
+"""Limit for a path (PATH_MAX): git could not check out a longer one."""
 
 NAMES_LIMIT_BYTES: Final = 256 * 1024
-"""Of all submodules together, which are remembered."""
+"""Limit for the names of all submodules together, which are kept in memory."""
 
 _HEADER: Final = struct.Struct(">4sII")
 _EXTENSION: Final = struct.Struct(">4sI")
@@ -39,7 +39,7 @@ _LENGTH: Final = 0x0FFF
 
 
 class Index(Struct, frozen=True):
-    """What an index tells of submodules."""
+    """What an index says about submodules."""
 
     gitlinks: tuple[bytes, ...] = ()
     """Also those with skip-worktree: git counts them as soon as something is there."""
@@ -93,7 +93,7 @@ def _read(data: bytes, hash_bytes: int) -> Index:
         if dropped > len(name) or len(name) - dropped + end - position > NAME_LIMIT_BYTES:
             raise _Malformed
         name = name[: len(name) - dropped] + data[position:end]
-        # This tells longer hashes from shorter. An entry without a name replaces one of the shared file.
+        # This check finds hashes of another length. An entry without a name replaces one of the shared file.
         if flags & _LENGTH != min(len(name), _LENGTH):
             raise _Malformed
         if mode == GITLINK:

@@ -49,7 +49,7 @@ class Scanner:
     """Searches, and remembers. May be used from any thread.
 
     With `memory_file`, in a directory that no command can write, the next process remembers, too.
-    `search_path` is where ripgrep is looked for, by default PATH.
+    `search_path` is where to look for ripgrep, by default PATH.
     """
 
     def __init__(self, memory_file: Path | None = None, search_path: str | None = None) -> None:

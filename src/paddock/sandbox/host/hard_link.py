@@ -28,7 +28,7 @@ def files_with_several_names(denied: Iterable[str], granted: frozenset[str]) -> 
     """Return those of the denied files, and of the files in denied directories, that have other names.
 
     What is `granted` below a denied directory is not entered. All paths are resolved.
-    Raises ProfileRefused if one can't be looked at, though it is there and in reach.
+    Raises ProfileRefused if one exists within reach but can't be examined.
     """
     files: set[FileId] = set()
     directories = []
@@ -50,7 +50,7 @@ def files_with_several_names(denied: Iterable[str], granted: frozenset[str]) -> 
 
 
 def file_id(path: str) -> FileId | None:
-    """Return which file it is, links not followed; None if there is none.
+    """Return the identity of a file, without following links; None if there is no file.
 
     Raises ProfileRefused if that can't be told.
     """

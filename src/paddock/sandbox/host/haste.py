@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Final
 
 STEPS: Final = 4096
-"""Of some microseconds each, for one plan: about ten milliseconds."""
+"""Steps of some microseconds each, for one plan: about ten milliseconds."""
 
 
 class TakesLong(Exception):
-    """What was asked in haste needs time. Nothing was done; ask again without haste."""
+    """A hasty request needs more time. Nothing was done; ask again without haste."""
 
 
 class _Time(threading.local):
@@ -38,7 +38,7 @@ def haste() -> Iterator[None]:
 
 
 def take_steps(count: int) -> None:
-    """Note that what follows takes so many steps. Raises TakesLong if there is no time for them."""
+    """Note that the next operation takes this many steps. Raises TakesLong if there is no time for them."""
     if _time.steps is None:
         return
     _time.steps -= count

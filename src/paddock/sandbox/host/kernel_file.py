@@ -32,19 +32,19 @@ VISIBLE: Final = frozenset(
         *("asound", "buddyinfo", "consoles", "diskstats", "dma", "fb", "interrupts", "iomem", "ioports"),
         *("kallsyms", "locks", "mdstat", "pagetypeinfo", "partitions", "slabinfo", "softirqs"),
         *("timer_list",),
-        # What drivers and file systems tell of themselves.
+        # Information that drivers and file systems publish about themselves.
         *("acpi", "driver", "fs", "scsi"),
         # How many keys each user has, without their names.
         *("key-users",),
     )
 )
-"""What a command may see of /proc besides processes."""
+"""Entries of /proc that a command may see besides processes."""
 
 CLOSED_BY_KERNEL: Final = frozenset(("kcore", "kmsg", "bus", "irq", "sysrq-trigger"))
 """The first two open for nobody without a capability; the others bubblewrap makes read-only."""
 
 SHOWN_FILE_SYSTEMS: Final = frozenset((b"sysfs", b"cgroup", b"cgroup2", b"tmpfs"))
-"""What may be mounted in /sys and seen. Others are for tracing, debugging, crashes, firmware and the like."""
+"""File systems in /sys that a command may see. Others are for tracing, debugging, crashes, firmware."""
 
 LOOK_INTERVAL_S: Final = 10.0
 """How often /proc is listed, at most. The kernel takes half a millisecond where there are many processes, and
@@ -104,7 +104,7 @@ def _can_read(path: str) -> bool:
 
 
 class _Mounts:
-    """The mounts in /sys, read anew when the kernel tells of a change (proc_pid_mountinfo(5))."""
+    """The mounts in /sys, read again when the kernel reports a change (proc_pid_mountinfo(5))."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

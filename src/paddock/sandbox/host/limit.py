@@ -30,7 +30,7 @@ def can_count_processes(kernel: tuple[int, int], user: int) -> bool:
 
 
 def unenforceable(limits: Limits, facts: HostFacts) -> Problem | None:
-    """Return what keeps these limits from being enforced; whoever starts a command must refuse it then."""
+    """Return what keeps these limits from being enforced; if anything does, refuse to start the command."""
     if limits.total_memory_bytes is not None and facts.memory_cgroup is None:
         return MEMORY_PROBLEM
     if limits.processes is None or facts.can_limit_processes:

@@ -9,7 +9,7 @@ from paddock.sandbox.profile.path import ROOT
 
 
 def open_without_links(path: str) -> int:
-    """Open an absolute path, to be looked at or acted in. Raises OSError if a link is on the way.
+    """Open an absolute path, to examine it or act in it. Raises OSError if a link is on the way.
 
     A link at its end is opened itself.
     """

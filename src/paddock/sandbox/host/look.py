@@ -45,9 +45,9 @@ class PathFact(Struct, frozen=True):
     first_missing: str | None = None
     """The first of its directories, or itself, that does not exist."""
     is_hidden: bool = False
-    """Whether that may exist all the same, in a directory that can't be searched."""
+    """Whether it may exist all the same, in a directory that can't be searched."""
     placeholder: PlaceholderKind | None = None
-    """What other commands of this user have there meanwhile."""
+    """The placeholder that other commands of this user have there meanwhile."""
     is_circle: bool = False
     """Whether the links lead nowhere, because there are too many of them; it counts as missing then."""
 

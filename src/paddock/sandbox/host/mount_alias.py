@@ -24,11 +24,11 @@ class Mount(NamedTuple):
 
     device: bytes
     root: str
-    """What of its file system it shows."""
+    """The part of its file system that it shows."""
     point: str
     """Where."""
     kind: bytes
-    """Of its file system."""
+    """The type of its file system."""
 
 
 _OF_PROCESSES: Final = b"proc"

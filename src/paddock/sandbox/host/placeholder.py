@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class PlaceholderKind(StrEnum):
-    """What has to exist so that something can be mounted on it."""
+    """What has to exist as a mount point."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -43,5 +43,5 @@ class LocatedPlaceholder(Struct, frozen=True):
     path: str
     kind: PlaceholderKind
     device: int
-    """Of the directory, as is `inode`."""
+    """The device of the directory; `inode` is its inode."""
     inode: int

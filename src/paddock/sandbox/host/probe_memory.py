@@ -34,7 +34,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bubblewrap that works can do."""
+    """The capabilities of a working bubblewrap."""
 
     version: str
     capabilities: BwrapCapabilities

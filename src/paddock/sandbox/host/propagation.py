@@ -28,7 +28,7 @@ def read_table() -> bytes:
 
 
 def receives_mounts() -> bool:
-    """Return whether a mount that is made elsewhere may appear here; also if that can't be told."""
+    """Return whether a mount that is made elsewhere may appear here; True if unknown."""
     try:
         text = read_table()
     except OSError:

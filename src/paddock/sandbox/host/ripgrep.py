@@ -22,7 +22,7 @@ from paddock.sandbox.profile.glob import Matcher, coarse_glob
 PROGRAM: Final = "rg"
 
 OUTPUT_LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""About 200 000 paths. Where patterns name so much, listing it is no gain."""
+"""About 200 000 paths. Where patterns match that many, a listing gains nothing."""
 
 _PREFIX: Final = "./"
 _NOTHING_FOUND: Final = 1

@@ -7,18 +7,18 @@ from typing import Final
 from paddock.model.host import HostFacts, Problem
 
 TRACING_KERNEL: Final = (5, 5)
-"""Since then who is asked about a call can let it go on (seccomp_unotify(2))."""
+"""Since this version, a supervisor can let a call continue (seccomp_unotify(2))."""
 
 
 INTERCEPTING_KERNEL: Final = (5, 14)
 """Since then a call can be answered with a descriptor."""
 
 INTERCEPTING_MACHINE: Final = "x86_64"
-"""Whose registers are known, and that it was tried on."""
+"""The machine whose registers are known, and on which interception was tried."""
 
 
 def untraceable(facts: HostFacts, *, has_namespaces: bool) -> Problem | None:
-    """Return what keeps commands from being traced; whoever starts one must refuse it then."""
+    """Return what keeps commands from being traced; if anything does, refuse to start one."""
     if not has_namespaces:
         return Problem(
             "trace", "only what bubblewrap confines can be traced", "use bubblewrap, or do not trace"

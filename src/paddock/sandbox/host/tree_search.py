@@ -34,7 +34,7 @@ class Bounds(Struct, frozen=True):
 
     top: str
     max_depth: int | None = None
-    """How many names the paths have at most that are looked at."""
+    """Most components in a path to examine."""
     closed: frozenset[str] = frozenset()
     """Directories that are not entered."""
     passages: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class Bounds(Struct, frozen=True):
 
 
 class TreeSearch:
-    """Searches once. What is below a hit is not looked at, unless it is a passage."""
+    """Searches once. Does not look below a hit, unless it is a passage."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class TreeSearch:
             if known is not None and known.is_settled and known.is_of(now):
                 return known
             if not _may(path, os.R_OK | os.X_OK):
-                # Its owner can open it to himself, and who may pass through it needs only know a name.
+                # Its owner can open it to himself, and anyone who may pass through it only needs a name.
                 if now.st_uid == os.geteuid() or _may(path, os.X_OK):
                     self.unseen.append(relative)
                 return None

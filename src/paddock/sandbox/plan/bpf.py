@@ -23,7 +23,7 @@ RETURN_KILL_PROCESS: Final = 0x80000000
 RETURN_ERRNO: Final = 0x00050000
 """With an errno in the low 16 bits (linux/seccomp.h)."""
 RETURN_NOTIFY: Final = 0x7FC00000
-"""Ask whoever holds the listener of the filter. A refusal by any other filter goes before."""
+"""Ask the process that holds the listener of the filter. A refusal by any other filter takes precedence."""
 
 NUMBER_OFFSET: Final = 0
 ARCHITECTURE_OFFSET: Final = 4

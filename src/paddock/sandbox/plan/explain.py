@@ -1,4 +1,4 @@
-"""A plan in words, for whoever wants to know what confines a command and why. Pure."""
+"""Explains in words what confines a command and why. Pure."""
 
 from __future__ import annotations
 

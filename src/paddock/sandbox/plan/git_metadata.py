@@ -28,7 +28,7 @@ _IMPOSSIBLE_WITHOUT: Final = ((HEAD,), ("refs", "commondir"), ("objects", "commo
 that says something, and `refs` and `objects` that can be searched, there or where `commondir` says."""
 
 NESTING_LIMIT: Final = 8
-"""Of submodules in submodules."""
+"""Limit for submodules in submodules."""
 
 
 def bare_repository(directory: str, look: Look) -> Iterator[Rule]:

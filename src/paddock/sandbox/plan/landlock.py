@@ -41,7 +41,7 @@ ALWAYS_WRITABLE_ALONE: Final = (
 
 
 class Ruleset(Struct, frozen=True):
-    """What is taken away, and the paths below which writing stays allowed."""
+    """The rights to take away, and the paths below which writing stays allowed."""
 
     handled: Right
     ports: Port
@@ -69,7 +69,7 @@ def second_layer(writable: Iterable[str], network: NetworkMode, abi: int) -> Rul
 
 
 def alone(reach: Reach, abi: int) -> Ruleset | tuple[str, ...]:
-    """Return the rules that enforce a profile without bubblewrap, or every reason why there are none."""
+    """Return the rules that enforce a profile without bubblewrap, or every reason why none can."""
     if reasons := tuple(_inexpressible(reach, abi)):
         return reasons
     writable = ("/",) if reach.is_fully_writable else (*ALWAYS_WRITABLE_ALONE, *reach.writable)

@@ -76,7 +76,7 @@ Mount = Bind | InitProgram | EmptyDirectory | UnreadableFile | Seal | Shortcut |
 
 
 class MaskKind(StrEnum):
-    """What is to be done if a mask is taken away, besides ending the command."""
+    """What to do if a mask is removed, besides ending the command."""
 
     MASK = "mask"
     """Nothing."""

@@ -35,7 +35,7 @@ PRIVATE: Final = "private to paddock"
 
 
 class Scene(Struct, frozen=True):
-    """Where a command is to run: all that a plan depends on besides the profile and the files."""
+    """The setting of a command: all that a plan depends on besides the profile and the files."""
 
     surroundings: Surroundings
     cwd: str
@@ -47,11 +47,11 @@ class Scene(Struct, frozen=True):
     has_proc: bool = True
     """Whether a new /proc can be mounted."""
     is_root: bool = False
-    """Whether it is root that runs the command, who may write what others may not."""
+    """Whether root runs the command, who may write what others may not."""
     is_strict: bool = False
-    """Whether nothing runs but what was decided on, so that no process may change the memory of another."""
+    """Whether only programs that were decided on run, so that no process may change another's memory."""
     closed: tuple[KernelFile, ...] = ()
-    """What of the kernel's own files a command has no use for."""
+    """The kernel's own files that a command has no use for."""
     owned_nodes: tuple[str, ...] = ()
     """The device nodes in every sandbox that the command would own."""
 
@@ -62,7 +62,7 @@ class Plan(Struct, frozen=True):
     mounts: tuple[Mount, ...]
     """The view of the file system, in the order in which it is built."""
     placeholders: tuple[Placeholder, ...]
-    """What must exist on the host meanwhile, so that something can be mounted on it."""
+    """Mount points that must exist on the host meanwhile."""
     rules: tuple[Rule, ...]
     """What is granted, resolved; shallow paths first."""
     network: NetworkMode
@@ -74,7 +74,7 @@ class Plan(Struct, frozen=True):
     masks: tuple[Mask, ...] = ()
     """Those of one directory next to each other."""
     read_only: tuple[str, ...] = ()
-    """What of the host has to be read-only already when the view is built."""
+    """Host paths that must already be read-only when the view is built."""
 
     @property
     def shown_placeholders(self) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ def _own_rules(table: AccessTable, surroundings: Surroundings, look: Look) -> It
                     f"would let the command write rules that Paddock obeys, in {directory}",
                     "grant another directory",
                 )
-        # Whoever may write everything may make it, and replace the links that lead there.
+        # A command that may write everything may make it, and replace the links that lead there.
         is_left_alone = may_write_everything and (fact.kind is Kind.MISSING or fact.links)
         if table.access_of(fact.real) is Access.WRITE and not is_left_alone:
             yield Rule(directory, Access.READ, OWN, is_metadata=True)

@@ -44,12 +44,12 @@ O_CREAT: Final = 0o100
 O_TMPFILE_BIT: Final = 0o20000000
 """The same on every machine there are filters for (asm-generic/fcntl.h)."""
 OLD_CALLS: Final = frozenset(("chmod", "creat", "mknod", "open"))
-"""What newer machines have only under another name."""
+"""Calls that newer machines have only under another name."""
 FIRST_PROCESS: Final = 1
 """The init, where there is a pid namespace."""
 PRIO_PROCESS: Final = 0
 IOPRIO_WHO_PROCESS: Final = 1
-"""Of one process; the other values mean all of a group or of a user, to which the init belongs."""
+"""Selects one process; the other values select a whole group or user, to which the init belongs."""
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
 TIOCEXCL: Final = 0x540C

@@ -44,7 +44,7 @@ VIEW_MODE: Final = 0o755
 BLOCKED_MODE: Final = 0o555
 DENIED_MODE: Final = 0o000
 PASSAGE_MODE: Final = 0o111
-"""Of a denied directory that leads to something granted: it can be passed, not listed."""
+"""Mode of a denied directory that leads to something granted: it can be passed, not listed."""
 
 
 class View:

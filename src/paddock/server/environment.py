@@ -74,10 +74,16 @@ EXTENSION_CAPABILITIES = (
 
 FALLBACK_SHELL = "/bin/sh"
 
+COMMAND_SHELLS = frozenset({"bash", "sh", "zsh"})
+"""What clients can write commands for. The reference client refuses to run anything for another name."""
+
+USUAL_SHELLS = ("/usr/bin/bash", "/bin/bash", FALLBACK_SHELL)
+"""Stand in for a user's shell that is none of them, such as fish or dash, as on the reference server."""
+
 
 def describe_environment(settings: Settings, *, with_extensions: bool) -> EnvironmentInfo:
     """Describe the host as a client sees it now. Use a plain default for what the server can't find out."""
-    shell = user_shell()
+    shell = command_shell()
     home = user_home()
     temporary = utf8_environment().get("TMPDIR")
     return EnvironmentInfo(
@@ -108,6 +114,14 @@ def user_shell() -> str:
     with contextlib.suppress(KeyError):
         chosen = utf8_text(pwd.getpwuid(os.getuid()).pw_shell)
     return chosen if _is_program(chosen) else FALLBACK_SHELL
+
+
+def command_shell() -> str:
+    """Return the absolute path of the shell for clients' commands: the user's, if they can write for it."""
+    chosen = user_shell()
+    if os.path.basename(chosen) in COMMAND_SHELLS:
+        return chosen
+    return next(filter(_is_program, USUAL_SHELLS), FALLBACK_SHELL)
 
 
 def _is_program(path: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.config import Settings
+from paddock.server import environment
 from paddock.server.environment import FALLBACK_SHELL, describe_environment, user_home, user_shell
 
 
@@ -34,3 +35,23 @@ def test_directory_that_was_removed_is_the_home_instead(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert describe_environment(Settings(), with_extensions=True).cwd == "file:///home/me"
+
+
+@pytest.mark.parametrize(
+    ("name", "usual", "told"),
+    [
+        ("zsh", ("bash", "sh"), "zsh"),
+        ("fish", ("bash", "sh"), "bash"),
+        ("dash", ("missing", "sh"), "sh"),
+    ],
+)
+def test_clients_are_told_a_shell_that_they_can_write_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, usual: tuple[str, ...], told: str
+) -> None:
+    for shell in ("zsh", "fish", "dash", "bash", "sh"):
+        (tmp_path / shell).touch(mode=0o755)
+    monkeypatch.setenv("SHELL", str(tmp_path / name))
+    monkeypatch.setattr(environment, "USUAL_SHELLS", tuple(str(tmp_path / shell) for shell in usual))
+    shell_told = describe_environment(Settings(), with_extensions=False).shell
+    assert (shell_told.name, shell_told.path) == (told, str(tmp_path / told))
+    assert user_shell() == str(tmp_path / name)

@@ -244,8 +244,11 @@ def _is_git_directory(directory: str) -> bool:
     except OSError as error:
         raise_if_short(error)
         says_what = os.access(head, os.R_OK) and _HEAD.match(_first_line(head)) is not None
+    if not says_what:
+        # Nothing more is asked of a directory that may be closed to us.
+        return False
     common = _joined(directory, _first_line(join(directory, "commondir")).rstrip()) or directory
-    return says_what and all(os.access(join(common, name), os.X_OK) for name in ("objects", "refs"))
+    return all(os.access(join(common, name), os.X_OK) for name in ("objects", "refs"))
 
 
 def _open_file(path: str) -> int | None:

@@ -65,7 +65,8 @@ def ends_search(directory: str, look: Look) -> bool:
     It looks past a repository that is damaged, as by an empty HEAD, at the directory itself and further up.
     """
     pointer = join(directory, GIT)
-    return look.at(pointer).kind is Kind.FILE or look.is_git_directory(pointer)
+    kind = look.at(pointer).kind
+    return kind is Kind.FILE or (kind is Kind.DIRECTORY and look.is_git_directory(pointer))
 
 
 def has_repository(directory: str, look: Look) -> bool:

@@ -20,8 +20,10 @@ from paddock.mcp_server.shell_arguments import (
     VerdictFields,
 )
 from paddock.model.cause import Cause
-from paddock.model.denial import OWN, Denial, DenialKind
+from paddock.model.denial import NOT_NAMED, OWN, Denial, DenialKind
+from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.model.execution_note import ExecutionNote
+from paddock.model.profile import NetworkMode
 from paddock.model.stream import Stream
 from paddock.model.verdict import Verdict
 
@@ -29,6 +31,9 @@ TIMED_OUT_STATUS: Final = 124
 """As timeout(1) has it."""
 
 NANOS: Final = 1_000_000_000
+
+_PROXIED: Final = f"network = {NetworkMode.PROXIED}"
+"""How a rule begins that leaves nothing but the proxy."""
 
 _LIMITS: Final = {
     Cause.MEMORY: "memoryBytes",
@@ -120,18 +125,35 @@ def _reason(denial: Denial) -> str:
 
 
 def _permission(denial: Denial) -> str | None:
-    """Return the profile entry that would allow it; None if nothing would."""
-    if denial.rule is not None and denial.rule.startswith(OWN):
+    """Return the profile entry that would allow it; None if nothing would, or if that is not known."""
+    rule = denial.rule
+    if rule is None or rule.startswith(OWN):
         return None
     match denial.kind:
-        case DenialKind.WRITE:
-            return f'"{denial.target or "the path"}" = "write"'
-        case DenialKind.READ | DenialKind.EXEC:
-            return f'"{denial.target or "the path"}" = "read"'
+        case DenialKind.WRITE | DenialKind.READ | DenialKind.EXEC as kind:
+            access = DenialKind.WRITE if kind is DenialKind.WRITE else DenialKind.READ
+            # A new file needs its directory, so the path that was denied may not be enough.
+            return None if denial.grant is None else f'{_written(denial.grant)} = "{access}"'
+        case DenialKind.NETWORK if denial.endpoint is not None:
+            return _host_permission(denial.endpoint, rule)
         case DenialKind.NETWORK:
-            return 'network = "enabled"'
+            # A program that passes the proxy by needs the proxy, which the rule names, and no permission.
+            return None if rule.startswith(_PROXIED) else 'network = "enabled"'
         case DenialKind.SYSCALL:
             return None
+
+
+def _host_permission(endpoint: Endpoint, rule: str) -> str | None:
+    if endpoint.protocol is NetworkProtocol.SOCKS5_UDP:
+        return None
+    if rule == NOT_NAMED:
+        return f"network.allow = [{_written(str(endpoint))}]"
+    return "network.allowLocal = true" if "allowLocal" in rule else None
+
+
+def _written(text: str) -> str:
+    """Write a text as TOML and JSON do."""
+    return msgspec.json.encode(text).decode()
 
 
 def _verdict(note: ExecutionNote) -> VerdictFields:

@@ -1,18 +1,25 @@
-"""`paddock mcp` and SIGHUP: it reads its rules again, or ends with its terminal."""
+"""`paddock mcp` and SIGHUP: it reads its rules, token and certificate again, or ends with its terminal."""
 
 from __future__ import annotations
 
 import signal
+import ssl
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from paddock.agent.command_rules import CommandRules
 from paddock.model.decision import Action
 from paddock.rules.loader import load_sound_policy
+from tests import tls
+from tests.interaction.test_doors import TOKEN, private
+from tests.interaction.test_reload import OTHER_TOKEN
 from tests.mcp_client import RawStdio, rules_file
 from tests.operators import terminal
 from tests.serving import serving
@@ -43,15 +50,83 @@ async def test_changed_rules_hold_for_a_client_that_was_there(workspace: Path, t
             assert await status_of(server, 1, workspace) == "1"
             rules.write_text(ALLOWED)
             assert await server.heard_after(signal.SIGHUP) == (
-                "paddock mcp: read the rules again: 1 about programs\n"
+                "paddock mcp: reloaded: the rules (1 about programs)\n"
             )
             assert await status_of(server, 2, workspace) == "0"
 
             rules.write_text("prefix_rule(\n")
             heard = await server.heard_after(signal.SIGHUP)
-            assert heard.startswith("paddock mcp: rules not read again; those before stay in force: ")
+            assert heard.startswith("paddock mcp: not reloaded, everything stays as it was: ")
             assert await status_of(server, 3, workspace) == "0"
     assert server.status == 0
+
+
+@contextmanager
+def listening(url: str, *arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`paddock mcp --listen`, and where it listens."""
+    command = [sys.executable, "-P", "-m", "paddock", "mcp", "--listen", url, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server, server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def reload(server: subprocess.Popen[str]) -> str:
+    """Send the signal, and return what the server says of it."""
+    server.send_signal(signal.SIGHUP)
+    assert server.stderr is not None
+    return server.stderr.readline()
+
+
+def status_with(token: str, url: str, trusted: ssl.SSLContext | bool = True) -> int:
+    """Return the status of a request, which is a bad one for anybody who may come in."""
+    answer = httpx2.post(url, json={}, headers={"Authorization": f"Bearer {token}"}, verify=trusted)
+    return answer.status_code
+
+
+def test_a_new_token_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    private(file, TOKEN)
+    rules = rules_file(tmp_path, ALLOWED)
+    arguments = ("--listen-token-file", file, "--rules", rules)
+    with listening("http://127.0.0.1:0", *arguments) as (server, url):
+        assert status_with(TOKEN, url) == 400
+        private(file, OTHER_TOKEN)
+        assert reload(server) == "paddock mcp: reloaded: the rules (1 about programs), the token\n"
+        assert (status_with(TOKEN, url), status_with(OTHER_TOKEN, url)) == (401, 400)
+
+        file.unlink()
+        assert "everything stays as it was: --listen-token-file: " in reload(server)
+        assert (status_with(TOKEN, url), status_with(OTHER_TOKEN, url)) == (401, 400)
+
+
+def test_a_new_certificate_is_shown(tmp_path: Path) -> None:
+    token, cert, key = (tmp_path / name for name in ("token", "cert.pem", "key.pem"))
+    private(token, TOKEN)
+    cert.write_bytes(tls.CERT.read_bytes())
+    private(key, tls.KEY.read_text())
+    arguments = ("--listen-token-file", token, "--tls-cert", cert, "--tls-key", key)
+    with listening("https://127.0.0.1:0", *arguments, "--rules", rules_file(tmp_path, ALLOWED)) as (
+        server,
+        url,
+    ):
+        other = ssl.create_default_context(cafile=tls.OTHER_CERT)
+        assert status_with(TOKEN, url, tls.client_context()) == 400
+        with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+            status_with(TOKEN, url, other)
+
+        cert.write_bytes(tls.OTHER_CERT.read_bytes())
+        # A certificate without its key is not taken over.
+        assert "not the key of the certificate" in reload(server)
+        assert status_with(TOKEN, url, tls.client_context()) == 400
+
+        private(key, tls.OTHER_KEY.read_text())
+        assert reload(server).endswith(" (1 about programs), the token, the certificate\n")
+        assert status_with(TOKEN, url, other) == 400
+        with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+            status_with(TOKEN, url, tls.client_context())
 
 
 def test_it_ends_with_its_terminal(workspace: Path) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from paddock.config import Settings
 from paddock.mcp_server.catalogue import ALL_TOOLS
 from paddock.mcp_server.http import HttpSessions, application
 from paddock.mcp_server.service import Service, offered
 from paddock.mcp_server.session import Session
 from paddock.mcp_server.workplace import Terms
-from paddock.server.asgi import HttpDoor
-from paddock.server.http import RequestFilter
+from paddock.server.http_door import HttpDoor
 from tests.life_line import LifeLine
 from tests.mcp_client import META, rules_file, workplace
 from tests.serving import serving
@@ -100,7 +100,7 @@ async def stateless(
         terms = Terms(profile=":workspace", tools=tuple(ALL_TOOLS), workspace=str(workspace))
         sessions = HttpSessions(lambda: Session(shared, terms))
         service = Service(offered(terms.tools), sessions.of, task_after_s=after_s)
-        guard = application(service, HttpDoor("127.0.0.1", 80, RequestFilter()), 80, sessions)
+        guard = application(service, HttpDoor(Settings()), 80, sessions)
         transport = httpx2.ASGITransport(app=guard)
         try:
             async with (

@@ -11,19 +11,20 @@ from paddock.cli.message import failed, tell
 from paddock.cli.options import Verbs, add_verb, seconds
 from paddock.cli.profile_choice import add_profile_option
 from paddock.cli.server_choice import add_credential_options, read_token
-from paddock.errors import PaddockError
+from paddock.errors import ConfigError, PaddockError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
     from typing import Any
 
     from paddock.agent.approval import Approver
     from paddock.agent.command_rules import CommandRules
+    from paddock.config import Settings
     from paddock.mcp_server.workplace import Terms, Workplace
     from paddock.rules.policy import Policy
     from paddock.sandbox.profile.table import WrittenProfile
-    from paddock.server.asgi import HttpDoor
+    from paddock.server.http_door import HttpDoor
 
 DESCRIPTION = """\
 Serve the tools of Paddock to MCP clients, on standard input and output or over HTTP: `shell`,
@@ -43,7 +44,7 @@ examples:
   paddock mcp --listen http://127.0.0.1:8000 --listen-token-file ~/.paddock-token
                                                        over HTTP; the URL is the line on standard output
 
-SIGHUP makes it read its files of rules again.
+SIGHUP makes it read its rules, its token and its certificate again.
 
 exit status:
   0 when the client has gone, or after SIGTERM or SIGINT over HTTP.
@@ -52,6 +53,9 @@ exit status:
 VERB = "mcp"
 
 PROMPT_TIMEOUT_S = 300.0
+
+FLAGS = {"ws_token_file": "--listen-token-file", "tls_cert": "--tls-cert", "tls_key": "--tls-key"}
+"""The flags behind the settings of the listener, which errors name."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -122,8 +126,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         uvloop.run(_serve(arguments))
     except PaddockError as error:
-        return failed(str(error), VERB, exit_status.FAILURE)
+        return failed(_told(error), VERB, exit_status.FAILURE)
     return 0
+
+
+def _told(error: PaddockError) -> str:
+    if isinstance(error, ConfigError) and error.key in FLAGS:
+        return f"{FLAGS[error.key]}: {error.problem}"
+    return str(error)
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
@@ -154,12 +164,13 @@ async def _serve(arguments: argparse.Namespace) -> None:
     garbage.resume()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(workplace.aclose)
-        stack.callback(asyncio.create_task(_renew_whenever(reload, in_force, arguments)).cancel)
+        door = None if arguments.listen is None else _door(arguments)
+        stack.callback(asyncio.create_task(_reload_whenever(reload, arguments, in_force, door)).cancel)
         console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None
-        if arguments.listen is None:
+        if door is None:
             await _until(stop, serve_stdio(workplace, terms, console))
         else:
-            await _serve_http(arguments, workplace, terms, console, stop)
+            await _serve_http(door, workplace, terms, console, stop)
 
 
 async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> None:
@@ -176,7 +187,7 @@ async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> Non
 
 
 async def _serve_http(
-    arguments: argparse.Namespace,
+    door: HttpDoor,
     workplace: Workplace,
     terms: Terms,
     console: Approver | None,
@@ -189,7 +200,6 @@ async def _serve_http(
     from paddock.mcp_server.service import Service, offered
     from paddock.mcp_server.session import Session
 
-    door = _door(arguments)
     sessions = HttpSessions(lambda: Session(workplace, terms, console))
     service = Service(offered(terms.tools), sessions.of)
     for number in STOPPING_SERVER:
@@ -199,38 +209,34 @@ async def _serve_http(
 
 def _door(arguments: argparse.Namespace) -> HttpDoor:
     """Return where to listen and which requests to accept, by the rules of Paddock's own server."""
-    from paddock.config import make_settings
-    from paddock.server.address import WebSocketAddress
-    from paddock.server.asgi import HttpDoor
     from paddock.server.http import host_name, is_loopback
-    from paddock.server.listen_policy import load_listen_policy
+    from paddock.server.http_door import HttpDoor
 
-    scheme, _, rest = arguments.listen.partition("://")
-    if scheme not in ("http", "https"):
-        raise PaddockError(f"can't listen on {arguments.listen}; expected http://IP:PORT or https://IP:PORT")
+    settings = _door_settings(arguments)
+    if arguments.listen_token_file is None:
+        if not is_loopback(host_name(arguments.listen.partition("://")[2]) or ""):
+            raise PaddockError(
+                f"other machines may reach {arguments.listen}, and anybody who does could run commands; give "
+                "--listen-token-file, or listen on 127.0.0.1"
+            )
+        tell(
+            "no token needed: every user and program on this machine can connect (--listen-token-file)", VERB
+        )
+    return HttpDoor(settings)
+
+
+def _door_settings(arguments: argparse.Namespace) -> Settings:
+    from paddock.config import make_settings
+    from paddock.server.http_door import websocket_url
+
     wanted = {
-        "listen": f"{'ws' if scheme == 'http' else 'wss'}://{rest.rstrip('/')}",
+        "listen": websocket_url(arguments.listen),
         "ws_auth": None if arguments.listen_token_file is None else "capability-token",
         "ws_token_file": arguments.listen_token_file,
         "tls_cert": arguments.tls_cert,
         "tls_key": arguments.tls_key,
     }
-    if arguments.listen_token_file is None and not is_loopback(host_name(rest) or ""):
-        raise PaddockError(
-            f"other machines may reach {arguments.listen}, and anybody who does could run commands; give "
-            "--listen-token-file, or listen on 127.0.0.1"
-        )
-    policy = load_listen_policy(
-        make_settings({name: value for name, value in wanted.items() if value is not None})
-    )
-    address = policy.address
-    assert isinstance(address, WebSocketAddress)
-    if arguments.listen_token_file is None:
-        tell(
-            "no token is needed: every user and program of this machine can use it (--listen-token-file)",
-            VERB,
-        )
-    return HttpDoor(address.host, address.port, policy.request_filter, arguments.tls_cert, arguments.tls_key)
+    return make_settings({name: value for name, value in wanted.items() if value is not None})
 
 
 def _announce(url: str) -> None:
@@ -283,24 +289,36 @@ def _policy(arguments: argparse.Namespace) -> Policy:
     return load_layers(standard_layers())
 
 
-async def _renew_whenever(wanted: asyncio.Event, rules: CommandRules, arguments: argparse.Namespace) -> None:
-    """Read the files of rules again each time that somebody asks for it."""
+async def _reload_whenever(
+    wanted: asyncio.Event, arguments: argparse.Namespace, rules: CommandRules, door: HttpDoor | None
+) -> None:
+    """Read the rules, the token and the certificate again each time that somebody asks for it."""
     import asyncio
 
     while True:
         await wanted.wait()
         wanted.clear()
         try:
-            policy = await asyncio.to_thread(_policy, arguments)
+            policy = await asyncio.to_thread(_sound_policy, arguments)
+            if door is not None:
+                await asyncio.to_thread(door.renew, _door_settings(arguments))
         except PaddockError as error:
-            _keep_rules(str(error))
-            continue
-        if policy.problems:
-            _keep_rules("; ".join(map(str, policy.problems)))
+            tell(f"not reloaded, everything stays as it was: {_told(error)}", VERB)
             continue
         rules.renew(policy)
-        tell(f"read the rules again: {len(policy.rules)} about programs", VERB)
+        tell(f"reloaded: {', '.join(_reloaded(policy, arguments))}", VERB)
 
 
-def _keep_rules(reason: str) -> None:
-    tell(f"rules not read again; those before stay in force: {reason}", VERB)
+def _sound_policy(arguments: argparse.Namespace) -> Policy:
+    policy = _policy(arguments)
+    if policy.problems:
+        raise PaddockError("; ".join(map(str, policy.problems)))
+    return policy
+
+
+def _reloaded(policy: Policy, arguments: argparse.Namespace) -> Iterator[str]:
+    yield f"the rules ({len(policy.rules)} about programs)"
+    if arguments.listen is not None and arguments.listen_token_file is not None:
+        yield "the token"
+    if arguments.listen is not None and arguments.tls_cert is not None:
+        yield "the certificate"

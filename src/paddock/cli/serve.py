@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,8 @@ from paddock.errors import ConfigError, PaddockError
 from paddock.model.door_setting import DOOR_SETTINGS
 
 if TYPE_CHECKING:
-    import asyncio
     from argparse import _SubParsersAction
 
-    from paddock.cli.service_manager import ServiceManager
     from paddock.config import Settings
     from paddock.server.app import Server
 
@@ -172,7 +171,7 @@ def run_server(arguments: argparse.Namespace) -> int:
         if arguments.swerex:
             from paddock.cli.swerex_server import run_swerex
 
-            return run_swerex(arguments, settings)
+            return run_swerex(arguments, settings, partial(_settings, arguments))
         return uvloop.run(_serve(settings, arguments))
     except ConfigError as error:
         if arguments.config is not None:
@@ -202,7 +201,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.swerex:
-        from paddock.cli.swerex_server import websocket_url
+        from paddock.server.http_door import websocket_url
 
         overrides["listen"] = websocket_url(arguments.listen or SWEREX_LISTEN)
     if arguments.config is not None:
@@ -219,6 +218,7 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
     import signal
 
     from paddock.cli.hangup import Hangup
+    from paddock.cli.server_reload import Reloader
     from paddock.cli.service_manager import ServiceManager
     from paddock.cli.signal_set import STOPPING_SERVER
     from paddock.server.app import serve
@@ -236,12 +236,13 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
             _announce(server.url)
             if settings.log_format == "text":
                 _hint(server)
+        reloader = Reloader(server, partial(_settings, arguments), arguments.config)
         tasks = (
             asyncio.create_task(_report_enforcement(server)),
-            asyncio.create_task(_reload_whenever(reload, server, arguments, manager)),
+            asyncio.create_task(reloader.whenever(reload, manager)),
             asyncio.create_task(manager.feed_watchdog()),
         )
-        manager.ready(_status(server))
+        manager.ready(server.url)
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.finished.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         manager.stopping()
@@ -260,37 +261,6 @@ async def _report_enforcement(server: Server) -> None:
     from paddock.server.enforcement import report_enforcement
 
     server.sandbox_problem = await report_enforcement(server.settings)
-
-
-def _status(server: Server) -> str:
-    return f"Listening on {server.url}"
-
-
-async def _reload_whenever(
-    wanted: asyncio.Event, server: Server, arguments: argparse.Namespace, manager: ServiceManager
-) -> None:
-    """Make the server apply its files' settings, each time that it is asked to."""
-    import asyncio
-    import logging
-
-    from paddock.config import locate
-    from paddock.journal import Journal
-    from paddock.server import log
-
-    journal = Journal(logging.getLogger(__name__))
-    while True:
-        await wanted.wait()
-        wanted.clear()
-        manager.reloading()
-        try:
-            await server.reload(await asyncio.to_thread(_settings, arguments))
-        except PaddockError as error:
-            if isinstance(error, ConfigError) and arguments.config is not None:
-                locate(error, arguments.config)
-            journal.error("settings not reloaded; those before stay in force", reason=str(error))
-        else:
-            log.set_level(server.settings.log_level)
-        manager.ready(_status(server))
 
 
 def _announce(url: str) -> None:

@@ -29,9 +29,9 @@ class ServiceManager:
         # Also in the abstract namespace, which a leading @ stands for.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
 
-    def ready(self, status: str) -> None:
-        """Report that the server serves clients, after the start or a reload."""
-        self._tell("READY=1", f"STATUS={status}")
+    def ready(self, url: str | None = None) -> None:
+        """Report that the server serves clients: at this URL after the start, as before after a reload."""
+        self._tell("READY=1", *(() if url is None else (f"STATUS=Listening on {url}",)))
 
     def reloading(self) -> None:
         """Report that the server reads its settings again; `ready` must follow."""

@@ -8,28 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli import exit_status
 from paddock.cli.message import failed, tell
-from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paddock.config import Settings
-    from paddock.server.asgi import HttpDoor
 
 VERB = "serve"
 CLIENT_NAME = "paddock-swerex"
 
 
-def websocket_url(listen: str) -> str:
-    """Return a URL to listen on, as settings have it: with the same checks, and another scheme."""
-    scheme, _, rest = listen.partition("://")
-    if scheme not in ("http", "https"):
-        raise PaddockError(
-            f"can't listen on {listen} for SWE-ReX; expected http://IP:PORT or https://IP:PORT"
-        )
-    return f"{'ws' if scheme == 'http' else 'wss'}://{rest.rstrip('/')}"
-
-
-def run_swerex(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Serve until a signal comes."""
+def run_swerex(arguments: argparse.Namespace, settings: Settings, read: Callable[[], Settings]) -> int:
+    """Serve until a signal arrives. `read` returns the settings as they are at a reload."""
     from importlib.util import find_spec
 
     if find_spec("swerex") is None:
@@ -38,51 +28,58 @@ def run_swerex(arguments: argparse.Namespace, settings: Settings) -> int:
         )
     import uvloop
 
-    uvloop.run(_serve(arguments, settings))
+    uvloop.run(_serve(arguments, settings, read))
     return 0
 
 
-async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
+async def _serve(arguments: argparse.Namespace, settings: Settings, read: Callable[[], Settings]) -> None:
     import asyncio
-    from functools import partial
+    import signal
 
     from paddock.adapters.swerex import PaddockRuntime
     from paddock.adapters.swerex_http import SwerexApplication
     from paddock.cli.embedded_server import embedded_client
+    from paddock.cli.hangup import Hangup
+    from paddock.cli.server_reload import Reloader
+    from paddock.cli.service_manager import ServiceManager
     from paddock.cli.signal_set import STOPPING_SERVER
     from paddock.client.workspace import Workspace
     from paddock.server.app import serve
     from paddock.server.asgi import serve_application
+    from paddock.server.http_door import HttpDoor
 
-    stop = asyncio.Event()
+    stop, reload = asyncio.Event(), asyncio.Event()
+    manager = ServiceManager()
+    loop = asyncio.get_running_loop()
     for number in STOPPING_SERVER:
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    door = _door(settings)
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
+    door = HttpDoor(settings)
     async with serve(settings, is_listening=False) as server, embedded_client(server, CLIENT_NAME) as box:
         workspace = Workspace(box, directory=_directory(arguments), profile=_profile(arguments))
         runtime = PaddockRuntime(workspace)
         await workspace.open()
         if settings.ws_auth is None:
-            tell("no key is needed: every user and program of this machine can use it (--ws-auth)", VERB)
+            tell("no key needed: every user and program on this machine can connect (--ws-auth)", VERB)
+        reloader = Reloader(server, read, arguments.config, door)
+        tasks = (
+            asyncio.create_task(reloader.whenever(reload, manager)),
+            asyncio.create_task(manager.feed_watchdog()),
+        )
+
+        def announce(url: str) -> None:
+            print(url, flush=True)
+            manager.ready(url)
+
         try:
-            application = SwerexApplication(runtime, door.request_filter)
-            await serve_application(
-                door, lambda _: application, announce=partial(print, flush=True), stop=stop
-            )
+            application = SwerexApplication(runtime, door)
+            await serve_application(door, lambda _: application, announce=announce, stop=stop)
         finally:
+            manager.stopping()
+            for task in tasks:
+                task.cancel()
             await runtime.close()
             await workspace.destroy()
-
-
-def _door(settings: Settings) -> HttpDoor:
-    from paddock.server.address import WebSocketAddress
-    from paddock.server.asgi import HttpDoor
-    from paddock.server.listen_policy import load_listen_policy
-
-    policy = load_listen_policy(settings)
-    address = policy.address
-    assert isinstance(address, WebSocketAddress)
-    return HttpDoor(address.host, address.port, policy.request_filter, settings.tls_cert, settings.tls_key)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:

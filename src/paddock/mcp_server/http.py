@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CancelledNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec.structs import replace
 from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
@@ -23,7 +22,6 @@ from paddock.mcp_server.call_table import CallTable
 from paddock.mcp_server.service import Context, Service, request_name
 from paddock.server.asgi import (
     Application,
-    HttpDoor,
     Message,
     Receive,
     Scope,
@@ -33,7 +31,7 @@ from paddock.server.asgi import (
     refuse,
     serve_application,
 )
-from paddock.server.http import RequestFilter
+from paddock.server.http_door import HttpDoor
 
 PATH: Final = "/mcp"
 SESSION_HEADER: Final = "mcp-session-id"
@@ -122,11 +120,9 @@ class HttpSessions(Generic[S]):
 class Guard:
     """Lets permitted requests through, and notices which sessions and calls their clients end."""
 
-    def __init__(
-        self, application: Application, request_filter: RequestFilter, sessions: HttpSessions[Any]
-    ) -> None:
+    def __init__(self, application: Application, door: HttpDoor, sessions: HttpSessions[Any]) -> None:
         self._application = application
-        self._filter = request_filter
+        self._door = door
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,7 +131,7 @@ class Guard:
             await self._application(scope, receive, send)
             return
         headers = headers_of(scope)
-        refusal = refusal_of(self._filter, scope["method"], headers)
+        refusal = refusal_of(self._door.request_filter, scope["method"], headers)
         if refusal is not None:
             await refuse(refusal, send)
             return
@@ -182,12 +178,8 @@ def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessi
         # Checked by the guard, and once is enough.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    # A request with this server's own origin can only come from this server.
-    own = {f"http://{name}:{port}" for name in ("localhost", "127.0.0.1", "[::1]")}
-    request_filter = door.request_filter
-    if request_filter.is_loopback:
-        request_filter = replace(request_filter, allowed_origins=request_filter.allowed_origins | own)
-    return Guard(inner, request_filter, sessions)
+    door.accept_own_pages(port)
+    return Guard(inner, door, sessions)
 
 
 async def serve_http(

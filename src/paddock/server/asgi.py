@@ -7,16 +7,14 @@ every request without the token. It needs uvicorn, which comes with the extras t
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
-from msgspec import Struct
 
-from paddock.errors import ListenError
 from paddock.server.http import WEBSOCKET_PATH, RequestFilter
+from paddock.server.http_door import HttpDoor
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
 BACKLOG: Final = 128
@@ -30,32 +28,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-class HttpDoor(Struct, frozen=True):
-    """Where to listen, and which requests to accept."""
-
-    host: str
-    port: int
-    request_filter: RequestFilter
-    tls_cert: str | None = None
-    tls_key: str | None = None
-
-    def listen(self) -> tuple[socket.socket, str]:
-        """Return a listening socket and the URL of the server there. Raises ListenError."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        scheme = "http" if self.tls_cert is None else "https"
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self.host, self.port))
-        except OSError as error:
-            listener.close()
-            raise ListenError(
-                f"{scheme}://{name}:{self.port}", (error.strerror or str(error)).lower()
-            ) from error
-        return listener, f"{scheme}://{name}:{listener.getsockname()[1]}"
 
 
 def headers_of(scope: Scope) -> Headers:
@@ -99,20 +71,20 @@ async def serve_application(
     `application` makes the application for a port, and `announce` gets the URL once clients can connect.
     """
     listener, url = door.listen()
-    server = _Uvicorn(
-        uvicorn.Config(
-            application(listener.getsockname()[1]),
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            ssl_certfile=door.tls_cert,
-            ssl_keyfile=door.tls_key,
-            timeout_graceful_shutdown=SHUTDOWN_S,
-            lifespan="on" if has_lifespan else "off",
-            ws="none",
-        )
+    config = uvicorn.Config(
+        application(listener.getsockname()[1]),
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        lifespan="on" if has_lifespan else "off",
+        ws="none",
     )
+    config.load()
+    # Not by the names of its files: the library would read them once, and by rules of its own.
+    config.ssl = door.tls_context()
+    server = _Uvicorn(config)
     listener.listen(BACKLOG)
     serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from paddock.config import Settings
 from paddock.mcp_server.http import HttpSessions, serve_http
 from paddock.mcp_server.service import Service
-from paddock.server.asgi import HttpDoor
-from paddock.server.http import RequestFilter
+from paddock.server.http_door import HttpDoor
 from tests.interop.mcp_fixture import features
 from tests.interop.mcp_fixture.session import FixtureSession
 from tests.interop.mcp_fixture.tools import TOOLS
@@ -30,7 +30,7 @@ async def serve() -> None:
     features.install(service.server)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    door = HttpDoor("127.0.0.1", 0, RequestFilter())
+    door = HttpDoor(Settings(listen="ws://127.0.0.1:0"))
     await serve_http(door, service, sessions, announce=lambda url: print(url, flush=True), stop=stop)
 
 

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from paddock.cli.main import main
-from paddock.cli.swerex_server import websocket_url
 from paddock.errors import PaddockError
+from paddock.server.http_door import websocket_url
 
 
 def test_a_url_of_http_is_checked_like_one_of_a_websocket() -> None:
     assert websocket_url("http://127.0.0.1:8000/") == "ws://127.0.0.1:8000"
     assert websocket_url("https://10.0.0.7:8000") == "wss://10.0.0.7:8000"
-    with pytest.raises(PaddockError, match=r"ws://127.0.0.1:1 for SWE-ReX; expected http://"):
+    with pytest.raises(PaddockError, match=r"ws://127.0.0.1:1; expected http://"):
         websocket_url("ws://127.0.0.1:1")
 
 

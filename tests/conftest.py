@@ -16,6 +16,7 @@ from typing import Any
 import coverage
 import pytest
 
+from paddock import installation
 from paddock.transport.runtime_directory import VARIABLE
 
 # A shell that runs the suite in the background ignores SIGINT and SIGQUIT for it, nohup(1) SIGHUP, and every
@@ -42,6 +43,12 @@ def same_descriptor_limit() -> Iterator[None]:
     after = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert after == before
+
+
+@pytest.fixture(autouse=True)
+def same_files_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process forget the settings and rules that a test reads: every later sandbox protects them."""
+    monkeypatch.setattr(installation, "_obeyed", dict(installation._obeyed))
 
 
 # ---------------------------------------------------------------- coverage

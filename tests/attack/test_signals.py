@@ -114,8 +114,16 @@ SURVIVORS = [
     Attempt("one that is stopped", "$PROBE stopped", survives),
     Attempt("one that its own child traces", "$PROBE traced_child || $PROBE nothing", survives),
     Attempt("one that waits for a child in its own memory", "$PROBE vforked", survives),
-    Attempt("one that holds all standard streams", "($PROBE nothing; sleep 300) &", survives),
-    Attempt("one that is the child of the first process", "sh -c '$PROBE nothing &'; true", survives),
+    Attempt(
+        "one that holds all standard streams",
+        "mkfifo up; ($PROBE nothing; echo > up; sleep 300) & read it < up",
+        survives,
+    ),
+    Attempt(
+        "one that is the child of the first process",
+        "mkfifo up; sh -c '($PROBE nothing; echo > up) &'; read it < up",
+        survives,
+    ),
 ]
 
 

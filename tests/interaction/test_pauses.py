@@ -55,7 +55,13 @@ async def client_of(
     """A client in a process of its own, which runs a script and counts its output."""
     arguments = (url, script, str(ping_timeout_s or 0))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CLIENT, *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        CLIENT,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        # An init that another test starts continues its whole group at its end: a stopped client stays so.
+        process_group=0,
     )
     try:
         yield process

@@ -227,7 +227,8 @@ def test_what_became_its_owners_is_not_locked_while_the_janitor_has_more_to_do(
 ) -> None:
     item = _item(_directory(tmp_path / ".git"))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with subprocess.Popen([PROGRAM, runtime], stdin=theirs.fileno()) as helper, ours:
+    # In a group of its own, so that no other test continues it once it is stopped.
+    with subprocess.Popen([PROGRAM, runtime], stdin=theirs.fileno(), process_group=0) as helper, ours:
         theirs.close()
         ours.send(b"h" + item)
         assert ours.recv(1) == b"\0"

@@ -33,7 +33,10 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 @contextlib.contextmanager
 def running(command: list[str], stdin: Stream, stdout: Stream) -> Iterator[subprocess.Popen[bytes]]:
     """Run the echo program; it must end by itself."""
-    with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE) as process:
+    # In a group of its own, so that no other test continues it once it is stopped.
+    with subprocess.Popen(
+        command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, process_group=0
+    ) as process:
         try:
             yield process
             process.wait(PATIENCE_S)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from paddock.config import Settings
+from paddock.model.network_secret import NetworkSecret
 from paddock.server.connection import ClientConnection
 from paddock.server.handlers.fetch import ENCODED_BYTES, SMALL_BODY_BYTES
 from paddock.server.memory_budget import Grant
@@ -368,3 +372,50 @@ async def test_a_lost_connection_ends_its_requests(is_streamed: bool) -> None:
 def test_the_http_library_is_not_loaded_before_it_is_needed() -> None:
     script = "import sys, paddock.server.app; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+async def test_a_secret_of_the_settings_goes_into_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PADDOCK_TEST_TOKEN", "PADDOCK_TEST_OTHER"):
+        monkeypatch.setenv(variable, "hunter2")
+    secret = NetworkSecret(hosts=("https://api.test",), variable="PADDOCK_TEST_TOKEN")
+    async with session(network_secrets={"api": secret}) as client, origin(say_ok) as remote:
+        header = {"name": "X", "value": "", "valueEnvVar": "PADDOCK_TEST_TOKEN"}
+        with pytest.raises(WireError, match="secret of the settings"):
+            await fetch(client, remote.url, headers=[header])
+        assert remote.requests == []
+        await fetch(client, remote.url, headers=[header | {"valueEnvVar": "PADDOCK_TEST_OTHER"}])
+        assert remote.requests[0].header("x") == ["hunter2"]
+
+
+async def test_slow_names_of_one_client_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answer = threading.Semaphore(0), threading.Event()
+    look_up = socket.getaddrinfo
+
+    def look_up_slowly(host: Any, *rest: Any, **named: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name.startswith("slow"):
+            begun.release()
+            answer.wait()
+        return look_up("127.0.0.1" if name.endswith(".test") else host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_slowly)
+    async with served() as server, origin(say_ok) as remote:
+        one, another = attach(server), attach(server)
+        port = remote.url.rpartition(":")[2]
+        for client in (one, another):
+            await client.initialize()
+        slow = [
+            one.request(
+                "http/request",
+                {"method": "GET", "url": f"http://slow-{number}.test:{port}", "requestId": str(number)},
+            )
+            for number in range(48)
+        ]
+        try:
+            await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), begun.acquire)
+            async with asyncio.timeout(20):
+                assert (await fetch(another, f"http://quick.test:{port}"))["status"] == 200
+        finally:
+            answer.set()
+        for request in slow:
+            assert (await one.answer(request))["status"] == 200

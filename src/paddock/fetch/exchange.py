@@ -18,6 +18,7 @@ from typing import Final
 import httpx
 
 from paddock.errors import FetchFailed, InvalidParams
+from paddock.fetch.dialer import Dialer, Resolve
 from paddock.fetch.request import FetchRequest
 
 MAX_REDIRECTS: Final = 10
@@ -77,9 +78,13 @@ class Exchange:
 
 
 class Fetcher:
-    """Makes requests, and keeps connections alive between them. `aclose` drops those that are left."""
+    """Makes requests, and keeps connections alive between them. `aclose` drops those that are left.
 
-    def __init__(self) -> None:
+    `resolve` looks up the names of hosts.
+    """
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._dialer = Dialer(resolve)
         self._client: httpx.AsyncClient | None = None
         self._making = asyncio.Lock()
 
@@ -116,7 +121,9 @@ class Fetcher:
         # Simultaneous requests must not make one each: all but the last would never be closed.
         async with self._making:
             if self._client is None:
-                self._client = await asyncio.to_thread(_make_client)
+                client = await asyncio.to_thread(_make_client)
+                self._dialer.install(client)
+                self._client = client
             return self._client
 
     async def _send(

@@ -8,7 +8,7 @@ way. It sends nothing and reads no environment: the caller supplies one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
@@ -78,10 +78,24 @@ def check_method(method: str) -> str:
     return method
 
 
-def make_header(name: str, value: str, variable: str | None, environment: Mapping[str, str]) -> Header:
-    """Make a header, with the value of `variable` after `value` if one is named. Raises InvalidParams."""
+def make_header(
+    name: str,
+    value: str,
+    variable: str | None,
+    environment: Mapping[str, str],
+    secret_variables: Collection[str] = (),
+) -> Header:
+    """Make a header, with the value of `variable` after `value` if one is named. Raises InvalidParams.
+
+    The settings declare for which hosts `secret_variables` are; no header gets one.
+    """
     if _TOKEN.fullmatch(name) is None:
         raise InvalidParams(f"http/request header name is invalid: {name!r} is not an HTTP header name")
+    if variable is not None and variable in secret_variables:
+        raise InvalidParams(
+            f"http/request header {name} cannot use executor environment variable {variable}: "
+            "it is a secret of the settings, which only the proxy of a sandbox sends"
+        )
     text = value if variable is None else value + _looked_up(name, variable, environment)
     # Never show it: it may hold a credential.
     data = text.encode("utf-8", "surrogateescape")

@@ -48,18 +48,19 @@ class Downloads:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    async def fetcher(self) -> Fetcher:
-        """Return the HTTP client that makes the requests."""
+    async def fetcher(self, lookups: asyncio.Semaphore) -> Fetcher:
+        """Return the HTTP client that makes the requests; `lookups` are those of the client's session."""
         if self._fetcher is None:
             # In a thread: to load the HTTP library takes tens of milliseconds.
             await asyncio.to_thread(import_module, "paddock.fetch.exchange")
-        return self._loaded_fetcher()
+        return self._loaded_fetcher(lookups)
 
-    def _loaded_fetcher(self) -> Fetcher:
+    def _loaded_fetcher(self, lookups: asyncio.Semaphore) -> Fetcher:
         if self._fetcher is None:
             from paddock.fetch.exchange import Fetcher
+            from paddock.network.name_lookup import NameLookup
 
-            self._fetcher = Fetcher()
+            self._fetcher = Fetcher(NameLookup(lookups=lookups))
         return self._fetcher
 
     def reserve(self, request_id: str) -> None:

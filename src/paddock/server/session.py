@@ -144,6 +144,13 @@ class Session:
 
         return RememberedAnswers()
 
+    @cached_property
+    def lookups(self) -> asyncio.Semaphore:
+        """Return the lookups of names that its processes and requests may have under way together."""
+        from paddock.network.name_lookup import SESSION_LOOKUPS_LIMIT
+
+        return asyncio.Semaphore(SESSION_LOOKUPS_LIMIT)
+
     # --- attachment ---------------------------------------------------------
 
     @property

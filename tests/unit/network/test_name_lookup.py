@@ -65,3 +65,22 @@ async def test_where_no_thread_can_be_started_the_name_is_not_known(monkeypatch:
             with pytest.raises(OSError, match="no thread"):
                 await lookup("quick", 80)
     assert await lookup("quick", 80) == [FOUND]
+
+
+async def test_what_gone_proxies_of_a_session_have_asked_for_still_counts() -> None:
+    names, lookups = SlowNames(), asyncio.Semaphore(LOOKUPS_LIMIT + 1)
+    gone, next_one, other = (NameLookup(names.look_up, lookups) for _ in range(3))
+    slow = [asyncio.ensure_future(gone(f"slow-{number}", 80)) for number in range(LOOKUPS_LIMIT)]
+    slow.append(asyncio.ensure_future(next_one("slow", 80)))
+    await names.begun_by(LOOKUPS_LIMIT + 1)
+    for lookup in slow:
+        lookup.cancel()
+    waiting = asyncio.ensure_future(other("slow", 80))
+    given_up = asyncio.ensure_future(other("slow", 80))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert not names.begun.acquire(blocking=False)
+    assert await NameLookup(names.look_up)("quick", 80) == [FOUND]
+    names.answer.set()
+    assert await waiting == [FOUND]
+    assert await asyncio.gather(*(other("quick", 80) for _ in range(2 * LOOKUPS_LIMIT)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded, Then
 
 if TYPE_CHECKING:
-    from paddock.fetch.exchange import Exchange
+    from paddock.fetch.exchange import Exchange, Fetcher
 
 SMALL_BODY_BYTES = 64 * 1024
 """A body that is read without asking for memory: 4 MiB for as many requests as run at once."""
@@ -36,21 +36,26 @@ async def request(connection: ClientConnection, call: Call[HttpRequestParams]) -
     connection.services.profiles.refuse_network("http/request, which uses the network of the host")
     if settings.require_sandbox and not settings.allow_unsandboxed_http:
         raise SandboxRequired("http/request", "allow_unsandboxed_http")
-    wanted = _fetch_request(params)
+    secrets = {secret.variable for secret in settings.network_secrets.values() if secret.variable}
+    wanted = _fetch_request(params, secrets)
     if params.stream_response:
         return await _streamed(connection, params.request_id, wanted)
-    exchange = await (await connection.downloads.fetcher()).open(wanted)
+    exchange = await (await _fetcher(connection)).open(wanted)
     try:
         return await _whole(connection, call.id, exchange)
     finally:
         await exchange.aclose()
 
 
+async def _fetcher(connection: ClientConnection) -> Fetcher:
+    return await connection.downloads.fetcher(connection.session.lookups)
+
+
 async def _streamed(connection: ClientConnection, request_id: str, wanted: FetchRequest) -> Then:
     downloads = connection.downloads
     downloads.reserve(request_id)
     try:
-        exchange = await (await downloads.fetcher()).open(wanted)
+        exchange = await (await _fetcher(connection)).open(wanted)
     except BaseException:
         downloads.release(request_id)
         raise
@@ -112,13 +117,13 @@ def _refuse_too_large(size_bytes: int, limit_bytes: int) -> None:
         )
 
 
-def _fetch_request(params: HttpRequestParams) -> FetchRequest:
+def _fetch_request(params: HttpRequestParams, secrets: Collection[str]) -> FetchRequest:
     method = check_method(params.method)
     return FetchRequest(
         method=method,
         url=params.url,
         headers=tuple(
-            make_header(header.name, header.value, header.value_env_var, os.environ)
+            make_header(header.name, header.value, header.value_env_var, os.environ, secrets)
             for header in params.headers
         ),
         body=params.body_base64,

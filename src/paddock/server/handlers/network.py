@@ -121,6 +121,7 @@ def _proxied(
     from paddock.network.gateway import Gateway
     from paddock.network.group import GROUPS
     from paddock.network.judge import PolicyJudge, allowed_network
+    from paddock.network.name_lookup import NameLookup
     from paddock.network.proxy import PolicyProxy
     from paddock.network.route import proxied_environment, trusting_environment
     from paddock.server.network_questions import NetworkQuestions
@@ -152,7 +153,8 @@ def _proxied(
     )
     for change in session.network_changes:
         judge.change(*change)
-    proxy = PolicyProxy(Gateway(judge, upstream=allowed.upstream, secrets=secrets))
+    resolve = NameLookup(lookups=session.lookups)
+    proxy = PolicyProxy(Gateway(judge, resolve=resolve, upstream=allowed.upstream, secrets=secrets))
     environment = proxied_environment(checked.spec.env)
     bundle = None
     if secrets is not None and secrets.authority is not None:

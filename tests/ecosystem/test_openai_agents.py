@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from agents import RunConfig, Runner
 from agents.sandbox import SandboxAgent, SandboxRunConfig
 from agents.sandbox.capabilities import Filesystem, Shell
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from paddock.adapters.openai_agents import PaddockSandboxClient, needs_approval
+from paddock.adapters.openai_agents import PaddockSandboxClient
+from paddock.adapters.openai_rules import ShellRules
 from paddock.agent.command_rules import CommandRules
-from paddock.errors import CallRejected
 from paddock.model.decision import Action, Origin
 from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 from tests.ecosystem.way import TOKEN
+
+ACT = "Do it another way, or ask the user; trying again changes nothing."
 
 
 @pytest_asyncio.fixture
@@ -96,34 +98,80 @@ async def test_a_patch_changes_files_without_a_command(session: Any, requests: C
     assert requests["process/start"] == 0
 
 
-async def test_rules_decide_what_is_asked(session: Any) -> None:
-    rule = PrefixRule((("git",), ("push",)), Action.PROMPT, Origin("test", 1))
-    ask = needs_approval(CommandRules(Policy((rule,))))
-
-    def configure(tools: Any) -> None:
-        tools.exec_command.needs_approval = ask
-
+async def test_rules_refuse_a_command_or_have_somebody_asked_and_the_model_reads_why(session: Any) -> None:
+    rules = ShellRules(
+        CommandRules(
+            Policy(
+                (
+                    PrefixRule((("git",), ("push",)), Action.PROMPT, Origin("team.rules", 1)),
+                    PrefixRule((("reboot",),), Action.FORBIDDEN, Origin("team.rules", 2), "not here"),
+                )
+            )
+        )
+    )
+    lines: list[dict[str, Any]] = [
+        {"cmd": "echo fine"},
+        {"cmd": "reboot now"},
+        {"cmd": "now", "shell": "reboot"},
+        {"cmd": "echo git; git push"},
+    ]
     agent = SandboxAgent(
         name="a",
         model=ScriptedModel(
             [
-                [function_call("exec_command", {"cmd": "git push"}, call_id="1")],
+                *([function_call("exec_command", line, call_id=str(at))] for at, line in enumerate(lines)),
                 [assistant_message("done")],
             ]
         ),
-        capabilities=[Shell(configure_tools=configure)],
+        capabilities=[Shell(configure_tools=rules)],
     )
     config = RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
     stopped = await Runner.run(agent, "begin", run_config=config)
-    assert len(stopped.interruptions) == 1
+    (interruption,) = stopped.interruptions
     state = stopped.to_state()
-    state.reject(stopped.interruptions[0])
+    state.reject(interruption, rejection_message=rules.refusal(interruption))
     ended = await Runner.run(agent, state, run_config=config)
+
     assert ended.final_output == "done"
-    assert await ask(None, {"cmd": "git status"}, "2") is False
-    forbidden = PrefixRule((("reboot",),), Action.FORBIDDEN, Origin("test", 1))
-    with pytest.raises(CallRejected, match="reboot"):
-        await needs_approval(CommandRules(Policy((forbidden,))))(None, {"cmd": "reboot"}, "3")
+    read = [str(item.output) for item in ended.new_items if item.type == "tool_call_output_item"]
+    assert read[0].endswith("fine\n")
+    assert read[1] == "Not done: `reboot now` is forbidden by team.rules:2: not here. " + ACT
+    assert "is forbidden by team.rules:2: not here. " + ACT in read[2]
+    assert read[3].startswith("Not approved: `git push` requires approval by team.rules:1. Do it another way")
+
+
+async def test_an_approved_command_runs(session: Any) -> None:
+    rule = PrefixRule((("echo",),), Action.PROMPT, Origin("team.rules", 1))
+    agent = SandboxAgent(
+        name="a",
+        model=ScriptedModel(
+            [
+                [function_call("exec_command", {"cmd": "echo approved"}, call_id="1")],
+                [assistant_message("done")],
+            ]
+        ),
+        capabilities=[Shell(configure_tools=ShellRules(CommandRules(Policy((rule,)))))],
+    )
+    config = RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
+    stopped = await Runner.run(agent, "begin", run_config=config)
+    state = stopped.to_state()
+    state.approve(stopped.interruptions[0])
+    ended = await Runner.run(agent, state, run_config=config)
+    assert (
+        "approved\n" in [item.output for item in ended.new_items if item.type == "tool_call_output_item"][-1]
+    )
+
+
+async def test_a_terminal_keeps_a_bounded_part_of_its_output_and_says_what_is_missing(session: Any) -> None:
+    (said,) = await told(session, ("exec_command", {"cmd": "yes | head -c 3000000; echo end", "tty": True}))
+    assert re.search(r"\[… \d{7} bytes are left out …\]", said)
+    assert said.endswith("end\r\n")
+
+
+async def test_a_shell_that_does_not_exist_is_told_and_not_raised(session: Any) -> None:
+    (said,) = await told(session, ("exec_command", {"cmd": "true", "shell": "/no/shell"}))
+    assert "Process exited with code 127" in said
+    assert "/no/shell" in said
 
 
 async def test_another_process_resumes_by_the_state(shared_server: Server) -> None:

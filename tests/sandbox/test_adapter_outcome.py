@@ -9,7 +9,6 @@ import pytest
 
 import paddock
 from paddock.adapters.outcome import NOT_STARTED, Outcome, file_note, run_line
-from paddock.adapters.terminal import Terminal
 from paddock.errors.file import FileFailed, FileForbidden, FileMissing
 from paddock.model.denial import DenialKind
 from tests.wire import served
@@ -50,20 +49,6 @@ async def test_output_is_cut_and_a_time_that_is_over_is_told_with_the_output(
 
     missing = await run_line(workspace, "true", shell=("no-such-shell", "-c"))
     assert missing.exit_code == NOT_STARTED
-
-
-async def test_a_terminal_gathers_what_a_command_writes_between_calls(workspace: paddock.Workspace) -> None:
-    process = await workspace.start(
-        ["sh", "-c", "read line; echo got $line; touch /etc/paddock-no"], stdin=True
-    )
-    terminal = Terminal(process, workspace)
-    await process.write(b"word\n")
-    while not terminal.is_done:
-        terminal.news.clear()
-        await terminal.news.wait()
-    written = b"".join(terminal.chunks).decode()
-    assert written.startswith("got word\n")
-    assert "Note: The sandbox denied: write /etc/paddock-no." in written
 
 
 async def test_a_refused_file_is_told_like_a_refused_command(workspace: paddock.Workspace) -> None:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from paddock.adapters.confined_line import confined_command
-from paddock.adapters.outcome import SHELL, denied_file, forbidden
+from paddock.adapters.outcome import SHELL, denied_file, forbidden, not_approved, unreadable_rules
 from paddock.agent.command_rules import CommandRules
 from paddock.agent.permission import confinement_of, reach_of
 from paddock.client.workspace import PROFILE
@@ -111,9 +111,7 @@ class PaddockPermissions:
         if verdict.decision != "allow":
             why = verdict.reason or f"{tool_name} is no tool that runs in the sandbox"
             if self._ask is None or not await self._ask(tool_name, tool_input, why):
-                return PermissionResultDeny(
-                    message=f"Not approved: {why}. Do it another way, or ask the user."
-                )
+                return PermissionResultDeny(message=not_approved(why))
         return PermissionResultAllow(updated_input=verdict.input)
 
     def decide(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
@@ -135,7 +133,7 @@ class PaddockPermissions:
         try:
             decision = self._rules.decide([*SHELL, line], line, cwd)
         except RulesError as error:
-            return Verdict("deny", f"Its rules can't be read: {error}")
+            return Verdict("deny", unreadable_rules(error))
         if decision.action is Action.FORBIDDEN:
             return Verdict("deny", forbidden(decision))
         if decision.action is Action.PROMPT:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import io
 import posixpath
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Literal
@@ -31,9 +31,11 @@ from agents.sandbox.errors import (
 from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
 from agents.sandbox.session.pty_output import collect_pty_output
 from agents.sandbox.session.pty_types import (
+    PTY_PROCESSES_MAX,
     PtyExecUpdate,
     allocate_pty_process_id,
     clamp_pty_yield_time_ms,
+    process_id_to_prune_from_meta,
     resolve_pty_write_yield_time_ms,
 )
 from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
@@ -41,14 +43,12 @@ from agents.sandbox.session.sandbox_session_state import SandboxSessionState
 from agents.sandbox.snapshot import resolve_snapshot
 from agents.sandbox.types import ExecResult
 
-from paddock.adapters.outcome import NOT_STARTED, SHELL, ending_notes, file_note
+from paddock.adapters.outcome import NOT_STARTED, ending_notes, file_note
 from paddock.adapters.terminal import Terminal
-from paddock.agent.command_rules import CommandRules
 from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE, SPOOL_BYTES, Target, Workspace
-from paddock.errors import CallRejected, NotFound, PaddockError, RunTimeout, SpawnError
-from paddock.model.decision import Action
+from paddock.errors import NotFound, PaddockError, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
 
 YIELD_S, POLL_S = 10.0, 0.25
@@ -121,7 +121,11 @@ class PaddockSandboxSession(BaseSandboxSession):
     ) -> PtyExecUpdate:
         """Start a command and wait a moment for it."""
         argv = self._prepare_exec_command(*command, shell=shell, user=user)
-        process = await self.workspace.start(argv, stdin=not tty, tty=tty)
+        try:
+            process = await self.workspace.start(argv, stdin=not tty, tty=tty)
+        except SpawnError as error:
+            return PtyExecUpdate(None, f"{error}\n".encode(), NOT_STARTED, None)
+        self._make_room()
         number = allocate_pty_process_id(set(self._terminals))
         self._terminals[number] = Terminal(process, self.workspace)
         wait_ms = clamp_pty_yield_time_ms(round(1000 * (yield_time_s or YIELD_S)))
@@ -148,17 +152,25 @@ class PaddockSandboxSession(BaseSandboxSession):
         while self._terminals:
             self._terminals.popitem()[1].process.kill_now()
 
+    def _make_room(self) -> None:
+        """End the command that nobody has looked at for longest, if there are too many."""
+        if len(self._terminals) < PTY_PROCESSES_MAX:
+            return
+        used = [(number, each.used_at_s, each.is_done) for number, each in self._terminals.items()]
+        self._terminals.pop(process_id_to_prune_from_meta(used)).process.kill_now()
+
     async def _update(self, number: int, wait_ms: int, limit_tokens: int | None) -> PtyExecUpdate:
         terminal = self._terminals[number]
-        output, tokens, _ = await collect_pty_output(
+        output, tokens, is_over = await collect_pty_output(
             output_chunks=terminal.chunks,
             output_lock=terminal.lock,
-            output_notify=terminal.news,
+            output_notify=terminal.end,
             is_done=lambda: terminal.is_done,
             yield_time_ms=wait_ms,
             max_output_tokens=limit_tokens,
+            settle_output=terminal.settle,
         )
-        is_over = terminal.is_done and not terminal.chunks
+        terminal.used_at_s = time.monotonic()
         if is_over:
             self._terminals.pop(number, None)
         return PtyExecUpdate(
@@ -271,24 +283,6 @@ class PaddockSandboxClient(BaseSandboxClient[PaddockSandboxOptions]):
     def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
         """Return the state that another process has written."""
         return self._deserialize_session_state_payload(payload, PaddockSandboxState)
-
-
-def needs_approval(rules: CommandRules) -> Callable[[Any, Mapping[str, Any], str], Awaitable[bool]]:
-    """Return a function for `needs_approval` of `exec_command` that says whether the rules ask about a
-    command.
-
-    It raises CallRejected for a command that they forbid, which ends the run: nobody can approve such a
-    command.
-    """
-
-    async def decide(context: Any, arguments: Mapping[str, Any], call_id: str) -> bool:
-        line = str(arguments.get("cmd", ""))
-        decision = rules.decide([*SHELL, line], line, str(arguments.get("workdir") or "/"))
-        if decision.action is Action.FORBIDDEN:
-            raise CallRejected(f"a rule forbids `{line}`")
-        return decision.action is Action.PROMPT
-
-    return decide
 
 
 def _grants(manifest: Manifest) -> Permissions:

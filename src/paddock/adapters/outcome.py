@@ -15,7 +15,7 @@ from paddock.client.completion import TimedOut, complete
 from paddock.client.ending import Ending
 from paddock.client.inbox import Output
 from paddock.client.workspace import Workspace
-from paddock.errors import PaddockError, SpawnError
+from paddock.errors import PaddockError, RulesError, SpawnError
 from paddock.model.decision import Decision
 from paddock.model.denial import Denial, DenialKind
 from paddock.sandbox.denial.keyword import SIGSYS_STATUS
@@ -162,6 +162,16 @@ def denied_file(kind: DenialKind, path: str, place: str) -> str:
 def forbidden(decision: Decision) -> str:
     """Return the note for a model about a command that the rules forbid."""
     return f"Not done: {decision.reason}. Do it another way, or ask the user; trying again changes nothing."
+
+
+def not_approved(why: str) -> str:
+    """Return the note for a model about a command that nobody has approved."""
+    return f"Not approved: {why}. Do it another way, or ask the user."
+
+
+def unreadable_rules(error: RulesError) -> str:
+    """Return the note for a model about a command that no rules could decide on."""
+    return f"Not done: the rules can't be read: {error}. Ask the user; trying again changes nothing."
 
 
 def _place(workspace: Workspace) -> str:

@@ -133,7 +133,7 @@ async def test_a_refused_request_is_told_with_its_id_its_method_and_its_code() -
     assert (answer["request"], answer["process"]) == (failed["request"], failed["process"])
 
 
-class Witness(logging.Handler):
+class LogRecorder(logging.Handler):
     """Hears the events of a server in this program."""
 
     def __init__(self) -> None:
@@ -154,8 +154,8 @@ class Witness(logging.Handler):
 
 
 @pytest.fixture
-async def witness() -> AsyncIterator[Witness]:
-    heard = Witness()
+async def recorder() -> AsyncIterator[LogRecorder]:
+    heard = LogRecorder()
     logger = logging.getLogger("paddock")
     logger.addHandler(heard)
     logger.setLevel(logging.INFO)
@@ -165,7 +165,7 @@ async def witness() -> AsyncIterator[Witness]:
 
 
 async def test_a_client_that_stops_reading_is_told_of_once_it_lasts_and_when_it_is_over(
-    witness: Witness, monkeypatch: pytest.MonkeyPatch
+    recorder: LogRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stall, "LASTING_S", 0.0)
     async with served(send_buffer_bytes=64 * 1024) as server:
@@ -173,14 +173,14 @@ async def test_a_client_that_stops_reading_is_told_of_once_it_lasts_and_when_it_
         await client.initialize()
         client.link.pause_reading()
         client.request("process/start", start_params("p", *shell("head -c 3000000 /dev/zero")))
-        await witness.hears("output paused")
+        await recorder.hears("output paused")
         client.link.resume_reading()
         await client.finish("p")
-        await witness.hears("output resumed")
+        await recorder.hears("output resumed")
 
 
 async def test_what_a_reader_missed_and_a_session_that_nobody_came_back_to_are_told(
-    witness: Witness,
+    recorder: LogRecorder,
 ) -> None:
     async with served(retained_output_bytes_per_process=64 * 1024, session_ttl_s=0) as server:
         client = attach(server)
@@ -190,9 +190,9 @@ async def test_what_a_reader_missed_and_a_session_that_nobody_came_back_to_are_t
         await client.call("process/read", {"processId": "p"})
         client.link.abort()
         await client.closed()
-        await witness.hears("session ended")
+        await recorder.hears("session ended")
 
-    names = witness.names
+    names = recorder.names
     assert "output gap" in names
     assert names.index("session detached") < names.index("session expired") < names.index("session ended")
 

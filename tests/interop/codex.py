@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.model import FAREWELL, Call, Model, Reply, scripted_model
+from tests.interop.model import LAST_ANSWER, Call, Model, Reply, scripted_model
 
 PROGRAM = Path(__file__).resolve().parents[2] / ".peer" / "node_modules" / ".bin" / "codex"
 
@@ -201,7 +201,7 @@ class Codex:
 
     async def finish(self) -> tuple[int, str]:
         """Let the CLI end: its exit status, and what it printed."""
-        self._model.say(FAREWELL)
+        self._model.say(LAST_ANSWER)
         status = await self._process.wait()
         return status, (self.ground.home / "stdout").read_text()
 

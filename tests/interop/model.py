@@ -21,7 +21,7 @@ from tests.http_origin import Asked, origin, response
 
 Json = dict[str, Any]
 
-FAREWELL = "that is all"
+LAST_ANSWER = "that is all"
 """What the model says in the end; the CLI prints it."""
 
 _APPROVAL = json.dumps(

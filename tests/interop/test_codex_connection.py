@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.interop.codex import WITH_CODE, Mode, codex_cli, new_ground
-from tests.interop.model import FAREWELL, Call
+from tests.interop.model import LAST_ANSWER, Call
 from tests.interop.tap import Tap
 from tests.sandbox.helper_process import wait_until
 from tests.serving import serving
@@ -24,7 +24,7 @@ async def test_the_cli_works_and_ends_well_in_an_empty_workspace_which_stays_cle
             status, printed = await codex.finish()
 
         assert reply.exit_code == 3
-        assert (status, printed.strip()) == (0, FAREWELL)
+        assert (status, printed.strip()) == (0, LAST_ANSWER)
         # The server ends the sandbox of the patch once the CLI has gone, and nobody waits for that.
         wait_until(lambda: os.listdir(ground.workspace) == ["new.txt"])
         assert (ground.workspace / "new.txt").read_text() == "made\n"

@@ -75,6 +75,3 @@ class Credentials:
             if credential.is_for(scheme, endpoint):
                 found.setdefault(credential.header.lower(), credential.value)
         return found
-
-
-NO_CREDENTIALS = Credentials()

@@ -30,7 +30,7 @@ class Nobody:
     def process_lost(self, process: ManagedProcess) -> None: ...
 
 
-class Witness(ProcessGroup):
+class RecordingGroup(ProcessGroup):
     """A group that reads its input when a signal comes."""
 
     def __init__(self, stdin: int) -> None:
@@ -48,7 +48,7 @@ async def test_a_signal_does_not_overtake_the_input_before_it() -> None:
     for end in (reading, writing):
         os.set_blocking(end, False)
     input_stream = InputStream(writing, is_terminal=False)
-    group = Witness(reading)
+    group = RecordingGroup(reading)
     process = ManagedProcess(Description("p", ["/bin/true"], "/", False, has_stdin=True), Nobody(), 1000)
     process.adopt(group, [], input_stream, window_fd=-1)
 

@@ -17,21 +17,22 @@ from tests.operators import PADDOCK, PATIENCE_S
 from tests.serving import serving
 
 MOST = 120_000_000
-HOARD = "x = b'a' * 40_000_000; print(flush=True); input()"
-"""What one process uses is far less than the limit."""
+PYTHON = "python3", "-I", "-S", "-c"
+HOARD = "x = b'a' * 80_000_000; print(flush=True); input()"
+"""What one process uses is less than the limit."""
 
 HOARDERS = f"""\
 import subprocess, sys
 PIPE = subprocess.PIPE
-hoarders = [subprocess.Popen([sys.executable, '-c', "{HOARD}"], stdin=PIPE, stdout=PIPE) for _ in range(5)]
+hoarders = [subprocess.Popen([*{PYTHON}, "{HOARD}"], stdin=PIPE, stdout=PIPE) for _ in range(2)]
 for hoarder in hoarders:
     hoarder.stdout.readline()
 for hoarder in hoarders:
     hoarder.communicate(b'x')
 sys.exit(any(hoarder.returncode for hoarder in hoarders))
 """
-"""None of them ends before all have taken their memory, or were killed."""
-COMMAND = ["python3", "-c", HOARDERS]
+"""Neither ends before both have taken their memory, or one was killed."""
+COMMAND = [*PYTHON, HOARDERS]
 
 
 @pytest.fixture(name="groups")

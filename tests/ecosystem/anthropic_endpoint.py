@@ -169,8 +169,7 @@ def serving(endpoint: Endpoint) -> Iterator[Endpoint]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        # A page that never leaves the block must not keep the process.
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         endpoint.url = f"http://127.0.0.1:{server.server_address[1]}"
         try:

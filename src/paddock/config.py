@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -19,6 +20,7 @@ from paddock import installation
 from paddock.errors import ConfigError
 from paddock.model.audit_failure import AuditFailure
 from paddock.model.auth_mode import AuthMode
+from paddock.model.host_pattern import HostPattern
 from paddock.model.interceptor import Interceptor
 from paddock.model.log_setting import LogFormat, LogLevel
 from paddock.model.network_secret import NetworkSecret
@@ -291,9 +293,20 @@ def place_of(key: str, path: Path, text: str) -> str | None:
 def make_settings(table: dict[str, Any]) -> Settings:
     """Check a table of settings, with defaults for missing ones. Raises ConfigError naming the key."""
     try:
-        return msgspec.convert(table, Settings)
+        settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         raise _named(str(error), table) from error
+    for name, hosts in settings.network_groups.items():
+        _check_hosts(f"network_groups.{name}", hosts)
+    return settings
+
+
+def _check_hosts(key: str, hosts: Iterable[str]) -> None:
+    for host in hosts:
+        try:
+            HostPattern.parse(host)
+        except ValueError as error:
+            raise ConfigError(key, str(error)) from error
 
 
 _LOCATED = r"(.*) - at `\$\.(.*)`"

@@ -242,6 +242,16 @@ async def test_cap_of_the_server_holds_whatever_a_client_decides() -> None:
         assert await output(client, "p") == ["403", "502"]
 
 
+async def test_groups_of_the_settings_stand_for_their_hosts() -> None:
+    async with served(network_groups={"python": ("a.test",), "mine": ("*.b.test",)}) as server:
+        client = attach(server)
+        await client.initialize(capabilities={"extensions": True})
+        hosts = ("http://a.test/", "http://x.b.test/", "http://pypi.org/")
+        await client.start("p", *fetch(*hosts), sandbox=proxied("@python", "@mine"))
+        # What the settings say of a ready-made group takes its place.
+        assert await output(client, "p") == ["502", "502", "403"]
+
+
 async def test_proxy_of_the_reference_asks_its_client_and_tells_it() -> None:
     async with connected() as client:
         proxy = {"enabled": True, "mode": "full", "domains": {"b.test": "allow", "c.test": "deny"}}

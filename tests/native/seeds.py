@@ -102,23 +102,26 @@ def _words() -> list[bytes]:
         Mask("/p", MaskKind.PRIVATE),
     ]
     mounted = [MountedFile("/a", 1, 2), MountedFile("/a/b", 1, 2)]
-    full = init.words(
-        limits=limits,
-        ruleset=ruleset,
+    files = init.descriptor_words(
         filter_fd=7,
         trace_fd=8,
         kept_fd=(10, 250),
         report_fd=9,
+        cgroup_fd=11,
+        memory_fd=13,
+        listening=(12, (3128, 1080)),
+    )
+    said = init.words(
+        limits=limits,
+        ruleset=ruleset,
         argv0="name",
         environment={"PATH": ":/usr/bin:/bin:", "A": ""},
         cwd="/a",
         mounted=mounted,
         masks=masks,
-        cgroup_fd=11,
-        memory_fd=13,
-        listening=(12, (3128, 1080)),
     )
-    held = [*init.words(report_fd=9, masks=masks, holds=True), "--"]
+    full = [*files, *said]
+    held = [*init.descriptor_words(report_fd=9), *init.words(masks=masks, holds=True), "--"]
     commands = [["--", "true"], ["--", "/bin/sh", "-c", "exit"], ["--", "x" * 300, ""]]
     inputs = [_line(["init", *full, *command]) for command in commands]
     inputs += [_line(["init", *held]), _line(["init", *held], in_line=1)]
@@ -135,9 +138,11 @@ def _words() -> list[bytes]:
     # Starts of bubblewrap; what is to be mounted early is in the file behind the words.
     start = ["--", "/usr/bin/bwrap", "--args", "4"]
     starts = [
-        init.words(has_own_mounts=True, has_ready_devices=True, read_only=("/dev/null", "/dev/tty")),
-        init.words(early_fds=(3, 4, 5)),
-        init.words(has_own_mounts=True, early_fds=(3, 4, 5), read_only=("/dev/null",)),
+        init.bubblewrap_words(
+            has_own_mounts=True, has_ready_devices=True, read_only=("/dev/null", "/dev/tty")
+        ),
+        init.bubblewrap_words(early_fds=(3, 4, 5)),
+        init.bubblewrap_words(has_own_mounts=True, early_fds=(3, 4, 5), read_only=("/dev/null",)),
     ]
     inputs += [
         _line(["init", *words, *start, "r/a/b", "w/c"], in_line=len(words) + 5, answers=answer)

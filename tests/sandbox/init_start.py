@@ -116,17 +116,16 @@ class Start:
                 filter_fd = owned(os.memfd_create("filter"))
                 os.write(filter_fd, filter_)
                 os.lseek(filter_fd, 0, os.SEEK_SET)
+            files = init.descriptor_words(filter_fd=None if self.has_bwrap else filter_fd, report_fd=writable)
             words = init.words(
                 limits=self.limits,
                 ruleset=self.ruleset,
-                filter_fd=None if self.has_bwrap else filter_fd,
-                report_fd=writable,
                 argv0=self.argv0,
                 environment=ENVIRONMENT,
                 holds=self.holds,
                 is_isolated=self.is_isolated,
             )
-            argv = [f"/proc/self/fd/{program}", *words, "--", *command]
+            argv = [f"/proc/self/fd/{program}", *files, *words, "--", *command]
             if self.has_bwrap:
                 argv = [*self._bwrap(filter_fd), *argv]
             options = {

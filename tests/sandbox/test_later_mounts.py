@@ -102,7 +102,7 @@ def test_launcher_that_looked_too_early_starts_nothing_among_shared_mounts(
 
 def test_bubblewrap_is_not_started_without_mounts_of_its_own(user: int, place: Path) -> None:
     program = str(shutil.copy(init.PATH, place))
-    command = [program, *init.words(has_own_mounts=True), "--", "/bin/echo", "started"]
+    command = [program, *init.bubblewrap_words(has_own_mounts=True), "--", "/bin/echo", "started"]
     without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
     script = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {' '.join(without)}"
     barred = ["unshare", "--user", "--map-root-user", "/bin/sh", "-c", script]

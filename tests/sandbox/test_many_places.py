@@ -145,7 +145,7 @@ def test_bubblewrap_makes_all_mounts_where_none_can_be_made_before(new_directory
         for file in files:
             os.lseek(file, 0, os.SEEK_SET)
         words = [
-            *init.words(early_fds=(files[0], files[1], files[2])),
+            *init.bubblewrap_words(early_fds=(files[0], files[1], files[2])),
             "--",
             "/bin/cat",
             f"/proc/self/fd/{files[1]}",

@@ -47,7 +47,7 @@ def started(trace_fd: int, user: int, *command: str) -> Iterator[subprocess.Pope
     """A command that is traced, and not confined: tracing does not need it to be."""
     # By descriptor, because an ordinary user may not reach it by its path.
     program = os.open(init.PATH, os.O_RDONLY)
-    words = init.words(trace_fd=trace_fd, environment=ENVIRONMENT)
+    words = [*init.descriptor_words(trace_fd=trace_fd), *init.words(environment=ENVIRONMENT)]
     with subprocess.Popen(
         [*IN_NAMESPACE, f"/proc/self/fd/{program}", *words, "--", *command],
         pass_fds=[trace_fd, program],

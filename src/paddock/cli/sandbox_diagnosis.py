@@ -68,7 +68,7 @@ def check_init(kernel: Kernel) -> Finding:
     if tried.status in (0, init.NOT_FOUND_STATUS):
         if not receives_mounts():
             return Finding("init", Level.OK, f"{init.PATH} runs")
-        tried = kernel.run([str(init.PATH), *init.words(has_own_mounts=True), "--", *command])
+        tried = kernel.run([str(init.PATH), *init.bubblewrap_words(has_own_mounts=True), "--", *command])
         if tried.status in (0, init.NOT_FOUND_STATUS):
             return Finding("init", Level.OK, f"{init.PATH} runs, and has mounts apart from the host's")
         detail = f"{init.PATH}: {tried.stderr.strip() or f'status {tried.status}'}"

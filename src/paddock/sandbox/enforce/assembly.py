@@ -154,43 +154,28 @@ def assemble(
     """
     if bundle is not None:
         _require_place(script.plan)
-    # Before anything is open that would have to be closed if it can't be written.
-    options, told = _strings(script.options), _strings([*init.words(mounted=mounted), *script.init_words])
+    listeners = None
     with _Opened() as opened:
         pid_reader, pid_writer = opened.pipe()
         report_reader, report_writer = opened.pipe()
-        files = {
-            "options": opened.memory("options", options),
-            "filter": opened.memory("filter", script.filter),
-            "init": opened.own(os.dup(own_program.opened(init.PATH))),
-            "pid": pid_writer,
-            "report": report_writer,
-            "more": opened.memory("command", told),
-            # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
-            "pid reader": opened.own(os.dup(pid_reader)),
-            # Looked at as this descriptor; by its name it could be another by now.
-            **({"bubblewrap": opened.own(os.dup(bubblewrap.fd))} if bubblewrap.fd is not None else {}),
-            **({"early-mounts": opened.memory("early-mounts", _early(script))} if script.early else {}),
-            **(
-                {"all options": opened.memory("options", _strings(script.all_options))}
-                if script.early
-                else {}
-            ),
-            **({"trace": tracer.file} if tracer is not None else {}),
-            **({"wrappers": wrappers.file} if wrappers is not None else {}),
-            **(
-                {"leader": opened.own(os.dup(own_program.opened(LEADER))), "control": leader_control}
-                if leader_control is not None
-                else {}
-            ),
-            **({} if groups is None else groups.entrances),
-            **({"waiting": waiting} if waiting is not None else {}),
-        }
+        files = _files(opened, script, bubblewrap, mounted)
+        # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+        files |= {"pid": pid_writer, "pid reader": opened.own(os.dup(pid_reader)), "report": report_writer}
         if bundle is not None:
             files["bundle"] = opened.memory("bundle", bundle)
-        listeners = None
         if proxy_ports:
             listeners, files["listeners"] = opened.pair()
+        if leader_control is not None:
+            files["leader"] = opened.own(os.dup(own_program.opened(LEADER)))
+            files["control"] = leader_control
+        if tracer is not None:
+            files["trace"] = tracer.file
+        if wrappers is not None:
+            files["wrappers"] = wrappers.file
+        if groups is not None:
+            files |= groups.entrances
+        if waiting is not None:
+            files["waiting"] = waiting
         opened.pop_all()
 
     def words(numbers: Sequence[int]) -> list[str]:
@@ -279,7 +264,7 @@ def assemble_init(
 
     def words(numbers: Sequence[int]) -> list[str]:
         at = dict(zip(files, numbers, strict=True))
-        said = init.words(filter_fd=at["filter"], report_fd=at["report"], more_fd=at["more"])
+        said = init.descriptor_words(filter_fd=at["filter"], report_fd=at["report"], more_fd=at["more"])
         return [f"/proc/self/fd/{at['init']}", *said]
 
     readers = Readers(report_reader)
@@ -312,13 +297,32 @@ class _Opened(contextlib.ExitStack):
         return file
 
 
+def _files(
+    opened: _Opened, script: Script, bubblewrap: Bubblewrap, mounted: Iterable[MountedFile]
+) -> dict[str, int]:
+    """Return programs and words of a start by bubblewrap, as descriptors by their names."""
+    files = {
+        "options": opened.memory("options", _strings(script.options)),
+        "filter": opened.memory("filter", script.filter),
+        "init": opened.own(os.dup(own_program.opened(init.PATH))),
+        "more": opened.memory("command", _strings([*init.words(mounted=mounted), *script.init_words])),
+    }
+    if bubblewrap.fd is not None:
+        # Looked at as this descriptor; by its name it could be another by now.
+        files["bubblewrap"] = opened.own(os.dup(bubblewrap.fd))
+    if script.early:
+        files["early-mounts"] = opened.memory("early-mounts", _early(script))
+        files["all options"] = opened.memory("options", _strings(script.all_options))
+    return files
+
+
 def _words(
     bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int], proxy_ports: Sequence[int]
 ) -> list[str]:
     """Return the arguments for bubblewrap; `at` has the numbers of the descriptors by their names."""
     plan = script.plan
     early = (at["early-mounts"], at["options"], at["all options"]) if script.early else None
-    before = init.words(
+    before = init.bubblewrap_words(
         has_own_mounts=script.needs_own_mounts,
         early_fds=early,
         has_ready_devices=plan.has_ready_devices,
@@ -334,7 +338,7 @@ def _words(
         *(("--perms", "0444", "--ro-bind-data", str(at["bundle"]), BUNDLE_PATH) if "bundle" in at else ()),
         *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
         *("--", f"/proc/self/fd/{at['init']}" if plan.has_proc else INIT),
-        *init.words(
+        *init.descriptor_words(
             trace_fd=at.get("trace"),
             kept_fd=(at["wrappers"], SOCKET_NUMBER) if "wrappers" in at else None,
             report_fd=at["report"],

@@ -66,10 +66,6 @@ def words(
     *,
     limits: Limits | None = None,
     ruleset: Ruleset | None = None,
-    filter_fd: int | None = None,
-    trace_fd: int | None = None,
-    report_fd: int | None = None,
-    listening: tuple[int, Iterable[int]] | None = None,
     argv0: str | None = None,
     environment: Mapping[str, str] | None = None,
     cwd: str | None = None,
@@ -78,59 +74,19 @@ def words(
     placeholders: Iterable[str] = (),
     holds: bool = False,
     is_isolated: bool = False,
-    cgroup_fd: int | None = None,
-    memory_fd: int | None = None,
-    more_fd: int | None = None,
-    kept_fd: tuple[int, int] | None = None,
-    wait_fd: int | None = None,
-    has_own_mounts: bool = False,
-    has_ready_devices: bool = False,
-    early_fds: tuple[int, int, int] | None = None,
-    read_only: Iterable[str] = (),
 ) -> list[str]:
-    """Return what to put between the init and `--`. The descriptors must be inherited under these numbers.
+    """Return what tells the init how to confine a command, to be put before `--`.
 
     One that `holds` its sandbox for others to enter has no command after `--`. One that `is_isolated` goes
-    on only if nothing that is mounted elsewhere can appear in it; it needs a /proc to tell.
-    `cgroup_fd` is the entrance of a control group that it is to be in with all that it starts; `memory_fd` is
-    that of another.
-    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself; `trace_fd` is a
-    socket of a `Tracer`. `kept_fd` is a descriptor for the command, and the number that it has there.
-    `wait_fd` is a socket by which the command comes later (native/waiting.h), to one that `holds`.
-    `listening` is a socket by which listeners go out, and the ports that they are for.
-    `environment` is that of the command, which gets nothing else. `cwd` is where it starts, if not where
-    bubblewrap was told.
-    With `more_fd` nothing may follow, and further words, `--` and the command are in that
-    file, each ended by NUL. `has_own_mounts`, `early_fds`, `has_ready_devices` and `read_only` stand alone,
-    for a start of bubblewrap; `early_fds` are files of what is to be mounted before, of the options then, and
-    of all of them.
+    on only if nothing that is mounted elsewhere can appear in it; it needs a /proc to tell. `environment` is
+    that of the command, which gets nothing else. `cwd` is where it starts, if not where bubblewrap was told.
     """
-    said = ["own-mounts=1"] if has_own_mounts else []
-    said += [] if early_fds is None else [f"early-mounts={':'.join(map(str, early_fds))}"]
-    said += ["devices=1"] if has_ready_devices else []
-    said += [f"read-only={path}" for path in read_only]
+    said: list[str] = []
     if limits is not None:
         said += [f"{name}={value}" for name, value in _limits(limits) if value is not None]
     if ruleset is not None:
         said.append(f"landlock={ruleset.handled:x}:{ruleset.ports:x}:{ruleset.scopes:x}")
         said += [f"allow={ruleset.handled:x}:{path}" for path in ruleset.writable]
-    if filter_fd is not None:
-        said.append(f"seccomp={filter_fd}")
-    if trace_fd is not None:
-        said.append(f"trace={trace_fd}")
-    if kept_fd is not None:
-        said.append(f"keep={kept_fd[0]}:{kept_fd[1]}")
-    if wait_fd is not None:
-        said.append(f"wait={wait_fd}")
-    if report_fd is not None:
-        said.append(f"report={report_fd}")
-    if listening is not None:
-        way_out, ports = listening
-        said += [f"listen={way_out}:{port}" for port in ports]
-    if cgroup_fd is not None:
-        said.append(f"cgroup={cgroup_fd}")
-    if memory_fd is not None:
-        said.append(f"memory={memory_fd}")
     if argv0 is not None:
         said.append(f"argv0={argv0}")
     if environment is not None:
@@ -144,9 +100,64 @@ def words(
         said.append("isolated=1")
     if holds:
         said.append("hold=1")
-    if more_fd is not None:
-        said.append(f"more={more_fd}")
     return said
+
+
+def descriptor_words(
+    *,
+    filter_fd: int | None = None,
+    trace_fd: int | None = None,
+    kept_fd: tuple[int, int] | None = None,
+    wait_fd: int | None = None,
+    report_fd: int | None = None,
+    listening: tuple[int, Iterable[int]] | None = None,
+    cgroup_fd: int | None = None,
+    memory_fd: int | None = None,
+    more_fd: int | None = None,
+) -> list[str]:
+    """Return what tells the init of its descriptors, which it must inherit under these numbers.
+
+    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself. `trace_fd` is a
+    socket of a `Tracer`. `kept_fd` is a descriptor for the command, and the number that it has there.
+    `wait_fd` is a socket by which the command comes later (native/waiting.h), to one that holds its sandbox.
+    `listening` is a socket by which listeners go out, and the ports that they are for. `cgroup_fd` and
+    `memory_fd` are the entrances of control groups that it is to be in with all that it starts. With
+    `more_fd` nothing may follow: further words, `--` and the command are in that file, each ended by NUL.
+    """
+    way_out, ports = listening or (-1, ())
+    said = {
+        "seccomp": filter_fd,
+        "trace": trace_fd,
+        "keep": None if kept_fd is None else f"{kept_fd[0]}:{kept_fd[1]}",
+        "wait": wait_fd,
+        "report": report_fd,
+        "cgroup": cgroup_fd,
+        "memory": memory_fd,
+    }
+    return [
+        *(f"{name}={value}" for name, value in said.items() if value is not None),
+        *(f"listen={way_out}:{port}" for port in ports),
+        *([] if more_fd is None else [f"more={more_fd}"]),
+    ]
+
+
+def bubblewrap_words(
+    *,
+    has_own_mounts: bool = False,
+    early_fds: tuple[int, int, int] | None = None,
+    has_ready_devices: bool = False,
+    read_only: Iterable[str] = (),
+) -> list[str]:
+    """Return what to put before `--` and a start of bubblewrap, if something has to be done before.
+
+    `early_fds` are files of what is to be mounted before, of the options then, and of all of them.
+    """
+    return [
+        *(["own-mounts=1"] if has_own_mounts else []),
+        *([] if early_fds is None else [f"early-mounts={':'.join(map(str, early_fds))}"]),
+        *(["devices=1"] if has_ready_devices else []),
+        *(f"read-only={path}" for path in read_only),
+    ]
 
 
 def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:

@@ -93,12 +93,20 @@ def test_all_reasons_are_told_at_once() -> None:
 def test_the_words_for_the_init_say_all_of_it() -> None:
     ruleset = Ruleset(Right.WRITE_FILE | Right.TRUNCATE, Port.BIND_TCP, Scope.SIGNAL, ("/a b", "/c"))
     limits = Limits(memory_bytes=1, cpu_seconds=2, processes=3, file_bytes=4, open_files=5, wall_seconds=6)
-    assert init.words(limits=limits, ruleset=ruleset, filter_fd=7, report_fd=8, argv0="-sh") == [
+    assert init.words(limits=limits, ruleset=ruleset, argv0="-sh") == [
         *("as=1", "cpu=2", "fsize=4", "nofile=5", "nproc=3", "wall=6"),
         *("landlock=4002:1:2", "allow=4002:/a b", "allow=4002:/c"),
-        *("seccomp=7", "report=8", "argv0=-sh"),
+        "argv0=-sh",
     ]
     assert init.words() == []
+
+
+def test_the_init_is_told_its_descriptors_and_reads_the_rest_from_the_last() -> None:
+    said = init.descriptor_words(
+        filter_fd=7, report_fd=8, kept_fd=(9, 250), listening=(10, (80, 1080)), more_fd=11
+    )
+    assert said == ["seccomp=7", "keep=9:250", "report=8", "listen=10:80", "listen=10:1080", "more=11"]
+    assert init.descriptor_words() == []
 
 
 def test_a_report_that_was_cut_short_is_not_one() -> None:

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import paddock
+from paddock.model.profile import ManagedProfile, ProxiedNetwork
+from paddock.sandbox.profile.codec import encode_profile
+from paddock.sandbox.profile.table import built_in
 from tests.sandbox.user_server import user_server
 from tests.unit.audit.logs import segments
 
@@ -94,6 +98,31 @@ async def test_open_box_is_refused_because_its_server_could_not_ask(url: str, wo
 def told(log: Path) -> list[dict[str, Any]]:
     lines = b"".join(segment.read_bytes() for segment in segments(log)).splitlines()
     return [record for record in map(json.loads, lines) if record["kind"] == "start"]
+
+
+async def test_approved_retry_without_the_sandbox_does_not_use_its_proxy(
+    user: int, ground: Path, workspace: Path
+) -> None:
+    known = built_in(":read-only")
+    assert isinstance(known, ManagedProfile)
+    proxied = replace(known, network=ProxiedNetwork(allow=("good.test",)))
+    profile = json.loads(encode_profile(proxied))
+    target = workspace / "work" / "out"
+    script = f"mkdir -p {workspace}/a/b && env > {target}"
+    with user_server(user, ground, allow_prepared_exec=True) as url:
+        async with paddock.Agent(
+            url,
+            profile=profile,
+            approval_policy="on-failure",
+            approver=Recorder("approved"),
+            cwd=str(workspace / "work"),
+        ) as tools:
+            inside = await tools.call("exec_command", {"cmd": "env"})
+            reply = await tools.call("exec_command", {"cmd": script})
+    assert "HTTP_PROXY=" in inside.text
+    assert reply.exit_code == 0, reply.text
+    assert "PATH=" in target.read_text()
+    assert "127.0.0.1" not in target.read_text()
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])

@@ -62,6 +62,22 @@ async def test_an_allowed_program_runs_outside_and_no_other_does(
     assert (done.stdout, os.listdir(outside)) == (b"1\n", ["allowed"])
 
 
+async def test_a_proxy_inside_leads_nothing_outside_and_keeps_nothing_inside(
+    url: str, workspace: Path, outside: Path
+) -> None:
+    env = {"PATH": "/usr/bin:/bin", "http_proxy": "http://proxy.test:8080"}
+    script = f"touch {outside}/made; env | grep -ci proxy >&2; /bin/env"
+    profile = {"extends": ":workspace", "network": {"allow": ["good.test"]}}
+    wanted = rules(rule("allow", "touch"), rule("allow", "/bin/env"), rule("allow", "/usr/bin/env"))
+    async with paddock.connect(url) as box:
+        done = await box.run(
+            ["bash", "-c", script], cwd=workspace, sandbox=profile, intercept=wanted, env=env, timeout_s=60
+        )
+    assert os.listdir(outside) == ["made"], done.stderr
+    seen = [line for line in done.stdout.decode().splitlines() if "proxy" in line.lower()]
+    assert seen == ["http_proxy=http://proxy.test:8080"]
+
+
 FAITHFUL = r"""
 exec 3> three
 umask 027

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from difflib import unified_diff
 from typing import Final
 
+from msgspec.structs import replace
+
 from paddock.agent.executor import Command, Executor, FileAccess, PreparedExecSpec, RunningCommand
+from paddock.agent.permission import confinement_of
 from paddock.client.box import Box
 from paddock.client.capability import require
 from paddock.client.confinement import Sandbox
@@ -171,6 +175,9 @@ class BoxExecutor:
 
     async def _inherited(self, sandbox: Sandbox | None) -> dict[str, str]:
         """Return what the server gives every command of its own variables. Raises RequestError."""
+        if sandbox is not None and not isinstance(sandbox.profile, os.PathLike):
+            # The proxy of a sandbox, and the file of whom to trust, are nothing outside, or somebody else's.
+            sandbox = replace(sandbox, profile=confinement_of(sandbox.profile).without_proxy())
         done = await self._box.run([ENV_PROGRAM, "-0"], sandbox=sandbox, timeout_s=VARIABLES_TIMEOUT_S)
         if done.returncode != 0:
             raise OperationFailed(f"{ENV_PROGRAM} ended with status {done.returncode}")

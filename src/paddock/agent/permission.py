@@ -95,6 +95,18 @@ class Confinement(Struct, frozen=True):
             return True
         return any(entry.access is Access.DENY for entry in entries_of(self.profile))
 
+    def without_proxy(self) -> str | Mapping[str, Any]:
+        """Return the profile as it is written, with no network in place of a proxied one."""
+        profile = self.profile
+        if not isinstance(profile, ManagedProfile | ExternalProfile):
+            return self.written
+        if mode_of(profile.network) is not NetworkMode.PROXIED:
+            return self.written
+        written: dict[str, Any] = msgspec.json.decode(
+            encode_profile(structs.replace(profile, network=NetworkMode.RESTRICTED))
+        )
+        return written
+
     def widened(self, permissions: Permissions) -> dict[str, Any] | None:
         """Return the profile with more in it, as it is written in JSON; None where it is not known."""
         profile = self.profile

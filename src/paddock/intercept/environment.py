@@ -2,7 +2,8 @@
 
 The environment of an escalated program is the caller's, and the caller is in the sandbox. Many variables make
 a program load or execute what they name. A variable is the client's if it still has the value that the client
-gave it when it started the command; any other comes from the sandbox.
+gave it when it started the command; any other comes from the sandbox. Paddock itself sets some for the
+sandbox, which name a proxy in it; outside these have the client's value again.
 
     LOADERS     what the loader, a shell or an interpreter runs before the program itself. If the sandbox
                 has set one, or can write where one of the client leads, a rule does not let the program out
@@ -163,17 +164,27 @@ class EscalatedEnvironment(Struct, frozen=True):
 
 
 def escalated_environment(
-    caller: Mapping[str, str], given: Mapping[str, str], is_writable: IsWritable
+    caller: Mapping[str, str],
+    given: Mapping[str, str],
+    is_writable: IsWritable,
+    set_inside: Mapping[str, str] | None = None,
 ) -> EscalatedEnvironment:
     """Decide which of the caller's variables an escalated program gets.
 
-    `given` is the environment with which the client started the command.
+    `given` is the environment with which the client started the command, and `set_inside` what Paddock has
+    set for its sandbox.
     """
     kept: dict[str, str] = {}
     dropped: list[str] = []
     harmful: list[str] = []
     directories: tuple[str, ...] = ()
-    for name, value in caller.items():
+    for name, found in caller.items():
+        value = found
+        if set_inside is not None and set_inside.get(name) == found:
+            if name not in given:
+                dropped.append(name)
+                continue
+            value = given[name]
         is_foreign = given.get(name) != value
         if name == PATH:
             path, directories = _safe_path(value, is_writable)

@@ -48,6 +48,8 @@ class Terms(Struct, frozen=True):
     """Returns whether its sandbox may write a path."""
     environment: Mapping[str, str]
     """The variables that its client started it with."""
+    set_inside: Mapping[str, str] = {}
+    """The variables that Paddock has set for its sandbox alone."""
     no_escalation: str | None = None
     """Why nothing may leave its sandbox; None if something may. See `escalation_refused`."""
     asks: bool = True
@@ -268,7 +270,9 @@ def _escalated(
     A person who answers has seen the whole command. So after an answer the name it is called by needs no
     check, and harmful variables are left out; a rule does not apply at all in these cases.
     """
-    environment = escalated_environment(execution.environment, terms.environment, terms.is_writable)
+    environment = escalated_environment(
+        execution.environment, terms.environment, terms.is_writable, terms.set_inside
+    )
     obstacle = _obstacle(execution, terms)
     if obstacle is None and wanted.ground is Ground.RULE:
         obstacle = misnamed or environment.distrust

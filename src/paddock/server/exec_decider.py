@@ -65,8 +65,9 @@ Commit = Callable[[ExecutionNote], Awaitable[None]]
 
 
 class ExecDecider:
-    """Decides for one process, which was started with the variables `environment`.
+    """Decides for one process, which its client started with the variables `environment`.
 
+    `set_inside` are those that Paddock has set for its sandbox.
     `no_escalation` says why nothing may leave its sandbox, as far as that is known without its profile. Make
     it in the event loop.
     """
@@ -77,6 +78,7 @@ class ExecDecider:
         params: InterceptParams,
         environment: Mapping[str, str],
         *,
+        set_inside: Mapping[str, str],
         no_escalation: str | None,
         session: RememberedAnswers,
         ask: Ask,
@@ -86,6 +88,7 @@ class ExecDecider:
     ) -> None:
         self._params = params
         self._environment = environment
+        self._set_inside = set_inside
         self._no_escalation = no_escalation
         self._make = partial(Interception, process_id, params, session=session, ask=ask)
         self._tell = tell
@@ -108,7 +111,9 @@ class ExecDecider:
         no_escalation = self._no_escalation or escalation_refused(
             is_allowed=True, requires_sandbox=False, cap=None, denies_reads=restricts_reading(plan)
         )
-        interception = self._make(terms=lambda: Terms(writable.now(), self._environment, no_escalation))
+        interception = self._make(
+            terms=lambda: Terms(writable.now(), self._environment, self._set_inside, no_escalation)
+        )
         known = lru_cache(KNOWN_PATHS)(lambda path: writable.now()(path))
         # The last plan is the one that the process runs under.
         self._interceptions = [interception]

@@ -48,6 +48,18 @@ def test_what_the_client_gave_is_harmful_where_it_leads_into_the_sandbox(name: s
     assert found.distrust is not None
 
 
+def test_what_paddock_sets_for_the_sandbox_stays_there_and_is_nobodys_say() -> None:
+    given = GIVEN | {"HTTP_PROXY": "http://proxy.test:8080", "PYTHONPATH": "/work"}
+    inside = {"HTTP_PROXY": "http://127.0.0.1:3128", "NODE_USE_ENV_PROXY": "1", "PYTHONPATH": "/x"}
+    found = escalated_environment(given | inside, given, in_work, inside)
+    assert found.variables == GIVEN | {"HTTP_PROXY": "http://proxy.test:8080"}
+    assert found.dropped == ("NODE_USE_ENV_PROXY", "PYTHONPATH")
+    # What the client gave leads into the sandbox.
+    assert found.distrust == "the sandbox has a say in PYTHONPATH"
+    found = escalated_environment(given | inside | {"NODE_USE_ENV_PROXY": "2"}, given, in_work, inside)
+    assert found.distrust == "the sandbox has a say in NODE_USE_ENV_PROXY, PYTHONPATH"
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("PYTHONUNBUFFERED", "1"), ("NODE_ENV", "production"), ("GIT_AUTHOR_NAME", "A B")]
 )

@@ -33,6 +33,7 @@ def decider_of(
         "p",
         rules(rule("forbidden", "x")),
         {},
+        set_inside={},
         no_escalation=None,
         session=RememberedAnswers(),
         ask=nobody,

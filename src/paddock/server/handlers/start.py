@@ -8,7 +8,7 @@ whoever resumes, and the same idempotency key finds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -76,9 +76,10 @@ def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[An
         return _repeat(first)
     _refuse_unanswerable(connection, params)
     checked = check_start(connection.services.settings, connection.services.profiles, params)
-    if params.intercept is not None:
-        checked = _intercepted(connection, checked, params.intercept)
+    given = checked.spec.env
     checked = with_network(connection, checked, params)
+    if params.intercept is not None:
+        checked = _intercepted(connection, checked, params.intercept, given)
     entry = session.admit(checked.description.shortened())
     entry.network = None if checked.confinement is None else checked.confinement.network
     spawned = session.run(_spawn(connection, entry, checked, call.id))
@@ -90,9 +91,9 @@ def start(connection: ClientConnection, call: Call[StartParams]) -> Coroutine[An
 
 
 def _intercepted(
-    connection: ClientConnection, checked: CheckedStart, wanted: InterceptParams
+    connection: ClientConnection, checked: CheckedStart, wanted: InterceptParams, given: Mapping[str, str]
 ) -> CheckedStart:
-    """Add a decider for the programs that the process executes."""
+    """Add a decider for the programs that the process executes; `given` are its client's variables."""
     # Few processes are intercepted, and it takes a while to load.
     from paddock.server.exec_decider import ExecDecider
 
@@ -102,7 +103,10 @@ def _intercepted(
     decider = ExecDecider(
         process_id,
         wanted,
-        {local_text(name): local_text(value) for name, value in checked.spec.env.items()},
+        _local_variables(given),
+        set_inside=_local_variables(
+            {name: value for name, value in checked.spec.env.items() if given.get(name) != value}
+        ),
         no_escalation=escalation_refused(
             is_allowed=settings.allow_escalation,
             requires_sandbox=settings.require_sandbox,
@@ -116,6 +120,10 @@ def _intercepted(
         commit=partial(record.commit_execution, process_id) if record.is_audited else None,
     )
     return replace(checked, confinement=replace(checked.confinement, decider=decider))
+
+
+def _local_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    return {local_text(name): local_text(value) for name, value in variables.items()}
 
 
 async def _repeat(first: asyncio.Task[StartResult]) -> StartResult:

@@ -257,9 +257,9 @@ def load_settings(path: Path, overrides: dict[str, Any] | None = None) -> Settin
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
+        raise ConfigError("", f"can't be read: {error.strerror}", str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"is not valid TOML: {error}") from error
+        raise ConfigError("", f"is not valid TOML: {error}", str(path)) from error
     installation.obey(path)
     try:
         return make_settings(table | (overrides or {}))
@@ -312,6 +312,15 @@ def _check_hosts(key: str, hosts: Iterable[str]) -> None:
 _LOCATED = r"(.*) - at `\$\.(.*)`"
 _UNKNOWN = r"Object contains unknown field `(.*)`"
 
+_TOML_TYPES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "a table",
+}
+
 _NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
 """A user may have put the token itself there by mistake, and errors end up in logs."""
 
@@ -324,12 +333,18 @@ def _named(problem: str, table: dict[str, Any]) -> ConfigError:
         if choices := _choices(key):
             text = f"expected {' or '.join(choices)}"
         # An item of a list is located as `name[0]`.
-        return ConfigError(key, f"{text}; it is {table.get(key.partition('[')[0])!r}")
+        return ConfigError(key, f"{_plain(text)}; it is {table.get(key.partition('[')[0])!r}")
     if unknown := re.fullmatch(_UNKNOWN, problem):
         known = sorted(Settings.__struct_fields__)
         meant = suggestion(unknown[1], known) or f"there are {', '.join(known)}"
         return ConfigError(unknown[1], f"there is no such setting; {meant}")
     return ConfigError("settings", problem)
+
+
+def _plain(text: str) -> str:
+    """Return what msgspec says about a type, in TOML's words."""
+    text = re.sub(r", got `\w+`$", "", text)
+    return re.sub(r"`(\w+)(?: \| null)?`", lambda name: _TOML_TYPES.get(name[1], name[1]), text)
 
 
 def _choices(key: str) -> list[str]:

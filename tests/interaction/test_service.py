@@ -159,5 +159,5 @@ def test_a_server_without_a_token_says_who_can_connect() -> None:
     with serving() as server:
         line = server.next_line()
     assert line == (
-        "paddock serve: listening: every user and program of this machine can connect, without a token\n"
+        "paddock serve: listening: every user and program on this machine can connect, without a token\n"
     )

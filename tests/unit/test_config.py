@@ -54,8 +54,15 @@ def test_what_is_not_toml_is_an_error_that_names_the_file(tmp_path: Path, text: 
     file = tmp_path / "broken.toml"
     file.write_text(text)
 
-    with pytest.raises(ConfigError, match=r"broken\.toml.*not valid TOML"):
+    with pytest.raises(ConfigError, match=r"broken\.toml: is not valid TOML"):
         load_settings(file)
+
+
+def test_a_value_of_another_type_is_told_in_the_words_of_toml() -> None:
+    with pytest.raises(ConfigError, match="setting 'listen': expected a string; it is 3"):
+        make_settings({"listen": 3})
+    with pytest.raises(ConfigError, match="expected an array; it is 'x'"):
+        make_settings({"allowed_hosts": "x"})
 
 
 def test_a_near_miss_is_told_with_its_place(tmp_path: Path) -> None:

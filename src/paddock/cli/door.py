@@ -16,5 +16,5 @@ def who_can_connect(settings: Settings) -> str:
     if listen.startswith("unix:"):
         return "only its own user can connect"
     if settings.ws_auth is None:
-        return "every user and program of this machine can connect, without a token"
+        return "every user and program on this machine can connect, without a token"
     return f"whoever has a {settings.ws_auth.replace('-', ' ')} can connect"

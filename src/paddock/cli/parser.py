@@ -37,6 +37,20 @@ class Parser(argparse.ArgumentParser):
         self.print_usage(sys.stderr)
         self.exit(exit_status.USAGE, f"{self.prog}: {message}\n")
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse what no argument takes here, where it is known which command was given."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            from paddock.suggestion import suggestion
+
+            word = rest[0].partition("=")[0]
+            meant = suggestion(word, self._option_string_actions) if word.startswith("-") else None
+            what = "option" if word.startswith("-") else "argument"
+            self.error(f"there is no {what} {word!r}" + (f"; {meant}" if meant else ""))
+        return known, rest
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a word that is none of the choices, and name the one that is most like it."""
         if action.choices is None or value in action.choices:

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the list."""
     import asyncio
 
-    from paddock.cli.survey import survey
+    from paddock.cli.survey import NO_SERVER, survey
 
     found = asyncio.run(survey(operated_server(arguments), CLIENT_NAME))
     found.warn()
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         if found.problems:
             return SILENT_STATUS
         if not arguments.quiet:
-            tell("no server of this user is running", "ps")
+            tell(NO_SERVER, "ps")
         return 0
     _print_list(found, arguments)
     return 0

@@ -16,13 +16,14 @@ from msgspec import Struct, field
 
 from paddock.cli.message import tell
 from paddock.cli.selection import Candidate, select
+from paddock.cli.server_choice import URL_VARIABLE
 from paddock.client.operator import OperatedProcess, operate
 from paddock.errors import ConnectError, PaddockError, SelectionError
 from paddock.model.control_address import ControlAddress, RemoteControl
 from paddock.protocol.control import StatusResult
 from paddock.transport import runtime_directory
 
-NO_SERVER = "no server of this user can be reached; start one with `paddock serve`"
+NO_SERVER = "you have no server running; start one with `paddock serve`"
 ENDS_WITH_CLIENT = "stdio"
 """The URL of a server that ends with its only client, such as a private one."""
 
@@ -59,10 +60,12 @@ class Survey(Struct):
 async def survey(server: str | RemoteControl | None, client_name: str) -> Survey:
     """Ask all servers of this user, or one: a pid, the path of a control socket, or one somewhere else.
 
-    Raises SelectionError when the one is not there, ConnectError when its path or URL does not answer.
+    A server of this user that is named by its URL need not take operators over the network: its control
+    socket does. Raises SelectionError when the one is not there, ConnectError when its path or URL does not
+    answer.
     """
     if isinstance(server, RemoteControl):
-        return Survey([Answer(server, await _ask(server, client_name))])
+        return await _survey_url(server, client_name)
     if server is not None and "/" in server:
         path = _absolute(server)
         return Survey([Answer(path, await _ask(path, client_name))])
@@ -80,6 +83,17 @@ async def survey(server: str | RemoteControl | None, client_name: str) -> Survey
         found.warn()
         raise SelectionError(f"no server with pid {server!r}; `paddock doctor` lists the servers")
     return found
+
+
+async def _survey_url(server: RemoteControl, client_name: str) -> Survey:
+    try:
+        return Survey([Answer(server, await _ask(server, client_name))])
+    except ConnectError:
+        own = await survey(None, client_name)
+        here = [answer for answer in own.answers if answer.status.server.url == server.url.rstrip("/")]
+        if not here:
+            raise
+        return Survey(here)
 
 
 def _absolute(path: str) -> Path:
@@ -126,9 +140,9 @@ async def reached(
 
 
 async def lasting_server(server: str | None, client_name: str) -> Path:
-    """Return the control socket of the one server that can leave something running. Raises SelectionError.
+    """Return the control socket of the only server of the user that outlives its client, or of the named one.
 
-    A server that ends with its client is taken only if it is named.
+    Raises SelectionError.
     """
     found = await survey(server, client_name)
     found.warn()
@@ -139,8 +153,7 @@ async def lasting_server(server: str | None, client_name: str) -> Path:
     ]
     if not choice:
         raise SelectionError(
-            "no lasting server of this user is running, and a private one would end the process with this "
-            "command; start one with `paddock serve`, or name one with --url or --server"
+            f"you have no lasting server; start one with `paddock serve`, or name one in ${URL_VARIABLE}"
         )
     if len(choice) > 1:
         names = [f"{answer.status.server.pid} ({answer.status.server.url})" for answer in choice]

@@ -11,17 +11,18 @@ class PaddockError(Exception):
 
 
 class ConfigError(PaddockError):
-    """A setting is unknown or has a bad value. Nothing was started."""
+    """A setting is unknown or has a bad value, or a file holds no settings. Nothing was started."""
 
     def __init__(self, key: str, problem: str, place: str | None = None) -> None:
         super().__init__(key, problem)
         self.key = key
+        """The name of the setting; empty if the problem is the file itself, which is the `place`."""
         self.problem = problem
         self.place = place
         """The file and the line where the setting is, as `FILE:LINE`, if that is known."""
 
     def __str__(self) -> str:
-        text = f"setting {self.key!r}: {self.problem}"
+        text = f"setting {self.key!r}: {self.problem}" if self.key else self.problem
         return text if self.place is None else f"{self.place}: {text}"
 
 

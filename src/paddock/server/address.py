@@ -58,6 +58,8 @@ def parse_listen_address(text: str) -> ListenAddress:
 def _parse_websocket(text: str) -> WebSocketAddress:
     scheme, _, rest = text.partition("://")
     host, colon, port = rest.removesuffix("/").rpartition(":")
+    if not colon or port.endswith("]"):
+        raise ListenError(text, "give a port too, as in ws://127.0.0.1:4100; port 0 lets the kernel choose")
     if host == "localhost":
         # The server does not look this name up: it means this machine, whatever the resolver says.
         host = "127.0.0.1"
@@ -70,7 +72,7 @@ def _parse_websocket(text: str) -> WebSocketAddress:
         ) from None
     if is_bracketed != (address.version == 6):
         raise ListenError(text, "an IPv6 address stands in brackets, as in ws://[::1]:0")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
+    if not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
         raise ListenError(
             text, f"the port {port!r} is not a number from 0 to 65535; 0 lets the kernel choose"
         )

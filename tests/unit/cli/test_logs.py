@@ -125,9 +125,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(operator: Operator) -> None:
 def test_an_unknown_process_is_one_sentence(operator: Operator) -> None:
     done = operator.paddock("logs", "nothing")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == (
-        b"paddock logs: no server of this user can be reached; start one with `paddock serve`\n"
-    )
+    assert done.stderr == (b"paddock logs: you have no server running; start one with `paddock serve`\n")
     with operator.serving():
         done = operator.paddock("logs", "nothing")
         assert done.stderr == (

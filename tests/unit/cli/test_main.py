@@ -116,6 +116,8 @@ def test_bare_paddock_shows_its_verbs(operator: Operator) -> None:
         (("rnu", "--", "true"), "there is no command 'rnu'; did you mean 'run'?"),
         (("rules", "chekc"), "there is no command 'chekc'; did you mean 'check'?"),
         (("xyzzy",), "there is no command 'xyzzy'; choose from serve, run, "),
+        (("run", "--ulr", "ws://h:1"), "paddock run: there is no option '--ulr'; did you mean '--url'?"),
+        (("mcp", "install", "--client=codex", "--yse"), "there is no option '--yse'; did you mean '--yes'?"),
         (("serve", "--log-level", "warn"), "there is no choice 'warn'; did you mean 'warning'?"),
     ],
 )

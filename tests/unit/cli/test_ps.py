@@ -27,7 +27,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def test_without_a_server_that_is_said_and_is_no_failure(operator: Operator) -> None:
     done = operator.paddock("ps")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"paddock ps: no server of this user is running\n"
+    assert done.stderr == b"paddock ps: you have no server running; start one with `paddock serve`\n"
     assert json.loads(operator.output("ps", "--json")) == {"servers": []}
     assert operator.output("ps", "--quiet") == ""
 
@@ -133,7 +133,10 @@ def test_what_dead_servers_left_is_removed_and_not_told_of(operator: Operator) -
     with operator.serving() as server:
         os.kill(server.pid, signal.SIGKILL)
     (stale,) = socket_paths(operator.runtime)
-    assert operator.paddock("ps").stderr == b"paddock ps: no server of this user is running\n"
+    assert (
+        operator.paddock("ps").stderr
+        == b"paddock ps: you have no server running; start one with `paddock serve`\n"
+    )
     assert not stale.exists()
 
 

@@ -42,8 +42,8 @@ def test_without_a_lasting_server_nothing_is_started_and_the_way_out_is_told(ope
         done = operator.paddock("run", "--detach", "--", "sleep", "1000")
         assert (done.returncode, done.stdout) == (125, b"")
         assert done.stderr.decode() == (
-            "paddock run: no lasting server of this user is running, and a private one would end the process "
-            "with this command; start one with `paddock serve`, or name one with --url or --server\n"
+            "paddock run: you have no lasting server; start one with `paddock serve`, or name one in "
+            "$PADDOCK_URL\n"
         )
         (private,) = {process["server"]["pid"] for process in operator.status()}
         process_id = operator.detach("--server", str(private), "--", "sleep", "1000")

@@ -32,7 +32,7 @@ def test_the_command_that_make_run_prints_works_as_printed(operator: Operator) -
             while not (told := re.search(r"try: (.*)", server.stderr.readline())):
                 pass
             done = subprocess.run(
-                told[1], shell=True, cwd=ROOT, env=env, capture_output=True, timeout=PATIENCE_S, check=False
+                told[1], shell=True, cwd="/", env=env, capture_output=True, timeout=PATIENCE_S, check=False
             )
             assert (done.returncode, done.stdout, done.stderr) == (0, b"hello\n", b"")
         finally:
@@ -50,10 +50,9 @@ def test_it_is_called_by_its_name_where_that_finds_it(
     monkeypatch.setenv("PATH", str(program.parent))
     assert own_command.own_command() == "paddock"
     monkeypatch.setenv("PATH", "/nonexistent")
+    assert own_command.own_command() == str(program)
     monkeypatch.chdir(tmp_path)
-    assert own_command.own_command() == "bin/paddock"
-    monkeypatch.chdir(program.parent)
-    assert own_command.own_command() == "./paddock"
-    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "argv", ["bin/paddock"])
+    assert own_command.own_command() == str(program)
     monkeypatch.setattr(sys, "argv", ["/x/paddock/__main__.py"])
     assert own_command.own_command().endswith(" -m paddock")

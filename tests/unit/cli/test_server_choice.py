@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.server_choice import token_for
-from tests.operators import PADDOCK, PATIENCE_S, Operator
+from tests.operators import PADDOCK, PATIENCE_S, Operator, new_operator
 from tests.serving import ServerProcess
 
 TOKEN = "correct-horse-battery-staple"
@@ -66,7 +66,8 @@ def test_operators_over_the_network_need_the_token_and_the_servers_consent(
         operator, "run", "--url", guarded.url, "--token-file", token_file, "--detach", "--tty", "--", "cat"
     )
     process_id = process_id.strip()
-    status, _, problem = paddock(operator, "ps", "--url", guarded.url)
+    with new_operator() as stranger:
+        status, _, problem = paddock(stranger, "ps", "--url", guarded.url)
     assert status == 1
     assert "401" in problem
     with operator.terminal("attach", "--url", guarded.url, "--token-file", token_file, process_id) as screen:
@@ -76,10 +77,20 @@ def test_operators_over_the_network_need_the_token_and_the_servers_consent(
         assert screen.wait() == 0
     told = paddock(operator, "logs", "--url", guarded.url, "--token-file", token_file, process_id)
     assert told == (0, "over the network\nover the network\n", "")
-    with operator.serving() as unwilling:
-        status, _, problem = paddock(operator, "ps", "--url", unwilling.url)
+    with operator.serving() as unwilling, new_operator() as stranger:
+        status, _, problem = paddock(stranger, "ps", "--url", unwilling.url)
         assert status == 1
         assert "network_operators" in problem
+
+
+def test_a_server_of_ones_own_named_by_its_url_is_operated_over_its_control_socket(
+    operator: Operator,
+) -> None:
+    with operator.serving() as one, operator.serving():
+        process_id = operator.detach("--url", one.url, "--", "sleep", "1000")
+        operator.env["PADDOCK_URL"] = one.url
+        assert process_id in paddock(operator, "ps")[1]
+        assert paddock(operator, "kill", process_id)[0] == 0
 
 
 def test_network_operators_without_a_token_are_refused(operator: Operator, tmp_path: Path) -> None:
@@ -94,7 +105,7 @@ def test_the_only_server_is_found_without_a_name_and_two_are_not_guessed_between
     operator: Operator, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("content")
-    assert "no lasting server" in paddock(operator, "cat", f":{tmp_path}/file")[2]
+    assert "you have no lasting server; start one" in paddock(operator, "cat", f":{tmp_path}/file")[2]
     with operator.serving():
         assert paddock(operator, "cat", f":{tmp_path}/file") == (0, "content", "")
         assert paddock(operator, "run", "--server", "--", "echo", "hello") == (0, "hello\n", "")

@@ -36,8 +36,9 @@ def test_an_address_is_read(text: str, address: ListenAddress) -> None:
     ("text", "reason"),
     [
         ("ws://build.example:1", "literal IP"),
-        ("ws://127.0.0.1", "literal IP"),
         ("ws://127.0.0.1:x", "port"),
+        ("ws://127.0.0.1", "give a port too"),
+        ("ws://[::1]/", "give a port too"),
         ("ws://127.0.0.1:65536", "port"),
         ("ws://::1:5", "brackets"),
         ("http://127.0.0.1:1", "expected ws://"),

@@ -8,6 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly folder=.ecosystem
 readonly stamp=$folder/.done
+# Without what it needs: it pins other versions of the same packages. Its modules about sandboxes need none of that.
+readonly apart="deepagents-code==0.1.57 --hash=sha256:055eb1f497145508a3c670c3bc3438e7a442e3636047e19d099c345e13e1ed23"
 
 say() { printf 'ecosystem: %s\n' "$*" >&2; }
 
@@ -29,12 +31,13 @@ fetch_tests() {
 }
 
 # Scripts in the environment name its interpreter by absolute path: a moved tree needs a new one.
-readonly wanted="$PWD $(sha256sum <ecosystem.lock)"
+readonly wanted="$PWD $(sha256sum <ecosystem.lock) $apart"
 if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
     say "installing the frameworks of ecosystem.lock into $folder"
     rm -rf "$folder"
     .venv/bin/python -m venv "$folder"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r ecosystem.lock
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r <(echo "$apart")
     fetch_tests smolagents swe-rex
     printf '%s\n' "$wanted" >"$stamp"
 fi

@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
+from deepagents_code.integrations.sandbox_factory import create_sandbox, verify_sandbox_deps
+from deepagents_code.integrations.sandbox_provider import SandboxNotFoundError
+from deepagents_code.integrations.sandbox_registry import SandboxRegistry
 from langchain.agents.middleware import ShellToolMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_tests.integration_tests import SandboxIntegrationTests
 
 from paddock.adapters.deepagents import PaddockSandbox
+from paddock.adapters.deepagents_code import DIRECTORY_VARIABLE, PaddockProvider
 from paddock.adapters.langchain import PaddockExecutionPolicy
+from paddock.adapters.server_choice import URL_VARIABLE
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 
@@ -101,6 +106,48 @@ def test_the_shell_tool_of_langchain_runs_in_a_sandbox(tmp_path: Path) -> None:
     assert "Read-only file system" in err
     assert (work / "here").exists()
     assert ShellToolMiddleware(work, execution_policy=policy) is not None
+
+
+def test_deep_agents_code_finds_the_provider_and_works_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(URL_VARIABLE, server.url or "")
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    assert SandboxRegistry().get_metadata("paddock").working_dir == str(tmp_path)
+    verify_sandbox_deps("paddock")
+
+    params = {"token_file": server.token_file, "tls_ca": server.tls_ca}
+    with create_sandbox("paddock", params=params) as sandbox:
+        assert sandbox.execute("pwd; echo > here").output == f"{tmp_path}\n"
+        assert "The sandbox denied: write /etc/paddock-no." in sandbox.execute("touch /etc/paddock-no").output
+        name = sandbox.id
+
+    assert (tmp_path / "here").exists()
+    with create_sandbox("paddock", sandbox_id=name, params=params) as again:
+        assert again.execute("cat here").output == "\n"
+        again.close()
+
+
+def test_deep_agents_code_is_told_of_a_directory_that_is_gone_or_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = PaddockProvider()
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.setenv("DEEPAGENTS_CODE_SERVER_CWD", str(project))
+    sandbox = provider.get_or_create()
+    assert sandbox.execute("pwd").output == f"{project}\n"
+    provider.delete(sandbox_id=sandbox.id)
+    project.rmdir()
+    with pytest.raises(SandboxNotFoundError, match="project"):
+        provider.get_or_create(sandbox_id=sandbox.id)
+    with pytest.raises(SandboxNotFoundError, match="reference"):
+        provider.get_or_create(sandbox_id="no reference")
+    with pytest.raises(SandboxNotFoundError, match="no sandbox of this program"):
+        provider.delete(sandbox_id=sandbox.id)
+    with pytest.raises(ValueError, match="name a directory on ws://host:1: PADDOCK_DIRECTORY"):
+        provider.get_or_create(url="ws://host:1")
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from inspect_ai.tool import bash
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecRemoteStreamingOptions, ExecStdout
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
-from paddock.adapters.inspect_ai import URL_VARIABLE, PaddockConfig, PaddockProcess, PaddockSandboxEnvironment
+from paddock.adapters.inspect_ai import PaddockConfig, PaddockProcess, PaddockSandboxEnvironment
+from paddock.adapters.server_choice import URL_VARIABLE
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -46,6 +47,16 @@ def test_a_directory_that_exists_is_used_and_stays(tmp_path: Path, server: Serve
     environment.close()
     assert (tmp_path / "here").exists()
     assert environment.serialize()["info"]["config"]["environment"]["cwd"] == str(tmp_path)
+
+
+def test_a_command_costs_one_request_and_no_file_is_touched_for_it(
+    environment: PaddockEnvironment, requests: Counter[str]
+) -> None:
+    environment.workspace.open()
+    requests.clear()
+    assert environment.execute({"command": "echo hello > note; cat note"})["output"] == "hello\n"
+    assert requests["process/start"] == 1
+    assert not [method for method in requests if method.startswith("fs/")]
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,18 @@ def test_an_interpreter_that_ends_is_told_and_replaced(executor: PaddockExecutor
     with pytest.raises(AgentError, match=r"Python ended with status 3.*\n.*new Python"):
         executor("import os\nos._exit(3)")
     assert executor("1 + 1").output == "2"
+
+
+def test_every_piece_of_code_goes_to_one_interpreter(
+    executor: PaddockExecutor, requests: Counter[str]
+) -> None:
+    executor.workspace.open()
+    requests.clear()
+    executor.send_variables({"word": "kept"})
+    executor("open('note', 'w').write(word)")
+    assert executor("open('note').read()").output == "'kept'"
+    assert (requests["process/start"], requests["process/write"]) == (1, 3)
+    assert not [method for method in requests if method.startswith("fs/")]
 
 
 def test_a_package_that_is_missing_is_named(server: Server) -> None:

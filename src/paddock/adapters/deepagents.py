@@ -17,7 +17,7 @@ import errno
 import posixpath
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from deepagents.backends.protocol import (
     DeleteResult,
@@ -95,10 +95,9 @@ class PaddockSandbox(BaseSandbox):
     @property
     def id(self) -> str:
         """Return the reference that `attach` takes. Makes the sandbox if it does not exist yet."""
-        self.workspace.open()
-        reference = self.workspace.reference
-        assert reference is not None
-        return reference.encode()
+        if self.workspace.reference is None:
+            self.workspace.open()
+        return cast("BoxReference", self.workspace.reference).encode()
 
     def close(self) -> None:
         """Remove the directory, if the sandbox has made it, and end the connection."""
@@ -202,7 +201,8 @@ class PaddockSandbox(BaseSandbox):
                 FileInfo(path=file, is_dir=False) for file in sorted(tree.files) if fits(_rel(file, root))
             ],
             truncated=reason is not None,
-            truncation_reason=reason,
+            # Not in the version that Deep Agents Code pins.
+            **({"truncation_reason": reason} if hasattr(GlobResult, "truncation_reason") else {}),
         )
 
     def grep(

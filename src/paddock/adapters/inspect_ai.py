@@ -23,7 +23,7 @@ from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecOutput, Exec
 from pydantic import BaseModel, ConfigDict
 
 from paddock.adapters.outcome import NOT_STARTED, ending_notes, file_note
-from paddock.adapters.server_choice import server_target
+from paddock.adapters.server_choice import URL_VARIABLE, server_target
 from paddock.client.ending import Ending
 from paddock.client.process import Process
 from paddock.client.workspace import PROFILE, Workspace
@@ -31,7 +31,6 @@ from paddock.errors import OutputTooLarge, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
 from paddock.model.stream import Stream
 
-URL_VARIABLE: Final = "PADDOCK_URL"
 LIMITS: Final = SandboxEnvironmentLimits
 
 NOT_EXECUTABLE: Final = 126

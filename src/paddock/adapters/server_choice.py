@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from paddock.client.connect import Connecting, connect
+
+URL_VARIABLE: Final = "PADDOCK_URL"
+"""Names the server where a configuration does not."""
 
 
 def server_target(url: str | None, token_file: str | None, tls_ca: str | None) -> Connecting | None:

@@ -56,6 +56,7 @@ class Searched(NamedTuple):
 
 
 _obeyed: Final[dict[str, None]] = {}
+_concealed: Final[dict[str, None]] = {}
 _searched: Final[list[Searched]] = []
 
 
@@ -64,9 +65,22 @@ def obey(*paths: str | os.PathLike[str]) -> None:
     _obeyed.update(dict.fromkeys(map(os.path.abspath, paths)))
 
 
-def take_over(names: Sequence[str], searched: Sequence[tuple[str, str, str]]) -> None:
-    """Take over `names` and `searched` of the process that started this one."""
+def conceal(*paths: str | os.PathLike[str]) -> None:
+    """Remember files that open this process to others, such as its token: they become `concealed`."""
+    _concealed.update(dict.fromkeys(map(os.path.abspath, paths)))
+
+
+def concealed() -> tuple[str, ...]:
+    """Return the files that no command of this process or of its helpers may read."""
+    return tuple(_concealed)
+
+
+def take_over(
+    names: Sequence[str], searched: Sequence[tuple[str, str, str]], concealed: Sequence[str]
+) -> None:
+    """Take over `names`, `searched` and `concealed` of the process that started this one."""
     obey(*names)
+    conceal(*concealed)
     _searched.extend(Searched(*each) for each in searched)
 
 

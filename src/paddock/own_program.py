@@ -384,7 +384,8 @@ def python_command(module: str, *arguments: str, confines: bool = False) -> list
     keeping = ""
     if confines:
         names, searched = installation.names(), [tuple(each) for each in installation.searched()]
-        keeping = f"from paddock.installation import take_over; take_over({names!r}, {searched!r}); "
+        kept = names, searched, installation.concealed()
+        keeping = f"from paddock.installation import take_over; take_over(*{kept!r}); "
     code = (
         f"import sys; sys.path[:] = {path!r}; sys.argv[:] = {argv!r}; "
         f"{keeping}from {module} import main; sys.exit(main())"

@@ -19,7 +19,18 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.life_line import LifeLine
-from tests.mcp_client import ERAS, META, Answer, Answers, accept, client_of, each_era, fields, rules_file
+from tests.mcp_client import (
+    ERAS,
+    META,
+    Answer,
+    Answers,
+    accept,
+    client_of,
+    each_era,
+    fields,
+    rules_file,
+    text,
+)
 
 TOKEN = "t" * 40
 STOP_TIMEOUT_S = 20.0
@@ -33,14 +44,17 @@ def workspace() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def url(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("mcp")
-    token = directory / "token"
-    token.write_text(TOKEN)
-    token.chmod(0o600)
-    with listening(
-        "--workspace", workspace, "--rules", rules_file(directory), "--listen-token-file", token
-    ) as server:
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("mcp") / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture(scope="module")
+def url(workspace: Path, token: Path) -> Iterator[str]:
+    rules = rules_file(token.parent)
+    with listening("--workspace", workspace, "--rules", rules, "--listen-token-file", token) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.terminate()
@@ -286,3 +300,15 @@ def test_address_that_others_can_reach_needs_a_token() -> None:
     assert done.returncode == 1
     assert "--listen-token-file" in done.stderr
     assert done.stdout == ""
+
+
+async def test_no_command_reads_the_token_of_the_door(url: str, workspace: Path, token: Path) -> None:
+    (token.parent / "other").write_text("readable")
+    link = workspace / "link"
+    link.symlink_to(token)
+    command = f"cat {token.parent}/other {token} {link} 2>&1; true"
+    async with authorized(url, ERAS[0]) as client:
+        told = text(await client.call_tool("shell", call(command, workspace)))
+    assert "readable" in told
+    assert TOKEN not in told
+    assert TOKEN in link.read_text()

@@ -209,10 +209,13 @@ async def _serve_http(
 
 def _door(arguments: argparse.Namespace) -> HttpDoor:
     """Return where to listen and which requests to accept, by the rules of Paddock's own server."""
+    from paddock.installation import conceal
     from paddock.server.http import host_name, is_loopback
     from paddock.server.http_door import HttpDoor
 
     settings = _door_settings(arguments)
+    # The server that runs the commands is another process, and does not know them.
+    conceal(*filter(None, (settings.ws_token_file, settings.tls_key)))
     if arguments.listen_token_file is None:
         if not is_loopback(host_name(arguments.listen.partition("://")[2]) or ""):
             raise PaddockError(

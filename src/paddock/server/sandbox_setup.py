@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock import installation
 from paddock.config import Settings
 from paddock.sandbox.host import probe
 from paddock.sandbox.interception import Interceptors
@@ -75,6 +76,7 @@ def hidden_places(settings: Settings) -> list[Path]:
         settings.ws_shared_secret_file,
         settings.tls_key,
         *(secret.file for secret in settings.network_secrets.values()),
+        *installation.concealed(),
     )
     directories = runtime_directory.everywhere(os.environ, os.getuid())
     return [*directories, *(Path(name).absolute() for name in named if name is not None)]

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping
 
 from paddock.excerpt import excerpt
+from paddock.printable import printable
 
 Value = str | int | float | bool | tuple[str, ...] | None
 """What a field may hold. A field that is None is left out."""
@@ -96,29 +97,6 @@ def cut(value: Value, limit_chars: int) -> Value:
         shown = tuple(str(cut(item, limit_chars)) for item in value[:ITEMS_LIMIT])
         return (*shown, f"… (+{len(value) - ITEMS_LIMIT})") if len(value) > ITEMS_LIMIT else shown
     return value
-
-
-def printable(text: str) -> str:
-    r"""Return the text with every unprintable character written as `\n` or `\u001b`.
-
-    Line ends of every kind, terminal escapes, direction marks and lone surrogates are
-    unprintable to `str.isprintable`: nothing that a client names can forge a line or
-    disturb a terminal.
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def _escape(char: str) -> str:
-    if char in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[char]
-    # JSON writes a character beyond the first 65536 as two.
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _value_text(value: Value) -> str:

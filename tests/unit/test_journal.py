@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.journal import FIELD_LIMIT_CHARS, ITEMS_LIMIT, Event, Journal, printable
+from paddock.journal import FIELD_LIMIT_CHARS, ITEMS_LIMIT, Event, Journal
+from paddock.printable import printable
 
 ANYTHING = st.text(st.characters(), max_size=60)
 """Every code point: line ends of all kinds, terminal escapes, direction marks, lone surrogates."""

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator
 
 from paddock.agent.approval import ApprovalRequest
-from paddock.journal import printable
+from paddock.printable import printable
 
 
 def question_lines(request: ApprovalRequest) -> Iterator[str]:

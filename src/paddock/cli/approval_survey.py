@@ -23,7 +23,7 @@ from paddock.cli.question_selection import SHORT_ID_CHARS, Candidate
 from paddock.cli.question_survey import open_questions
 from paddock.client.operator import operate
 from paddock.errors import ConnectError, SelectionError
-from paddock.journal import printable
+from paddock.printable import printable
 from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams
 from paddock.transport import runtime_directory
 

@@ -9,8 +9,8 @@ import signal
 from typing import TYPE_CHECKING, TextIO
 
 from paddock.cli.rendering import Colour, Palette
-from paddock.journal import printable
 from paddock.model.cause import Cause
+from paddock.printable import printable
 
 if TYPE_CHECKING:
     from paddock.audit.query import Record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from paddock.journal import printable
 from paddock.model.cause import Cause
 from paddock.model.denial import OWN, DenialKind
 from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.model.host_pattern import ANY, LOCAL_NAMES, WEB_PORTS, normal_host, parse_address, split_port
 from paddock.model.profile import NetworkMode
+from paddock.printable import printable
 
 if TYPE_CHECKING:
     from paddock.client.ending import Ending

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(findings: list[Finding]) -> None:
     from paddock.cli.finding import Level
     from paddock.cli.rendering import Colour, Palette
-    from paddock.journal import printable
+    from paddock.printable import printable
 
     colours = {Level.OK: Colour.GREEN, Level.WARN: Colour.YELLOW, Level.FAIL: Colour.RED}
     palette = Palette.of(sys.stdout)

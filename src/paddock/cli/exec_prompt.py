@@ -19,8 +19,8 @@ from paddock.cli.descriptor import STDIN, write_all
 from paddock.cli.escape_filter import EscapeFilter
 from paddock.cli.exec_question import question_text
 from paddock.errors import RulesError
-from paddock.journal import printable
 from paddock.model.verdict import Remember, Verdict
+from paddock.printable import printable
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 
 TERMINAL: Final = "/dev/tty"

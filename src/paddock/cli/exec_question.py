@@ -10,7 +10,7 @@ import posixpath
 import shlex
 from collections.abc import Sequence
 
-from paddock.journal import printable
+from paddock.printable import printable
 from paddock.protocol.question import ExecApprovalParams
 
 

@@ -144,6 +144,6 @@ def _print_name(name: str, mark: str) -> None:
 
 
 def _printable(name: str) -> str:
-    from paddock.journal import printable
+    from paddock.printable import printable
 
     return printable(name)

@@ -6,21 +6,22 @@ when it runs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from paddock.cli import exit_status, garbage
 from paddock.cli.message import os_error_text, tell
-from paddock.cli.parser import Parser
+from paddock.cli.plain_command_line import plain_arguments
 from paddock.errors import PaddockError
 from paddock.installation import narrow_import_path
-from paddock.version import __version__
+
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Run commands for AI agents: a JSON-RPC exec-server and its tools.
@@ -125,11 +126,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        parser = build_parser(_needed_verbs(argv))
-        if not argv:
-            parser.print_help()
-            return exit_status.USAGE
-        arguments = parser.parse_args(argv)
+        arguments = plain_arguments(argv)
+        if arguments is None:
+            parser = build_parser(_needed_verbs(argv))
+            if not argv:
+                parser.print_help()
+                return exit_status.USAGE
+            arguments = parser.parse_args(argv)
         _import_msgspec()
         status: int = arguments.handler(arguments)
     except SystemExit as end:
@@ -200,6 +203,9 @@ def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
 
     The reference and the completion scripts are made from it.
     """
+    from paddock.cli.parser import Parser
+    from paddock.version import __version__
+
     parser = Parser(
         prog="paddock",
         description=DESCRIPTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from paddock.cli import exit_status
-from paddock.journal import printable
+from paddock.printable import printable
 
 
 def line(text: str, verb: str | None = None) -> str:

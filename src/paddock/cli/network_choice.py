@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidProfile
 
 if TYPE_CHECKING:
+    import argparse
+
     from paddock.model.profile import Network, Profile
     from paddock.sandbox.profile.table import WrittenProfile
 

@@ -8,17 +8,17 @@ begins with [URL:] are files.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import _SubParsersAction
+    from collections.abc import Callable
 
     Verbs = _SubParsersAction[argparse.ArgumentParser]
 else:
-    # The class takes no parameters at run time.
-    Verbs = argparse._SubParsersAction
+    # Only annotations name it, and a plain command line does without argparse.
+    Verbs = object
 
 ID_HELP = "process id, the beginning of one, or session/process, as `paddock ps` shows it"
 
@@ -60,12 +60,16 @@ def seconds(text: str) -> float:
         value = -1.0
     # Also what is not a number, which compares to nothing.
     if not 0 <= value <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return value
 
 
 def count(text: str) -> int:
     """Parse a number from 0 up."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
     return int(text)

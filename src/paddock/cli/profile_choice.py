@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidProfile
 
 if TYPE_CHECKING:
+    import argparse
+
     from paddock.client.box import Box
     from paddock.client.confinement import Sandbox
     from paddock.client.files import Files
@@ -60,4 +61,6 @@ def _profile(text: str) -> str | WrittenProfile:
     try:
         return read_profile(text)
     except InvalidProfile as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from error

@@ -114,7 +114,7 @@ def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
 
 def _row(name: str, candidate: Candidate, now_s: float) -> Sequence[str]:
     from paddock.cli.rendering import age_text, size_text
-    from paddock.journal import printable
+    from paddock.printable import printable
 
     process, session = candidate.process, candidate.session
     return (

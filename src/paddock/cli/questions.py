@@ -75,7 +75,7 @@ def _print_list(found: Sequence[Candidate]) -> None:
 
 def _row(name: str, candidate: Candidate) -> Sequence[str]:
     from paddock.cli.rendering import age_text
-    from paddock.journal import printable
+    from paddock.printable import printable
 
     question = candidate.question
     left_ms = question.time_left_ms

@@ -131,8 +131,8 @@ def _overall(judged: list[Judged]) -> Action | None:
 
 def _print(script: Script, judged: list[Judged], action: Action | None) -> None:
     from paddock.cli.rendering import Colour, Palette
-    from paddock.journal import printable
     from paddock.model.decision import Action
+    from paddock.printable import printable
 
     palette = Palette.of(sys.stdout)
     colours = {

@@ -5,10 +5,7 @@ Declares the verb and turns failures into exit statuses; `relay` moves the bytes
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
@@ -28,6 +25,8 @@ from paddock.errors import OperationFailed, PaddockError, SpawnError
 from paddock.host_text import utf8_text
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
 
     from paddock.cli.connection_watch import ConnectionWatch
@@ -83,8 +82,34 @@ DETACHED_ID_BYTES = 6
 _OS_ERROR = r"\(os error (\d+)\)"
 
 
+PLAIN_OPTIONS: Mapping[str, str] = {}
+PLAIN_ARGUMENTS = {
+    "url": None,
+    "server": None,
+    "token_file": None,
+    "tls_ca": None,
+    "reconnect": RECONNECT_S,
+    "detach": False,
+    "cwd": None,
+    "profile": None,
+    "allow_host": (),
+    "allow_group": (),
+    "deny_host": (),
+    "allow_local": False,
+    "secret": (),
+    "trace": False,
+    "rules": (),
+    "env": (),
+    "tty": None,
+}
+"""See `plain_command_line`."""
+
+
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
+    from argparse import REMAINDER, BooleanOptionalAction
+    from pathlib import Path
+
     parser = verbs.add_parser(
         VERB,
         help="run a command",
@@ -135,13 +160,11 @@ def add_parser(verbs: Verbs) -> None:
     add_variable_option(parser, "the server's environment")
     parser.add_argument(
         "--tty",
-        action=argparse.BooleanOptionalAction,
+        action=BooleanOptionalAction,
         help="give it a terminal, or pipes (default: a terminal if both stdin and stdout are one; "
         "pipes with --detach)",
     )
-    parser.add_argument(
-        "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
-    )
+    parser.add_argument("command", metavar="COMMAND", nargs=REMAINDER, help="the program and its arguments")
     parser.set_defaults(handler=run, usage_error=parser.error)
 
 
@@ -366,12 +389,16 @@ def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams 
 def _reason(error: Exception, program: str) -> str:
     """Return the reason to print; servers of the reference protocol give only the operating system's
     words."""
+    import re
+
     text = str(error)
     return f"can't start {program!r}: {text}" if re.search(_OS_ERROR, text) and program not in text else text
 
 
 def _status_of(error: Exception) -> int:
     """Return the status that a shell would give for a failed start."""
+    import re
+
     if isinstance(error, SpawnError):
         number = error.errno if error.stage == "exec" else None
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from paddock.cli.variable import add_variable_option
 from paddock.errors import InvalidProfile, PaddockError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
     from paddock.model.profile import Profile
@@ -52,9 +52,28 @@ exit status:
 DEFAULT_PROFILE = ":workspace"
 VERB = "sandbox"
 
+PLAIN_OPTIONS = {"--profile": "profile"}
+PLAIN_ARGUMENTS = {
+    "policy_cwd": None,
+    "profile": DEFAULT_PROFILE,
+    "env": (),
+    "allow_host": (),
+    "allow_group": (),
+    "deny_host": (),
+    "allow_local": False,
+    "managed_network": None,
+    "no_proc": False,
+    "use_legacy_landlock": False,
+    "trace": False,
+    "explain": False,
+}
+"""See `plain_command_line`."""
+
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
+    from argparse import REMAINDER
+
     parser = add_verb(
         verbs,
         VERB,
@@ -94,9 +113,7 @@ def add_parser(verbs: Verbs) -> None:
         "--trace", action="store_true", help="say at the end what the command was refused; it runs slower"
     )
     parser.add_argument("--explain", action="store_true", help="print what would be enforced; run nothing")
-    parser.add_argument(
-        "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments"
-    )
+    parser.add_argument("command", metavar="COMMAND", nargs=REMAINDER, help="the program and its arguments")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from paddock.errors import SelectionError
-from paddock.journal import printable
 from paddock.model.control_address import ControlAddress
+from paddock.printable import printable
 from paddock.protocol.control import ProcessStatus, ServerStatus, SessionStatus
 
 LONG_ID_CHARS = 16

@@ -6,13 +6,14 @@ the server of `PADDOCK_URL`, or, if that is not set, for the one that is named: 
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError
 
 if TYPE_CHECKING:
+    import argparse
+
     from paddock.model.control_address import RemoteControl
 
 URL_VARIABLE: Final = "PADDOCK_URL"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from typing import TYPE_CHECKING
 
 from paddock.host_text import utf8_text
 from paddock.model.secret_name import SECRETS_HELP
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def add_variable_option(parser: argparse.ArgumentParser, base: str) -> None:
@@ -23,11 +26,13 @@ def add_variable_option(parser: argparse.ArgumentParser, base: str) -> None:
 
 def parse_variable(text: str) -> tuple[str, str]:
     """Return name and value. Raises ArgumentTypeError, also for a variable that is not set here."""
+    from argparse import ArgumentTypeError
+
     name, equals, value = utf8_text(text).partition("=")
     if not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE or NAME")
+        raise ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE or NAME")
     if equals:
         return name, value
     if name not in os.environ:
-        raise argparse.ArgumentTypeError(f"{name} is not set here; give {name}=VALUE")
+        raise ArgumentTypeError(f"{name} is not set here; give {name}=VALUE")
     return name, utf8_text(os.environ[name])

@@ -94,113 +94,118 @@ that the server raised. A server of the reference protocol sends only a code: it
 refusals become the class that stands for the code, such as InvalidRequest or
 OperationFailed. Siblings differ by what the caller can do about them.
 
-Each branch has a module of its own; import them from here.
+Each branch has a module of its own; import them from here. A branch is loaded when one of its classes is
+first used: a command line that starts one program needs two of them.
 """
 
 from __future__ import annotations
 
-from paddock.errors.base import (
-    AuditLogError,
-    ConfigError,
-    LocalFileError,
-    PaddockError,
-    SelectionError,
-)
-from paddock.errors.command import (
-    CommandError,
-    CommandFailed,
-    OutputGap,
-    OutputOverrun,
-    OutputTooLarge,
-    PatternNotFound,
-    ProcessLost,
-    RunTimeout,
-    WaitTimeout,
-)
-from paddock.errors.file import (
-    FileError,
-    FileFailed,
-    FileForbidden,
-    FileIsDirectory,
-    FileMissing,
-    FileNotDirectory,
-    FileTaken,
-    FileUnfit,
-    file_error,
-)
-from paddock.errors.protocol import (
-    MalformedMessage,
-    ProtocolError,
-    ProtocolViolation,
-)
-from paddock.errors.proxy import HostUnreachable, ProxyError, ProxyRequestError, SecretUnusable
-from paddock.errors.question import (
-    AnswerFailed,
-    QuestionError,
-    QuestionTimedOut,
-    QuestionWithdrawn,
-    TooManyQuestions,
-)
-from paddock.errors.request import (
-    AuditUnwritable,
-    CapabilityMissing,
-    ExecForbidden,
-    FetchFailed,
-    ForeignSession,
-    InvalidParams,
-    InvalidProfile,
-    InvalidRequest,
-    MethodNotFound,
-    NotATerminal,
-    NotFound,
-    OperationFailed,
-    ProcessExists,
-    ProfileExceeded,
-    ProfileRefused,
-    RequestError,
-    SandboxNotMade,
-    SandboxRequired,
-    SandboxUnavailable,
-    SandboxUnenforceable,
-    SessionAttached,
-    SpawnerLost,
-    SpawnError,
-    StdinClosed,
-    StdinFull,
-    TooManyProcesses,
-    TooManyWaits,
-    UnknownProcess,
-    UnknownQuestion,
-    UnknownSession,
-)
-from paddock.errors.rules import (
-    AmendmentRefused,
-    InvalidRule,
-    RulesError,
-    RulesFileError,
-    RulesUnavailable,
-)
-from paddock.errors.tool import (
-    ApprovalFailed,
-    CallRejected,
-    InvalidPatch,
-    InvalidToolCall,
-    PatchError,
-    PatchIncomplete,
-    PatchMismatch,
-    ToolError,
-)
-from paddock.errors.transport import (
-    ConnectError,
-    ConnectionLost,
-    HandshakeRefused,
-    ListenError,
-    MessageTooLarge,
-    NoRuntimeDirectory,
-    RequestTimeout,
-    TransportError,
-    WriteLost,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from paddock.errors.base import (
+        AuditLogError,
+        ConfigError,
+        LocalFileError,
+        PaddockError,
+        SelectionError,
+    )
+    from paddock.errors.command import (
+        CommandError,
+        CommandFailed,
+        OutputGap,
+        OutputOverrun,
+        OutputTooLarge,
+        PatternNotFound,
+        ProcessLost,
+        RunTimeout,
+        WaitTimeout,
+    )
+    from paddock.errors.file import (
+        FileError,
+        FileFailed,
+        FileForbidden,
+        FileIsDirectory,
+        FileMissing,
+        FileNotDirectory,
+        FileTaken,
+        FileUnfit,
+        file_error,
+    )
+    from paddock.errors.protocol import (
+        MalformedMessage,
+        ProtocolError,
+        ProtocolViolation,
+    )
+    from paddock.errors.proxy import HostUnreachable, ProxyError, ProxyRequestError, SecretUnusable
+    from paddock.errors.question import (
+        AnswerFailed,
+        QuestionError,
+        QuestionTimedOut,
+        QuestionWithdrawn,
+        TooManyQuestions,
+    )
+    from paddock.errors.request import (
+        AuditUnwritable,
+        CapabilityMissing,
+        ExecForbidden,
+        FetchFailed,
+        ForeignSession,
+        InvalidParams,
+        InvalidProfile,
+        InvalidRequest,
+        MethodNotFound,
+        NotATerminal,
+        NotFound,
+        OperationFailed,
+        ProcessExists,
+        ProfileExceeded,
+        ProfileRefused,
+        RequestError,
+        SandboxNotMade,
+        SandboxRequired,
+        SandboxUnavailable,
+        SandboxUnenforceable,
+        SessionAttached,
+        SpawnerLost,
+        SpawnError,
+        StdinClosed,
+        StdinFull,
+        TooManyProcesses,
+        TooManyWaits,
+        UnknownProcess,
+        UnknownQuestion,
+        UnknownSession,
+    )
+    from paddock.errors.rules import (
+        AmendmentRefused,
+        InvalidRule,
+        RulesError,
+        RulesFileError,
+        RulesUnavailable,
+    )
+    from paddock.errors.tool import (
+        ApprovalFailed,
+        CallRejected,
+        InvalidPatch,
+        InvalidToolCall,
+        PatchError,
+        PatchIncomplete,
+        PatchMismatch,
+        ToolError,
+    )
+    from paddock.errors.transport import (
+        ConnectError,
+        ConnectionLost,
+        HandshakeRefused,
+        ListenError,
+        MessageTooLarge,
+        NoRuntimeDirectory,
+        RequestTimeout,
+        TransportError,
+        WriteLost,
+    )
 
 __all__ = [
     "AmendmentRefused",
@@ -291,3 +296,32 @@ __all__ = [
     "WriteLost",
     "file_error",
 ]
+
+_BRANCHES: Final = (
+    "base",
+    "request",
+    "transport",
+    "file",
+    "command",
+    "protocol",
+    "proxy",
+    "question",
+    "rules",
+    "tool",
+)
+"""The modules of the branches, those first that most programs need."""
+
+
+def _load(name: str) -> Any:
+    if name in __all__:
+        for branch in _BRANCHES:
+            found = vars(import_module(f"{__name__}.{branch}")).get(name)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:
+    # A type checker that saw it would accept every misspelt name.
+    __getattr__ = _load

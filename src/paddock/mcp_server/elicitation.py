@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.agent.question_text import question_lines
-from paddock.journal import printable
+from paddock.printable import printable
 
 DECLINED: Final = "User declined execution"
 CANCELLED: Final = "User cancelled execution"

@@ -16,8 +16,9 @@ import traceback
 
 import msgspec
 
-from paddock.journal import FIELD_LIMIT_CHARS, Event, Value, cut, printable
+from paddock.journal import FIELD_LIMIT_CHARS, Event, Value, cut
 from paddock.model.log_setting import LogFormat, LogLevel
+from paddock.printable import printable
 
 LINE_LIMIT_BYTES = 4096
 """PIPE_BUF (pipe(7)): a line up to this is written whole or not at all, and a pipe that poll(2) calls

@@ -8,9 +8,9 @@ from typing import assert_never
 
 from msgspec.structs import asdict
 
-from paddock.journal import printable
 from paddock.model.host import Enforcement
 from paddock.model.profile import Limits, NetworkMode
+from paddock.printable import printable
 from paddock.sandbox.plan import seccomp
 from paddock.sandbox.plan.landlock import Ruleset
 from paddock.sandbox.plan.mount import (

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from paddock import installation
+from paddock.native_program import native_path
 from paddock.shortage import raise_if_short
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -54,8 +55,6 @@ NATIVE: Final = (
     "paddock-worker.so",
 )
 """Our own programs that are not in Python."""
-
-_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
 
 
 def own_environment() -> dict[str, str]:
@@ -364,7 +363,7 @@ def open_all() -> None:
     """
     for name in NATIVE:
         with suppress(OSError):
-            opened(os.path.join(_PACKAGE, "native", name))
+            opened(native_path(name))
     with suppress(OSError):
         python()
     for name in ("bwrap", "rg"):

@@ -80,7 +80,7 @@ async def test_landlock_alone_is_told_by_the_setting_that_asks_for_it(
 
 
 def test_a_server_without_bubblewrap_warns_on_standard_error_and_goes_on(tmp_path: Path) -> None:
-    if candidate.BUNDLED.exists():
+    if Path(candidate.BUNDLED).exists():
         pytest.skip("a bubblewrap is bundled")
     with serving(env={"PATH": str(tmp_path)}) as server:
         while "no sandboxes can be made" not in (line := server.next_line()):

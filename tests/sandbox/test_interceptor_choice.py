@@ -100,7 +100,7 @@ def test_one_that_is_asked_for_is_the_only_one() -> None:
 @needs_patched_bash
 def test_a_profile_that_hides_the_shell_or_lets_it_be_written_is_refused(tmp_path: Path) -> None:
     shell = tmp_path / "bash"
-    shell.write_bytes(SHELL.read_bytes())
+    shell.write_bytes(Path(SHELL).read_bytes())
     shell.chmod(0o755)
     settings = {
         "interception": "wrapper",

@@ -105,7 +105,7 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             (place / parent).mkdir(mode=0o700)
         monkeypatch.setenv(runtime_directory.VARIABLE, str(place / "own"))
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(place / "xdg"))
-        everywhere = partial(runtime_directory.everywhere, shared_root=place / "shared")
+        everywhere = partial(runtime_directory.everywhere, shared_root=str(place / "shared"))
         monkeypatch.setattr(runtime_directory, "everywhere", everywhere)
         yield place
 

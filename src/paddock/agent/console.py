@@ -70,7 +70,7 @@ class ConsoleApprover:
     async def __aenter__(self) -> ConsoleApprover:
         uid = os.geteuid()
         directory = runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid)
-        path = runtime_directory.new_console_path(directory)
+        path = runtime_directory.new_console_path(Path(directory))
         self._listener = await unix.listen(path, self._accept, LIMITS)
         return self
 

@@ -77,13 +77,13 @@ def check_init(kernel: Kernel) -> Finding:
     return Finding("init", Level.WARN, detail, "build it: make native, or install paddock again")
 
 
-def check_janitor(directories: list[Path]) -> Finding:
+def check_janitor(directories: list[str]) -> Finding:
     """Check whether placeholders can be held, by holding one in the first directory that can be used.
 
     It reports what killed janitors have left; by then this one has begun to clear it away.
     """
     try:
-        directory = runtime_directory.provide(directories, os.getuid())
+        directory = Path(runtime_directory.provide(directories, os.getuid()))
     except ListenError:
         return Finding(
             "janitor", Level.WARN, "can't be tried without a private directory", "see runtime directory"
@@ -124,7 +124,7 @@ def interception_finding(available: Availability) -> Finding:
     return Finding(name, Level.WARN, detail, available.wrapper.remedy)
 
 
-def _runtime_directories() -> list[Path]:
+def _runtime_directories() -> list[str]:
     return runtime_directory.candidates(os.environ, os.getuid())
 
 

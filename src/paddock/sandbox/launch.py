@@ -16,7 +16,6 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.interceptor import Interceptor
 from paddock.model.profile import Access, Limits, NetworkMode, Profile
-from paddock.sandbox.enforce import bwrap, cgroup, init
+from paddock.sandbox.enforce import bwrap, init
 from paddock.sandbox.enforce.assembly import (
     Script,
     assemble,
@@ -68,6 +67,7 @@ from paddock.sandbox.profile.path import ROOT, is_within
 if TYPE_CHECKING:
     from paddock.sandbox.denial.exec_answer import ExecPolicy
     from paddock.sandbox.denial.tracer import Tracer
+    from paddock.sandbox.enforce.cgroup import Groups
     from paddock.sandbox.enforce.service import WrapperService
 
     ExecutionPolicy = Callable[[Plan], ExecPolicy]
@@ -90,8 +90,8 @@ class Sandbox:
     def __init__(
         self,
         host: HostFacts,
-        directory: Path,
-        private: Sequence[Path] = (),
+        directory: str | os.PathLike[str],
+        private: Sequence[str | os.PathLike[str]] = (),
         *,
         use_legacy_landlock: bool = False,
         has_own_session: bool = True,
@@ -118,7 +118,7 @@ class Sandbox:
             return Enforcement.NONE
         return Enforcement.PARTIAL if self._needs_filter_alone(profile) else self.enforcement
 
-    def renew(self, private: Sequence[Path], cap: Cap | None) -> None:
+    def renew(self, private: Sequence[str | os.PathLike[str]], cap: Cap | None) -> None:
         """Use these for all plans from now on. Blocks while it examines files."""
         self.planner = Planner(self._host, self._directory, private, cap)
 
@@ -395,17 +395,19 @@ class Sandbox:
             raise SandboxUnavailable(problem.detail, problem.remedy)
         return host.bwrap
 
-    def _groups(self, script: Script) -> cgroup.Groups | None:
+    def _groups(self, script: Script) -> Groups | None:
         """Make the groups that count, where limits of each process do not; None if none is needed."""
         wanted = (
             (self._host.pids_cgroup, script.counted_processes),
             (self._host.memory_cgroup, script.limits.total_memory_bytes),
         )
+        if all(parent is None or most is None for parent, most in wanted):
+            return None
+        from paddock.sandbox.enforce import cgroup
+
         processes, memory = (
             None if parent is None or most is None else cgroup.Bound(parent, most) for parent, most in wanted
         )
-        if processes is None and memory is None:
-            return None
         return cgroup.make(processes, memory, self._janitor)
 
     def _leader(

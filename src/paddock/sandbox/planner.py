@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -49,11 +48,15 @@ class Planner:
     """
 
     def __init__(
-        self, host: HostFacts, directory: Path, private: Sequence[Path] = (), cap: Cap | None = None
+        self,
+        host: HostFacts,
+        directory: str | os.PathLike[str],
+        private: Sequence[str | os.PathLike[str]] = (),
+        cap: Cap | None = None,
     ) -> None:
         self._host = host
         self._cap = cap
-        self._private = tuple(str(path) for path in (directory, *private))
+        self._private = tuple(os.fspath(path) for path in (directory, *private))
         bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
         self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
         ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
@@ -62,7 +65,7 @@ class Planner:
         self._own_searched = installation.searched()
         self._rules_directories = installation.rules_directories()
         self._own_files = frozenset(installation.shared_files())
-        self._trees = directory / TREES_FILE
+        self._trees = os.path.join(directory, TREES_FILE)
         self._plans = PlanMemory()
 
     def plan(
@@ -151,9 +154,11 @@ class Planner:
     @cached_property
     def _scanner(self) -> Scanner:
         """Imported when it is needed: most profiles deny nothing."""
+        from pathlib import Path
+
         from paddock.sandbox.host.glob_scan import Scanner
 
-        return Scanner(self._trees)
+        return Scanner(Path(self._trees))
 
     def _ceiling(self) -> Ceiling | None:
         """Return the cap on the files as they are now: links may change before the next look."""

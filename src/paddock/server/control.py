@@ -55,4 +55,4 @@ async def open_control_socket(settings: Settings, accept: Accept) -> Listener | 
 
 def _directory() -> Path:
     uid = os.geteuid()
-    return runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid)
+    return Path(runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid))

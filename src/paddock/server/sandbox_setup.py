@@ -79,4 +79,4 @@ def hidden_places(settings: Settings) -> list[Path]:
         *installation.concealed(),
     )
     directories = runtime_directory.everywhere(os.environ, os.getuid())
-    return [*directories, *(Path(name).absolute() for name in named if name is not None)]
+    return [*map(Path, directories), *(Path(name).absolute() for name in named if name is not None)]

@@ -14,17 +14,19 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paddock.errors import NoRuntimeDirectory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME: Final = "paddock"
 VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
 """Names the directory itself, for servers and operators that want one of their own."""
-RUN_ROOT: Final = Path("/run/user")
+RUN_ROOT: Final = "/run/user"
 """Where login managers make a private directory for each user, even if a service is not told its path."""
-SHARED_ROOT: Final = Path("/tmp")
+SHARED_ROOT: Final = "/tmp"
 
 _SOCKET_NAME: Final = r"(\d+)-[0-9a-f]{8}\.sock"
 _CONSOLE_NAME: Final = r"(\d+)-[0-9a-f]{8}\.ask"
@@ -35,15 +37,15 @@ def candidates(
     environment: Mapping[str, str],
     uid: int,
     *,
-    run_root: Path = RUN_ROOT,
-    shared_root: Path = SHARED_ROOT,
-) -> list[Path]:
+    run_root: str = RUN_ROOT,
+    shared_root: str = SHARED_ROOT,
+) -> list[str]:
     """Return the directories that a server of this user may choose, the best first.
 
     Servers and operators differ in environment, so operators look into all of them.
     """
     if environment.get(VARIABLE, "").startswith("/"):
-        return [Path(environment[VARIABLE])]
+        return [_tidy(environment[VARIABLE])]
     return _usual(environment, uid, run_root, shared_root)
 
 
@@ -51,9 +53,9 @@ def everywhere(
     environment: Mapping[str, str],
     uid: int,
     *,
-    run_root: Path = RUN_ROOT,
-    shared_root: Path = SHARED_ROOT,
-) -> list[Path]:
+    run_root: str = RUN_ROOT,
+    shared_root: str = SHARED_ROOT,
+) -> list[str]:
     """Return all directories that this user's servers or launchers may choose, with this environment or none.
 
     Code that confines commands hides all of them, and makes them before a command can: the next launcher may
@@ -63,25 +65,29 @@ def everywhere(
     return list(dict.fromkeys((*own, *_usual(environment, uid, run_root, shared_root))))
 
 
-def _usual(environment: Mapping[str, str], uid: int, run_root: Path, shared_root: Path) -> list[Path]:
+def _usual(environment: Mapping[str, str], uid: int, run_root: str, shared_root: str) -> list[str]:
     found = []
     told = environment.get("XDG_RUNTIME_DIR", "")
     if told.startswith("/"):
-        found.append(Path(told) / NAME)
-    own = run_root / str(uid)
-    # Not Path.is_dir: it raises where even a look is refused, as under ProtectHome= of systemd.
+        found.append(os.path.join(_tidy(told), NAME))
+    own = os.path.join(run_root, str(uid))
     if os.path.isdir(own):
-        found.append(own / NAME)
-    found.append(shared_root / f"{NAME}-{uid}")
+        found.append(os.path.join(own, NAME))
+    found.append(os.path.join(shared_root, f"{NAME}-{uid}"))
     return list(dict.fromkeys(found))
 
 
-def fault_of(directory: Path, uid: int) -> str | None:
+def _tidy(path: str) -> str:
+    """Write an absolute path in the one way that others write it. What `..` means is up to the kernel."""
+    return "/" + "/".join(name for name in path.split("/") if name not in ("", "."))
+
+
+def fault_of(directory: str, uid: int) -> str | None:
     """Return why a directory must not be used; None if only the user and root can put anything there.
 
     Raises OSError when it can't be looked at, FileNotFoundError when it is not there.
     """
-    status = directory.lstat()
+    status = os.lstat(directory)
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISDIR(status.st_mode):
         return "it is not a directory; remove it"
@@ -89,12 +95,12 @@ def fault_of(directory: Path, uid: int) -> str | None:
         return f"it belongs to uid {status.st_uid}; somebody else made it"
     if mode & 0o077:
         return f"its mode is {mode:04o}, open to others; run `chmod 700 {directory}`"
-    return _fault_of_parent(directory.parent, uid)
+    return _fault_of_parent(os.path.dirname(directory), uid)
 
 
-def _fault_of_parent(parent: Path, uid: int) -> str | None:
+def _fault_of_parent(parent: str, uid: int) -> str | None:
     # A user who may rename entries of the parent could replace the checked directory with another.
-    status = parent.stat()
+    status = os.stat(parent)
     if status.st_uid not in (uid, 0):
         return f"{parent} belongs to uid {status.st_uid}"
     if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
@@ -102,13 +108,13 @@ def _fault_of_parent(parent: Path, uid: int) -> str | None:
     return None
 
 
-def provide(directories: list[Path], uid: int) -> Path:
+def provide(directories: list[str], uid: int) -> str:
     """Provide the first of the directories that can be used, made if need be. Raises NoRuntimeDirectory."""
     problems = []
     for directory in directories:
         try:
             with contextlib.suppress(FileExistsError):
-                directory.mkdir(0o700)
+                os.mkdir(directory, 0o700)
             problem = fault_of(directory, uid)
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
@@ -118,20 +124,22 @@ def provide(directories: list[Path], uid: int) -> Path:
     raise NoRuntimeDirectory("; ".join(problems))
 
 
-def reserve(directories: list[Path], uid: int) -> None:
+def reserve(directories: list[str], uid: int) -> None:
     """Make those of the directories that are missing and can be made, before a command makes one for us."""
     for directory in directories:
         with contextlib.suppress(NoRuntimeDirectory):
             provide([directory], uid)
 
 
-def trusted(directories: list[Path], uid: int) -> list[Path]:
+def trusted(directories: list[str], uid: int) -> list[Path]:
     """Return those of the directories that are there and can be trusted."""
+    from pathlib import Path
+
     good = []
     for directory in directories:
         with contextlib.suppress(OSError):
             if fault_of(directory, uid) is None:
-                good.append(directory)
+                good.append(Path(directory))
     return good
 
 

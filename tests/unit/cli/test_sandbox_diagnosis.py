@@ -115,7 +115,7 @@ def test_an_init_that_needs_mounts_of_its_own_and_may_have_none_is_told_with_the
 
 
 def test_the_janitor_of_these_tests_runs_and_leaves_nothing(tmp_path: Path) -> None:
-    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.OK, finding
     assert [path.name for path in tmp_path.iterdir()] == [janitor.JOURNALS]
 
@@ -124,7 +124,7 @@ def test_a_missing_janitor_is_told_with_the_way_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(janitor, "PROGRAM", tmp_path / "paddock-janitor")
-    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.WARN
     assert "No such file or directory" in finding.detail
     assert "make native" in (finding.remedy or "")
@@ -132,7 +132,7 @@ def test_a_missing_janitor_is_told_with_the_way_to_build_it(
 
 def test_a_directory_that_others_can_write_is_told_with_the_way_out(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.WARN
     assert finding.remedy == "see runtime directory"
 
@@ -143,7 +143,7 @@ def test_places_that_killed_commands_have_left_are_told(tmp_path: Path) -> None:
     left.chmod(0o1700)
     (tmp_path / janitor.JOURNALS).mkdir()
     (tmp_path / janitor.JOURNALS / "left").write_bytes(b"d" + os.fsencode(left) + b"\0d/missing\0d/unfin")
-    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.WARN
     assert finding.detail.endswith(f": {left}")
     assert finding.remedy is not None
@@ -151,7 +151,7 @@ def test_places_that_killed_commands_have_left_are_told(tmp_path: Path) -> None:
 
 def test_journals_that_can_not_be_written_are_told(tmp_path: Path) -> None:
     (tmp_path / janitor.JOURNALS).touch()
-    finding = sandbox_diagnosis.check_janitor([tmp_path])
+    finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.WARN
     assert finding.remedy is not None
 

@@ -40,21 +40,21 @@ def parent(tmp_path: Path) -> Path:
 def test_the_runtime_directory_of_the_login_comes_first_and_the_shared_one_last(parent: Path) -> None:
     (parent / "run" / "7").mkdir(parents=True)
     found = candidates(
-        {"XDG_RUNTIME_DIR": "/somewhere"}, 7, run_root=parent / "run", shared_root=Path("/shared")
+        {"XDG_RUNTIME_DIR": "/somewhere"}, 7, run_root=str(parent / "run"), shared_root="/shared"
     )
-    assert found == [Path("/somewhere/paddock"), parent / "run/7/paddock", Path("/shared/paddock-7")]
+    assert found == ["/somewhere/paddock", str(parent / "run/7/paddock"), "/shared/paddock-7"]
 
 
 def test_a_server_without_a_login_finds_the_directory_of_its_user(parent: Path) -> None:
     (parent / "7").mkdir()
-    assert candidates({}, 7, run_root=parent)[0] == parent / "7" / "paddock"
-    told = candidates({"XDG_RUNTIME_DIR": str(parent / "7")}, 7, run_root=parent)
-    assert told == candidates({}, 7, run_root=parent)
+    assert candidates({}, 7, run_root=str(parent))[0] == str(parent / "7" / "paddock")
+    told = candidates({"XDG_RUNTIME_DIR": str(parent / "7")}, 7, run_root=str(parent))
+    assert told == candidates({}, 7, run_root=str(parent))
 
 
 def test_without_any_of_them_the_shared_directory_is_left() -> None:
     environment = {"XDG_RUNTIME_DIR": "not/absolute"}
-    assert candidates(environment, 7, run_root=Path("/nowhere")) == [Path("/tmp/paddock-7")]
+    assert candidates(environment, 7, run_root="/nowhere") == ["/tmp/paddock-7"]
 
 
 def test_a_root_that_can_not_be_looked_into_is_passed_over(
@@ -65,42 +65,42 @@ def test_a_root_that_can_not_be_looked_into_is_passed_over(
 
     # Root may look anywhere, so the refusal is made up.
     monkeypatch.setattr(os, "stat", refuse)
-    assert candidates({}, 7, run_root=parent) == [Path("/tmp/paddock-7")]
+    assert candidates({}, 7, run_root=str(parent)) == ["/tmp/paddock-7"]
 
 
 def test_a_directory_of_ones_own_excludes_the_others() -> None:
-    environment = {"PADDOCK_RUNTIME_DIR": "/mine", "XDG_RUNTIME_DIR": "/run/user/7"}
-    assert candidates(environment, 7) == [Path("/mine")]
+    environment = {"PADDOCK_RUNTIME_DIR": "//mine/./", "XDG_RUNTIME_DIR": "/run/user/7"}
+    assert candidates(environment, 7) == ["/mine"]
 
 
 def test_everywhere_is_where_others_of_the_user_may_be_as_well(parent: Path) -> None:
     (parent / "7").mkdir()
     environment = {"PADDOCK_RUNTIME_DIR": "/mine", "XDG_RUNTIME_DIR": "/told"}
-    assert everywhere(environment, 7, run_root=parent) == [
-        Path("/mine"),
-        Path("/told/paddock"),
-        parent / "7" / "paddock",
-        Path("/tmp/paddock-7"),
+    assert everywhere(environment, 7, run_root=str(parent)) == [
+        "/mine",
+        "/told/paddock",
+        str(parent / "7" / "paddock"),
+        "/tmp/paddock-7",
     ]
-    assert everywhere({}, 7, run_root=parent) == candidates({}, 7, run_root=parent)
+    assert everywhere({}, 7, run_root=str(parent)) == candidates({}, 7, run_root=str(parent))
 
 
 def test_the_directory_is_made_for_its_user_alone(parent: Path) -> None:
-    place = provide([parent / "paddock"], UID)
-    assert place.stat().st_mode & 0o777 == 0o700
+    place = provide([str(parent / "paddock")], UID)
+    assert os.stat(place).st_mode & 0o777 == 0o700
     assert provide([place], UID) == place
-    assert trusted([place, parent / "missing"], UID) == [place]
+    assert trusted([place, str(parent / "missing")], UID) == [Path(place)]
 
 
 def test_every_place_that_can_be_made_is_reserved_before_somebody_else_makes_it(parent: Path) -> None:
-    places = [parent / "first", parent / "no" / "parent", parent / "last"]
+    places = [str(parent / name) for name in ("first", "no/parent", "last")]
     reserve(places, os.getuid())
-    assert trusted(places, os.getuid()) == [places[0], places[2]]
+    assert trusted(places, os.getuid()) == [Path(places[0]), Path(places[2])]
 
 
 def test_what_can_not_be_used_is_passed_over(parent: Path) -> None:
-    good = parent / "good"
-    assert provide([parent / "missing" / "paddock", good], UID) == good
+    good = str(parent / "good")
+    assert provide([str(parent / "missing" / "paddock"), good], UID) == good
 
 
 def test_a_directory_that_is_open_to_others_is_refused_with_the_way_out(parent: Path) -> None:
@@ -108,15 +108,15 @@ def test_a_directory_that_is_open_to_others_is_refused_with_the_way_out(parent: 
     place.mkdir()
     place.chmod(0o755)
     with pytest.raises(ListenError, match=f"its mode is 0755, open to others; run `chmod 700 {place}`"):
-        provide([place], UID)
-    assert trusted([place], UID) == []
+        provide([str(place)], UID)
+    assert trusted([str(place)], UID) == []
 
 
 def test_a_link_to_a_good_directory_is_refused(parent: Path) -> None:
     (parent / "good").mkdir(0o700)
     (parent / "link").symlink_to(parent / "good")
     with pytest.raises(ListenError, match="it is not a directory"):
-        provide([parent / "link"], UID)
+        provide([str(parent / "link")], UID)
 
 
 @needs_root
@@ -125,8 +125,8 @@ def test_a_directory_that_somebody_else_made_before_us_is_refused(parent: Path) 
     place.mkdir(0o700)
     os.chown(place, STRANGER, STRANGER)
     with pytest.raises(ListenError, match=f"it belongs to uid {STRANGER}; somebody else made it"):
-        provide([place], UID)
-    assert trusted([place], UID) == []
+        provide([str(place)], UID)
+    assert trusted([str(place)], UID) == []
 
 
 @needs_root
@@ -134,16 +134,16 @@ def test_a_directory_in_a_place_of_somebody_else_is_refused(parent: Path) -> Non
     place = parent / "theirs" / "paddock"
     place.mkdir(0o700, parents=True)
     os.chown(place.parent, STRANGER, STRANGER)
-    assert fault_of(place, UID) == f"{place.parent} belongs to uid {STRANGER}"
+    assert fault_of(str(place), UID) == f"{place.parent} belongs to uid {STRANGER}"
 
 
 def test_a_place_where_anybody_may_exchange_directories_is_refused_unless_it_is_sticky(parent: Path) -> None:
     shared = parent / "shared"
     (shared / "paddock").mkdir(0o700, parents=True)
     shared.chmod(0o777)
-    assert fault_of(shared / "paddock", UID) == f"{shared} can be written by others and is not sticky"
+    assert fault_of(str(shared / "paddock"), UID) == f"{shared} can be written by others and is not sticky"
     shared.chmod(0o1777)
-    assert fault_of(shared / "paddock", UID) is None
+    assert fault_of(str(shared / "paddock"), UID) is None
 
 
 # --- sockets ----------------------------------------------------------------

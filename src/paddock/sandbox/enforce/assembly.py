@@ -12,8 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +26,8 @@ from paddock.model.interceptor import Interceptor
 from paddock.model.network_secret import BUNDLE_PATH
 from paddock.model.profile import Access, Limits
 from paddock.model.restriction import Restriction
-from paddock.sandbox.enforce import cgroup, init
+from paddock.native_program import native_path
+from paddock.sandbox.enforce import init
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.confined import Confined, Readers, Tracing
 from paddock.sandbox.enforce.janitor import Janitor
@@ -43,7 +43,10 @@ from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan.view import INIT
 from paddock.sandbox.profile.path import ROOT, is_within
 
-LEADER: Final = Path(__file__).parents[2] / "native" / "paddock-leader"
+if TYPE_CHECKING:
+    from paddock.sandbox.enforce.cgroup import Groups
+
+LEADER: Final = native_path("paddock-leader")
 """Leads the session of a command whose programs may be let out of the sandbox."""
 
 
@@ -138,7 +141,7 @@ def assemble(
     wrappers: WrapperService | None = None,
     interceptor: Interceptor | None = None,
     leader_control: int | None = None,
-    groups: cgroup.Groups | None = None,
+    groups: Groups | None = None,
     proxy_ports: Sequence[int] = (),
     bundle: bytes | None = None,
     waiting: int | None = None,

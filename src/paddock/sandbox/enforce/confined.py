@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +21,6 @@ from paddock.model.interceptor import Interceptor
 from paddock.model.profile import Limits
 from paddock.model.restriction import Restriction
 from paddock.own_program import ROOT, own_environment
-from paddock.sandbox.enforce.cgroup import Groups
 from paddock.sandbox.enforce.init import Report, read_reports
 from paddock.sandbox.enforce.janitor import Janitor
 from paddock.sandbox.enforce.service import WrapperService
@@ -29,6 +28,9 @@ from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder
 from paddock.sandbox.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from paddock.sandbox.enforce.cgroup import Groups
 
 Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""

@@ -11,19 +11,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from paddock.model.profile import Limits
+from paddock.native_program import native_path
 
 if TYPE_CHECKING:
     from paddock.sandbox.host.mounted_file import MountedFile
     from paddock.sandbox.plan.landlock import Ruleset
     from paddock.sandbox.plan.mount import Mask
 
-PATH: Final = Path(__file__).parents[2] / "native" / "paddock-init"
+PATH: Final = native_path("paddock-init")
 
 WALL_LIMIT_STATUS: Final = 124
 NOT_CONFINED_STATUS: Final = 125

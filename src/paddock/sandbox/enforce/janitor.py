@@ -22,19 +22,19 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from paddock import own_program
 from paddock.c_string import c_strings
 from paddock.errors import SandboxUnavailable
+from paddock.native_program import native_path
 from paddock.own_program import own_environment
 from paddock.sandbox.host.linkless import open_without_links
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from paddock.sandbox.profile.path import parent
 from paddock.shortage import raise_if_short
 
-PROGRAM: Final = Path(__file__).parents[2] / "native" / "paddock-janitor"
+PROGRAM: Final = native_path("paddock-janitor")
 PACKET_BYTES: Final = 64 << 10
 """As in native/janitor.c."""
 
@@ -65,8 +65,8 @@ class Janitor:
     is cleared away when the helper starts.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._journals = directory / JOURNALS
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._journals = os.path.join(directory, JOURNALS)
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._pid: int | None = None
@@ -148,13 +148,13 @@ class Janitor:
         if any(answers):
             raise NotMasked(os.strerror(max(answers)))
 
-    def keep_group(self, path: Path) -> None:
+    def keep_group(self, path: os.PathLike[str]) -> None:
         """Have a control group removed should this process be killed. Raises SandboxUnavailable."""
         with self._lock:
             self._ask(_KEEP_GROUP, [os.fspath(path)])
             self._groups[os.fspath(path)] = None
 
-    def release_group(self, path: Path, *, is_removed: bool) -> None:
+    def release_group(self, path: os.PathLike[str], *, is_removed: bool) -> None:
         """Forget a group that is removed; one that is not is removed as soon as nothing is in it."""
         with self._lock:
             with contextlib.suppress(SandboxUnavailable):
@@ -322,7 +322,7 @@ def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:
         yield packet
 
 
-def _start(journals: Path) -> tuple[socket.socket, int]:
+def _start(journals: str) -> tuple[socket.socket, int]:
     try:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     except OSError as error:
@@ -332,7 +332,7 @@ def _start(journals: Path) -> tuple[socket.socket, int]:
     try:
         pid = os.posix_spawn(
             f"/proc/self/fd/{own_program.opened(PROGRAM)}",
-            [PROGRAM.name, os.fspath(journals)],
+            [os.path.basename(PROGRAM), journals],
             own_environment(),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from pathlib import Path
 from typing import Final
 
 from paddock.errors import SandboxUnavailable
@@ -16,7 +15,7 @@ from paddock.errors import SandboxUnavailable
 NAME: Final = "unreadable"
 
 
-def unreadable_file(directory: Path) -> str:
+def unreadable_file(directory: str | os.PathLike[str]) -> str:
     """Make the file if need be, and return its path. The directory must be writable by this user alone."""
     path = os.path.join(directory, NAME)
     try:

@@ -8,23 +8,23 @@ commands of Bash can be wrapped. Pure.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
 from paddock.errors import SandboxUnavailable
 from paddock.model.profile import Access
+from paddock.native_program import native_path
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.path import ROOT
 
-WRAPPER: Final = Path(__file__).parents[2] / "native" / "paddock-execve-wrapper"
-SHELL: Final = WRAPPER.with_name("paddock-bash")
+WRAPPER: Final = native_path("paddock-execve-wrapper")
+SHELL: Final = native_path("paddock-bash")
 """Where `make bash` puts it."""
 
-NAMES: Final = frozenset({"bash", "rbash", SHELL.name})
+NAMES: Final = frozenset({"bash", "rbash", os.path.basename(SHELL)})
 """Names under which a program is Bash."""
 
 SOCKET_NUMBER: Final = 250

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,11 +18,12 @@ from msgspec import Struct
 
 from paddock import own_program
 from paddock.errors import SandboxUnavailable
+from paddock.native_program import native_path
 from paddock.own_program import Program
 from paddock.shortage import raise_if_short
 
 PROGRAM: Final = "bwrap"
-BUNDLED: Final = Path(__file__).parents[2] / "native" / PROGRAM
+BUNDLED: Final = native_path(PROGRAM)
 DIGEST_SUFFIX: Final = ".sha256"
 DISTRIBUTION: Final = "paddock-exec"
 """The name of the installed package. `paddock` in the index is another project."""
@@ -52,7 +52,7 @@ def outside(programs: Iterable[Program], workspaces: Iterable[str]) -> Iterator[
     yield from map(_candidate, own_program.outside(programs, workspaces))
 
 
-def bundled(path: Path = BUNDLED, *, is_development: bool | None = None) -> Candidate | None:
+def bundled(path: str = BUNDLED, *, is_development: bool | None = None) -> Candidate | None:
     """Return the bubblewrap of the package, opened and verified; None if the package has none.
 
     Raises SandboxUnavailable when it is not the one that was built. `is_development` is
@@ -66,25 +66,26 @@ def bundled(path: Path = BUNDLED, *, is_development: bool | None = None) -> Cand
         return None
     try:
         _verify(fd, path, is_development)
-        return _candidate(Program(str(path), fd, os.fstat(fd)), is_bundled=True)
+        return _candidate(Program(path, fd, os.fstat(fd)), is_bundled=True)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _verify(fd: int, path: Path, is_development: bool | None) -> None:
+def _verify(fd: int, path: str, is_development: bool | None) -> None:
     import hashlib
 
-    digest_path = path.with_name(path.name + DIGEST_SUFFIX)
+    digest_path = f"{path}{DIGEST_SUFFIX}"
     try:
-        expected = digest_path.read_text(encoding="ascii").split()[:1]
+        with open(digest_path, encoding="ascii") as file:
+            expected = file.read().split()[:1]
     except (OSError, UnicodeDecodeError):
         expected = []
     if not expected:
         if _is_editable() if is_development is None else is_development:
             return
         raise SandboxUnavailable(
-            f"the bundled {path} has no digest in {digest_path.name}", "install paddock again"
+            f"the bundled {path} has no digest in {os.path.basename(digest_path)}", "install paddock again"
         )
     with os.fdopen(os.dup(fd), "rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()

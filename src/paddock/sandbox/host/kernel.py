@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -55,7 +54,8 @@ class Kernel:
     def text(self, path: str) -> str | None:
         """Return the text of a small file, such as a setting in /proc/sys; None if it can't be read."""
         try:
-            return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
         except OSError:
             return None
 

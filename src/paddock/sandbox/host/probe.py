@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
@@ -70,7 +69,7 @@ class Probe(Struct):
 
     kernel: Kernel = field(default_factory=Kernel)
     memory: Memory = field(default_factory=Memory)
-    bundled: Path = candidate.BUNDLED
+    bundled: str = candidate.BUNDLED
 
     def host(self, search_path: str, *workspaces: str) -> HostFacts:
         """Return the facts, for commands that work in these directories.
@@ -207,7 +206,7 @@ def host(
     search_path: str | None = None,
     workspaces: Sequence[str] | None = None,
     *,
-    memory_directory: Path | None = None,
+    memory_directory: str | os.PathLike[str] | None = None,
 ) -> HostFacts:
     """Return the facts about this host, by default for the PATH and the working directory of this process.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -49,8 +48,8 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Memory:
     """Answers by key: in this process, and in a file if a `directory` is given that no command can write."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._file = directory / FILE_NAME if directory is not None else None
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self._file = os.path.join(directory, FILE_NAME) if directory is not None else None
         self._known: dict[Key, Answer] | None = None
 
     def recall(self, key: Key) -> Answer | None:
@@ -73,20 +72,23 @@ class Memory:
         return self._known
 
 
-def _read(file: Path) -> dict[Key, Answer]:
+def _read(file: str) -> dict[Key, Answer]:
     try:
-        entries = msgspec.json.decode(file.read_bytes(), type=list[_Entry])
+        with open(file, "rb") as opened:
+            entries = msgspec.json.decode(opened.read(), type=list[_Entry])
     except (OSError, msgspec.DecodeError):
         return {}
     return {entry.key: entry.answer for entry in entries}
 
 
-def _replace(file: Path, data: bytes) -> None:
+def _replace(file: str, data: bytes) -> None:
     # Another process reads the old answers or the new ones, never half of them.
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    unfinished = os.path.join(os.path.dirname(file), f".{FILE_NAME}.{os.getpid()}")
     with suppress(OSError):
         try:
-            unfinished.write_bytes(data)
-            unfinished.replace(file)
+            with open(unfinished, "wb") as opened:
+                opened.write(data)
+            os.replace(unfinished, file)
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(unfinished)

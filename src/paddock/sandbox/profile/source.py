@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from paddock import installation
 from paddock.errors import InvalidProfile
@@ -53,7 +52,7 @@ def read_profile(text: str) -> WrittenProfile:
 
 def _content(path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             content = file.read(SIZE_LIMIT_BYTES + 1)
         if len(content) > SIZE_LIMIT_BYTES:
             raise InvalidProfile(path, f"is larger than {SIZE_LIMIT_BYTES} bytes")

@@ -24,7 +24,7 @@ def with_digest(program: Path) -> Path:
 
 
 def _probe(program: Path) -> Probe:
-    return Probe(FakeKernel(), bundled=program)
+    return Probe(FakeKernel(), bundled=str(program))
 
 
 @pytest.fixture(name="program")
@@ -67,8 +67,8 @@ def test_one_that_was_changed_is_refused_and_the_reason_told(program: Path) -> N
 
 def test_a_missing_digest_is_forgiven_only_where_paddock_is_developed(program: Path) -> None:
     with pytest.raises(SandboxUnavailable, match=r"has no digest in bwrap\.sha256"):
-        candidate.bundled(program, is_development=False)
-    found = candidate.bundled(program, is_development=True)
+        candidate.bundled(str(program), is_development=False)
+    found = candidate.bundled(str(program), is_development=True)
     assert found is not None
     os.close(found.fd)
 
@@ -76,13 +76,13 @@ def test_a_missing_digest_is_forgiven_only_where_paddock_is_developed(program: P
 def test_an_empty_digest_is_a_missing_one(program: Path) -> None:
     program.with_name("bwrap.sha256").write_text("")
     with pytest.raises(SandboxUnavailable, match="has no digest"):
-        candidate.bundled(program, is_development=False)
+        candidate.bundled(str(program), is_development=False)
 
 
 def test_no_descriptor_is_left_open_by_one_that_is_refused(program: Path) -> None:
     before = os.listdir("/proc/self/fd")
     with pytest.raises(SandboxUnavailable):
-        candidate.bundled(program, is_development=False)
+        candidate.bundled(str(program), is_development=False)
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -90,7 +90,7 @@ def test_what_is_executed_is_the_file_that_was_verified_whatever_has_its_name_no
     true = shutil.which("true")
     assert true is not None
     shutil.copy(true, tmp_path / "bwrap")
-    found = candidate.bundled(with_digest(tmp_path / "bwrap"))
+    found = candidate.bundled(str(with_digest(tmp_path / "bwrap")))
     assert found is not None
     try:
         (tmp_path / "bwrap").unlink()

@@ -16,7 +16,7 @@ from paddock.sandbox.host.probe import Probe
 from paddock.sandbox.host.probe_memory import FILE_NAME, Memory
 from tests.unit.sandbox.fake_kernel import HELP, FakeKernel, make_program
 
-NOT_BUNDLED = Path("/nowhere/bwrap")
+NOT_BUNDLED = "/nowhere/bwrap"
 
 
 def facts_of(

@@ -184,12 +184,13 @@ def use_copies(directory: Path) -> None:
     """Native programs that everybody can reach; an ordinary user may not reach those of the package."""
     programs = ((init, "PATH"), (janitor, "PROGRAM"), (spawner, "HELPER_PATH"), (namespace_entry, "LIBRARY"))
     for module, name in programs:
-        original: Path = getattr(module, name)
+        named: str | Path = getattr(module, name)
+        original = Path(named)
         copy = directory / original.name
         if not copy.exists():
             copy.write_bytes(original.read_bytes())
             copy.chmod(0o755)
-        setattr(module, name, copy)
+        setattr(module, name, type(named)(copy))
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

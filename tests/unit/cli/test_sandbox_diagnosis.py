@@ -123,7 +123,7 @@ def test_the_janitor_of_these_tests_runs_and_leaves_nothing(tmp_path: Path) -> N
 def test_a_missing_janitor_is_told_with_the_way_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(janitor, "PROGRAM", tmp_path / "paddock-janitor")
+    monkeypatch.setattr(janitor, "PROGRAM", str(tmp_path / "paddock-janitor"))
     finding = sandbox_diagnosis.check_janitor([str(tmp_path)])
     assert finding.level is Level.WARN
     assert "No such file or directory" in finding.detail

@@ -36,6 +36,10 @@ LOOPBACK = "127.0.0.1"
 BODY_BYTES = 256 << 20
 REQUESTS = 300
 PIECE = bytes(1 << 18)
+CHUNKS = (b"3ff8\r\n" + bytes(0x3FF8) + b"\r\n") * 16
+"""As large as a piece."""
+LAST_CHUNKS = b"1000\r\n" + bytes(0x1000) + b"\r\n0\r\n\r\n"
+"""The proxy may make one chunk of several, and so the whole some bytes shorter."""
 SMALL = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -48,6 +52,7 @@ class Proxies(Row):
         Figure("proxy: time of a body through CONNECT, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: time of a body through SOCKS, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: time of an HTTP body, to a plain relay", Unit.TIMES, bound=1.25),
+        Figure("proxy: time of an HTTP body in chunks, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: time of an HTTP upload, to a plain relay", Unit.TIMES, bound=1.25),
         Figure("proxy: a small request, to a direct one", Unit.TIMES),
         Figure("proxy: a small request, to srt's proxy", Unit.TIMES),
@@ -73,6 +78,7 @@ class Proxies(Row):
         bodies = [
             _body_s(self._proxy, *opening) for opening in (CONNECT, SOCKS, (_get(f"http://{HOST}/large"),))
         ]
+        chunks = _body_s(self._proxy, _get(f"http://{HOST}/chunked")), _body_s(self._relay, _get("/chunked"))
         uploads = _upload_s(self._proxy, f"http://{HOST}/upload"), _upload_s(self._relay, "/upload")
         direct = _requests_s(self._origin, "/small")
         through = _requests_s(self._proxy, f"http://{HOST}/small")
@@ -81,6 +87,7 @@ class Proxies(Row):
             other = through / _requests_s(self._srt_port, f"http://{LOOPBACK}:{self._origin}/small")
         return (
             *(body / relayed for body in bodies),
+            chunks[0] / chunks[1],
             uploads[0] / uploads[1],
             through / direct,
             other,
@@ -104,7 +111,7 @@ def _start_srt() -> subprocess.Popen[bytes] | None:
 
 
 def _serve_origin() -> int:
-    """Serve `/large`, `/small` and `/upload`, in threads of this process. Returns the port."""
+    """Serve `/large`, `/chunked`, `/small` and `/upload`, in threads of this process. Returns the port."""
     listener = socket.create_server((LOOPBACK, 0))
 
     def answer(client: socket.socket) -> None:
@@ -117,10 +124,15 @@ def _serve_origin() -> int:
                     _take(client, BODY_BYTES - len(head.partition(b"\r\n\r\n")[2]))
                     client.sendall(SMALL)
                     continue
-                if not head.startswith(b"\0"):
+                piece = CHUNKS if b"/chunked" in head else PIECE
+                if piece is CHUNKS:
+                    client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                elif not head.startswith(b"\0"):
                     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BODY_BYTES)
-                for _ in range(BODY_BYTES // len(PIECE)):
-                    client.sendall(PIECE)
+                for _ in range(BODY_BYTES // len(piece)):
+                    client.sendall(piece)
+                if piece is CHUNKS:
+                    client.sendall(LAST_CHUNKS)
 
     def accept() -> None:
         while True:

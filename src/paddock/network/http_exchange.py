@@ -22,8 +22,10 @@ from paddock.network.client_hello import is_tls
 from paddock.network.gateway import Gateway
 from paddock.network.http_message import (
     SWITCHING,
+    BodyEnd,
     HttpTarget,
     blocked_response,
+    body_end,
     forwarded_request,
     forwarded_response,
     large_body_bytes,
@@ -31,8 +33,9 @@ from paddock.network.http_message import (
     own_response,
     parse_target,
 )
+from paddock.network.open_body import ChunkedBody, LastBody
 from paddock.network.policy import Ruling
-from paddock.network.stream import Stream
+from paddock.network.stream import Source, Stream
 from paddock.network.wire import Wire, relay, relay_part
 
 journal = Journal(logging.getLogger(__name__))
@@ -190,6 +193,9 @@ class HttpExchange:
         secrets = self._gateway.secret_headers(self._scheme, target.endpoint, request.method)
         passed_on = forwarded_request(request, target, self._scheme, secrets)
         head = server.messages.send(passed_on) or b""
+        source: Source = self._client
+        if body_end(request) is BodyEnd.LAST_CHUNK:
+            source = ChunkedBody(self._client, server.wire, self._messages.trailing_data[0])
         first = self._messages.next_event()
         sending = None
         size = large_body_bytes(request)
@@ -198,7 +204,9 @@ class HttpExchange:
             await server.wire.send(head + (server.messages.send(h11.EndOfMessage()) or b""))
         else:
             await server.wire.send(head)
-            body = self._send_body(server, first) if size is None else self._upload(server, first, size)
+            body = (
+                self._send_body(server, source, first) if size is None else self._upload(server, first, size)
+            )
             sending = asyncio.ensure_future(body)
 
         def give_up(_: asyncio.Future[None]) -> None:
@@ -222,13 +230,13 @@ class HttpExchange:
             and (self._messages.their_state is h11.DONE)
         )
 
-    async def _send_body(self, server: _Server, first: object) -> None:
+    async def _send_body(self, server: _Server, source: Source, first: object) -> None:
         """Pass on a body whose first piece was read, if it has come already."""
         event = first
         while True:
             try:
                 if event is h11.NEED_DATA:
-                    event = await self._next(self._messages, self._client)
+                    event = await self._next(self._messages, source)
             except h11.RemoteProtocolError:
                 server.wire.abort()
                 raise
@@ -256,9 +264,10 @@ class HttpExchange:
     async def _send_response(self, server: _Server, *, is_for_head: bool, is_last: bool) -> bool:
         """Pass on the answer. Returns whether it was whole."""
         has_begun = False
+        source: Source = server.wire
         while True:
             try:
-                event = await self._next(server.messages, server.wire)
+                event = await self._next(server.messages, source)
             except h11.RemoteProtocolError as error:
                 if not has_begun:
                     await self._answer(
@@ -277,6 +286,7 @@ class HttpExchange:
                     has_begun = True
                     if (size := large_body_bytes(event, is_for_head=is_for_head)) is not None:
                         return await self._pass_large_body(server, event, size)
+                    source = self._body(server, body_end(event, is_for_head=is_for_head))
                     head = self._messages.send(forwarded_response(event, is_last=is_last)) or b""
                     body, is_whole = self._at_hand(server.messages, self._messages)
                     # Together they take one packet, as most answers do.
@@ -295,6 +305,19 @@ class HttpExchange:
                     if not has_begun:
                         await self._answer(*own_response(502, b"the server gave no answer\n"))
                     return False
+
+    def _body(self, server: _Server, end: BodyEnd | None) -> Source:
+        """Return what brings the body of an answer that has begun."""
+        if self._messages.their_http_version != b"1.1":
+            # Its client gets no chunks.
+            return server.wire
+        match end:
+            case BodyEnd.LAST_CHUNK:
+                return ChunkedBody(server.wire, self._client, server.messages.trailing_data[0])
+            case BodyEnd.CONNECTION:
+                return LastBody(server.wire, self._client)
+            case None:
+                return server.wire
 
     def _at_hand(
         self, source: h11.Connection, target: h11.Connection, first: object = None
@@ -348,14 +371,14 @@ class HttpExchange:
             wire.unread(rest)
         await relay(self._client, server.wire)
 
-    async def _next(self, messages: h11.Connection, wire: Stream) -> object:
+    async def _next(self, messages: h11.Connection, source: Source) -> object:
         # Many small pieces may have come at once.
         self._pieces += 1
         if self._pieces >= PIECES_PER_TURN:
             self._pieces = 0
             await self._client.turn()
         while (event := messages.next_event()) is h11.NEED_DATA:
-            data = await wire.receive()
+            data = await source.receive()
             if messages.their_state is h11.IDLE:
                 # A part of the next request, which takes a while to understand.
                 await self._client.turn()

@@ -1,12 +1,14 @@
 """Requests to an HTTP proxy: finds their target, and what to forward. No I/O.
 
 h11 reads and writes the messages; this decides which of them make sense. Nothing is forwarded as it came: a
-message is read to its parts and written anew, so two readers can't disagree about where it ends.
+message is read to its parts and written anew, so two readers can't disagree about where it ends. Chunks that
+are written as h11 writes them need no such thing (`open_body`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -132,9 +134,13 @@ LARGE_BODY_BYTES: Final = 1 << 20
 """The size from which a body is worth a connection of its own."""
 
 
+BODILESS: Final = (204, 304)
+"""The status of answers that never have a body."""
+
+
 def large_body_bytes(message: h11.Request | h11.Response, *, is_for_head: bool = False) -> int | None:
     """Return the length of a message's body, if it is known and large."""
-    if is_for_head or (isinstance(message, h11.Response) and message.status_code in (204, 304)):
+    if is_for_head or (isinstance(message, h11.Response) and message.status_code in BODILESS):
         return None
     names = {name: value for name, value in message.headers if name in FRAMING}
     if b"transfer-encoding" in names or b"content-length" not in names:
@@ -145,6 +151,25 @@ def large_body_bytes(message: h11.Request | h11.Response, *, is_for_head: bool =
 
 
 FRAMING: Final = (b"content-length", b"transfer-encoding")
+
+
+class BodyEnd(Enum):
+    """How a body ends whose length nobody says."""
+
+    LAST_CHUNK = auto()
+    CONNECTION = auto()
+
+
+def body_end(message: h11.Request | h11.Response, *, is_for_head: bool = False) -> BodyEnd | None:
+    """Return how a message's body ends; None if it has none, or one of a known length."""
+    if is_for_head or (isinstance(message, h11.Response) and message.status_code in BODILESS):
+        return None
+    names = {name for name, _ in message.headers}
+    if b"transfer-encoding" in names:
+        # h11 knows no other encoding, and refuses the message.
+        return BodyEnd.LAST_CHUNK
+    is_request = isinstance(message, h11.Request)
+    return None if is_request or b"content-length" in names else BodyEnd.CONNECTION
 
 
 def forwarded_response(

@@ -6,7 +6,14 @@ import asyncio
 from typing import Protocol
 
 
-class Stream(Protocol):
+class Source(Protocol):
+    """Whatever bytes come from. One coroutine at a time receives."""
+
+    async def receive(self) -> bytes:
+        """Wait for the next bytes, and take all that have arrived; return nothing at the end."""
+
+
+class Stream(Source, Protocol):
     """A connection whose other end is not trusted. `close` or `abort` it in the end.
 
     One coroutine at a time receives, and one sends.
@@ -20,9 +27,6 @@ class Stream(Protocol):
 
     async def turn(self) -> None:
         """Wait until there is time for another piece of work for this connection."""
-
-    async def receive(self) -> bytes:
-        """Wait for the next bytes, and take all that have arrived; return nothing at the end."""
 
     def unread(self, data: bytes) -> None:
         """Put back what was taken and not used."""

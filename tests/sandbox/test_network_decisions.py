@@ -216,6 +216,17 @@ async def test_policy_of_a_session_changes_also_for_what_is_started_later() -> N
         assert await output(client, "p") == ["502", "403"]
 
 
+async def test_changes_of_a_session_and_of_a_process_are_bounded() -> None:
+    async with connected(extensions=True) as client:
+        await client.start("p", "/bin/sh", "-c", "read x", sandbox=proxied(), pipeStdin=True)
+        names = [f"h{number}.test" for number in range(1024)]
+        for whose in ({"session": True}, {"processId": "p"}):
+            await client.call("network/policyUpdate", {**whose, "allow": names, "deny": names})
+            await client.call("network/policyUpdate", {**whose, "allow": []})
+            with pytest.raises(WireError, match="0 are left"):
+                await client.call("network/policyUpdate", {**whose, "allow": ["a.test"]})
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -23,6 +23,10 @@ from paddock.network.group import expanded
 from paddock.network.policy import Decision, HostRule, Policy, Reason, Ruling, policy_of
 from paddock.network.upstream import Upstream, parse_upstream
 
+CHANGED_LIMIT: Final = 2048
+"""Patterns of all changes to one policy while its command runs; those of a profile come on top. Each decision
+looks at every pattern, which takes about half a microsecond."""
+
 DENIALS_LIMIT: Final = 16
 """How many denied hosts the end of a command reports; more are in the log."""
 
@@ -75,6 +79,22 @@ def _policy(network: ProxiedNetwork, place: str, groups: Mapping[str, Sequence[s
     )
 
 
+class ChangeBudget:
+    """The patterns that changes may still add to one policy, or to all policies of a session."""
+
+    def __init__(self) -> None:
+        self._left = CHANGED_LIMIT
+
+    def take(self, allow: Sequence[str], deny: Sequence[str]) -> Policy:
+        """Read the patterns of one change. Raises ValueError, also if there are too many by now."""
+        count = len(allow) + len(deny)
+        if count > self._left:
+            raise ValueError(f"all changes together may name {CHANGED_LIMIT} patterns; {self._left} are left")
+        more = policy_of(allow, deny, allows_local=False, place="network/policyUpdate")
+        self._left -= count
+        return more
+
+
 class PolicyJudge:
     """A `gateway.Judge`. The first policy is the command's own, and the others cap it.
 
@@ -83,6 +103,9 @@ class PolicyJudge:
 
     def __init__(self, policies: Sequence[Policy], tell: Tell | None = None, ask: Ask | None = None) -> None:
         self._own, *self._caps = policies
+        self._changes: list[Policy] = []
+        self.budget = ChangeBudget()
+        """For changes to this policy alone."""
         self._tell = tell
         self._ask = ask
         self._denials: dict[tuple[str, int], Denial] = {}
@@ -107,7 +130,7 @@ class PolicyJudge:
             ruling = cap.judge(endpoint)
             if not ruling.is_allowed:
                 return ruling
-        ruling = self._own.judge(endpoint)
+        ruling = self._changed().judge(endpoint)
         is_open = ruling.decision is Decision.ASK or ruling.reason is Reason.NOT_ALLOWED
         if is_open and self._ask is not None:
             return await self._ask(endpoint, ruling)
@@ -115,14 +138,23 @@ class PolicyJudge:
             return Ruling(Decision.DENY, Reason.POLICY_DENIED, ruling.rule, "nobody can be asked")
         return ruling
 
-    def change(self, allow: Sequence[str], deny: Sequence[str]) -> None:
-        """Allow and deny further hosts, by pattern, from the next connection on. Raises ValueError."""
-        more = policy_of(allow, deny, allows_local=False, place="network/policyUpdate")
-        self._own = self._own.changed(more.allow, more.deny)
+    def change(self, more: Policy) -> None:
+        """Allow and deny further hosts from the next connection on, as a `ChangeBudget` has read them.
+
+        It costs nothing before that connection: there may be thousands of commands.
+        """
+        self._changes.append(more)
+
+    def _changed(self) -> Policy:
+        """Return the command's own policy with all changes."""
+        if self._changes:
+            self._own = self._own.changed(self._changes)
+            self._changes.clear()
+        return self._own
 
     def decide_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
         """Return why one address of a host that may be reached may not be."""
-        found = (policy.judge_address(endpoint, address) for policy in (self._own, *self._caps))
+        found = (policy.judge_address(endpoint, address) for policy in (self._changed(), *self._caps))
         return next(filter(None, found), None)
 
     async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:

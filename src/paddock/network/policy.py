@@ -102,8 +102,9 @@ class Policy(Struct, frozen=True):
 
     def judge_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
         """Decide whether one address of a host that was allowed may be connected to; None if it may."""
+        text = str(address)
         for rule in self.deny:
-            if endpoint.protocol in rule.protocols and rule.pattern.refuses(str(address), endpoint.port):
+            if endpoint.protocol in rule.protocols and rule.pattern.refuses(text, endpoint.port):
                 return Ruling(Decision.DENY, Reason.DENIED, rule.origin)
         kind = class_of(address)
         if kind is None:
@@ -118,18 +119,27 @@ class Policy(Struct, frozen=True):
         what = "network.allow = * does not mean" if self.allows_local else "network.allowLocal is not set for"
         return Ruling(Decision.DENY, Reason.NOT_ALLOWED_LOCAL, f"{what} the {kind} address {address}")
 
-    def changed(self, allow: Iterable[HostRule], deny: Iterable[HostRule]) -> Policy:
-        """Return the policy with these rules besides its own; each takes its opposite in a list away.
+    def changed(self, changes: Iterable[Policy]) -> Policy:
+        """Return the policy after changes, in their order: each adds its rules, and takes their opposites in
+        a list away.
 
         Rules of files are about one protocol. They stay: the server's own are among them.
         """
-        allow, deny = tuple(allow), tuple(deny)
-        allowed, denied = {rule.pattern for rule in allow}, {rule.pattern for rule in deny}
-        return replace(
-            self,
-            allow=(*(rule for rule in self.allow if rule.pattern not in denied), *allow),
-            deny=(*(rule for rule in self.deny if not rule.is_listed or rule.pattern not in allowed), *deny),
-        )
+        allow: dict[HostPattern, HostRule] = {}
+        deny: dict[HostPattern, HostRule] = {}
+        allowed, denied = set[HostPattern](), set[HostPattern]()
+        for change in changes:
+            for rules, own, opposite, named in (
+                (change.allow, allow, deny, allowed),
+                (change.deny, deny, allow, denied),
+            ):
+                for rule in rules:
+                    opposite.pop(rule.pattern, None)
+                    named.add(rule.pattern)
+                    own[rule.pattern] = rule
+        left = (rule for rule in self.allow if rule.pattern not in denied)
+        refused = (rule for rule in self.deny if not rule.is_listed or rule.pattern not in allowed)
+        return replace(self, allow=(*left, *allow.values()), deny=(*refused, *deny.values()))
 
     def _grant(self, endpoint: Endpoint) -> HostRule | None:
         for rule in self.allow:

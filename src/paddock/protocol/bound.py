@@ -27,6 +27,9 @@ MAX_HEADERS: Final = 1024
 MAX_ENTRIES: Final = 4096
 """Entries of a profile, or paths in any other list. Each costs about 5 µs before its path is examined."""
 
+MAX_HOSTS: Final = 1024
+"""Patterns of hosts in a change of the network. Each costs some 15 µs."""
+
 MAX_RULE_WORDS: Final = 256
 """Words in one place of a rule. Rules that people write have a handful."""
 

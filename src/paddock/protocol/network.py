@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from paddock.model.endpoint import NetworkProtocol
-from paddock.model.host_pattern import HostPattern
 from paddock.model.verdict import HostRemember
-from paddock.protocol.bound import MAX_ENTRIES, Name
+from paddock.protocol.bound import MAX_ENTRIES, MAX_HOSTS, Name
 from paddock.protocol.question import QuestionParams
 from paddock.protocol.structure import Params, Result, Unsigned
 
@@ -17,7 +16,7 @@ POLICY_REQUEST = "network/policyRequest"
 POLICY_DECISION = "network/policyDecision"
 
 Port = Annotated[int, Meta(ge=0, le=0xFFFF)]
-Hosts = Annotated[list[str], Meta(max_length=MAX_ENTRIES)]
+Hosts = Annotated[list[str], Meta(max_length=MAX_HOSTS)]
 
 
 class ManagedNetwork(Params, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ class ProxyConfig(Params, frozen=True, kw_only=True):
     """Must be true."""
     mode: Literal["full", "limited"] = "full"
     """The server refuses `limited`: it can't see requests inside TLS."""
-    domains: dict[str, Literal["allow", "deny"]] | None = None
+    domains: Annotated[dict[str, Literal["allow", "deny"]], Meta(max_length=MAX_ENTRIES)] | None = None
     """Hosts by pattern, on every port."""
     allow_local_binding: bool = False
     """Whether allowed hosts may have loopback and private addresses."""
@@ -147,5 +146,3 @@ class PolicyUpdateParams(Params, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if (self.process_id is UNSET) is not self.session:
             raise ValueError("give either processId or session: true")
-        for pattern in (*self.allow, *self.deny):
-            HostPattern.parse(pattern)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import UNSET
 
 from paddock.config import Settings
-from paddock.errors import InvalidRequest, ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
+from paddock.errors import ProcessExists, SessionAttached, TooManyProcesses, UnknownProcess
 from paddock.model.endpoint import Endpoint
 from paddock.model.execution_note import ExecutionNote
 from paddock.process.description import Description
@@ -45,7 +45,8 @@ from paddock.server.session_process import SessionProcess
 if TYPE_CHECKING:
     from paddock.intercept.approvals import RememberedAnswers
     from paddock.network.authority import Authority
-    from paddock.network.policy import Ruling
+    from paddock.network.judge import ChangeBudget
+    from paddock.network.policy import Policy, Ruling
 
 T = TypeVar("T")
 
@@ -79,12 +80,6 @@ class Outbox(Protocol):
         """End the connection, soon, if its client does not answer pings."""
 
 
-MAX_NETWORK_CHANGES = 256
-"""Changes of one session by `network/policyUpdate`; each has at most as many patterns as a message has
-values.
-"""
-
-
 class Session:
     """Processes and the client they report to.
 
@@ -114,7 +109,7 @@ class Session:
         """The questions asked on behalf of its processes."""
         self.network_answers: dict[tuple[str, int], Ruling] = {}
         """Answers about hosts that apply to all its processes."""
-        self.network_changes: list[tuple[list[str], list[str]]] = []
+        self.network_changes: list[Policy] = []
         """Hosts allowed and denied to all its processes while they run."""
         self.network_authority: Authority | None = None
         """Opens the TLS of its processes, once one of them needs it."""
@@ -321,13 +316,20 @@ class Session:
             self._outbox.notify(POLICY_DECISION, event, is_optional=not is_told)
 
     def change_network(self, allow: list[str], deny: list[str]) -> None:
-        """Change which hosts its processes may reach, now and later. Raises InvalidRequest."""
-        if len(self.network_changes) >= MAX_NETWORK_CHANGES:
-            raise InvalidRequest(f"a session takes {MAX_NETWORK_CHANGES} changes of its network at most")
-        self.network_changes.append((allow, deny))
+        """Change which hosts its processes may reach, now and later. Raises ValueError."""
+        more = self._network_budget.take(allow, deny)
+        if not allow and not deny:
+            return
+        self.network_changes.append(more)
         for entry in self._processes.values():
-            if entry.network is not None and entry.network.judge is not None:
-                entry.network.judge.change(allow, deny)
+            if entry.network is not None and entry.network.judge is not None and not entry.managed.is_closed:
+                entry.network.judge.change(more)
+
+    @cached_property
+    def _network_budget(self) -> ChangeBudget:
+        from paddock.network.judge import ChangeBudget
+
+        return ChangeBudget()
 
     def process_exited(self, process: ManagedProcess, seq: int) -> None:
         """Pass the exit on."""

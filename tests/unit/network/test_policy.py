@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import IPv4Address, ip_address
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.model.host_pattern import HostPattern, normal_host
+from paddock.network.judge import CHANGED_LIMIT, ChangeBudget, PolicyJudge
 from paddock.network.policy import Decision, HostRule, Policy, Reason, policy_of
 
 HTTP, CONNECT = NetworkProtocol.HTTP, NetworkProtocol.HTTPS_CONNECT
@@ -194,7 +196,7 @@ def test_what_is_to_be_asked_stands_between_denied_and_allowed() -> None:
 def test_change_takes_its_opposite_away_and_nothing_else() -> None:
     before = policy_of(["a.test"], ["b.test", "**.c.test"], allows_local=False)
     more = policy_of(["b.test", "x.c.test"], ["a.test"], allows_local=False)
-    after = before.changed(more.allow, more.deny)
+    after = before.changed([more])
     assert after.judge(Endpoint("b.test", 80, HTTP)).is_allowed
     assert not after.judge(Endpoint("a.test", 80, HTTP)).is_allowed
     assert after.judge(Endpoint("x.c.test", 80, HTTP)).reason is DENIED
@@ -206,10 +208,60 @@ def test_no_change_takes_a_rule_of_a_file_away(allowed: str) -> None:
     forbidden = HostRule(HostPattern("evil.test", has_any_port=True), "rules:1", frozenset({HTTP}))
     before = Policy(deny=(forbidden,))
     more = policy_of([allowed], [], allows_local=False)
-    ruling = before.changed(more.allow, more.deny).judge(Endpoint("evil.test", 80, HTTP))
+    ruling = before.changed([more]).judge(Endpoint("evil.test", 80, HTTP))
     assert (ruling.decision, ruling.rule) == (Decision.DENY, "rules:1")
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]))
 def test_however_an_address_is_written_it_is_judged_alike(value: int, form: str) -> None:
     assert normal_host(form.format(value)) == str(IPv4Address(value))
+
+
+LISTS = st.lists(st.sampled_from(["a.test", "b.test", "*.b.test", "c.test:*"]), max_size=3)
+
+
+@given(LISTS, LISTS, st.lists(st.tuples(LISTS, LISTS), max_size=4))
+def test_changes_together_mean_what_they_mean_one_after_the_other(
+    allow: list[str], deny: list[str], changes: list[tuple[list[str], list[str]]]
+) -> None:
+    before = policy_of(allow, deny, allows_local=False)
+    read = [policy_of(*change, allows_local=False) for change in changes]
+    stepwise = before
+    for change in read:
+        stepwise = stepwise.changed([change])
+    for host in ("a.test", "b.test", "x.b.test", "c.test"):
+        endpoint = Endpoint(host, 80, HTTP)
+        assert before.changed(read).judge(endpoint).decision is stepwise.judge(endpoint).decision
+
+
+async def test_change_costs_each_command_nothing_before_its_next_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judges = [PolicyJudge([policy_of((), (), allows_local=False)]) for _ in range(100)]
+    more = ChangeBudget().take([f"h{number}.test" for number in range(1024)], ["b.test"])
+    looked: list[Policy] = []
+    change = Policy.changed
+
+    def changed(policy: Policy, changes: Iterable[Policy]) -> Policy:
+        looked.append(policy)
+        return change(policy, changes)
+
+    monkeypatch.setattr(Policy, "changed", changed)
+    for judge in judges:
+        judge.change(more)
+    assert looked == []
+    for _ in range(2):
+        assert (await judges[0].decide(Endpoint("h7.test", 80, HTTP))).is_allowed
+    assert len(looked) == 1
+    assert not (await judges[1].decide(Endpoint("b.test", 80, HTTP))).is_allowed
+
+
+def test_changes_are_bounded_together() -> None:
+    budget = ChangeBudget()
+    half = [f"h{number}.test" for number in range(CHANGED_LIMIT // 2)]
+    budget.take(half, ())
+    with pytest.raises(ValueError, match="means nothing"):
+        budget.take(["http://x"], ())
+    budget.take((), half)
+    with pytest.raises(ValueError, match="0 are left"):
+        budget.take(["a.test"], ())

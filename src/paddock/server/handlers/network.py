@@ -152,7 +152,7 @@ def _proxied(
         None if questions is None else questions.decide,
     )
     for change in session.network_changes:
-        judge.change(*change)
+        judge.change(change)
     resolve = NameLookup(lookups=session.lookups)
     proxy = PolicyProxy(Gateway(judge, resolve=resolve, upstream=allowed.upstream, secrets=secrets))
     environment = proxied_environment(checked.spec.env)
@@ -179,13 +179,16 @@ def _decision_timeout_s(connection: ClientConnection, params: StartParams) -> fl
 def update(connection: ClientConnection, call: Call[PolicyUpdateParams]) -> Empty:
     """Change which hosts processes may reach."""
     params, session = call.params, connection.session
-    if params.process_id is UNSET:
-        session.change_network(params.allow, params.deny)
-        return EMPTY
-    network = session.get(params.process_id).network
-    if network is None or network.judge is None:
-        raise InvalidParams(f"params.processId: the network of {params.process_id!r} is not proxied")
-    network.judge.change(params.allow, params.deny)
+    try:
+        if params.process_id is UNSET:
+            session.change_network(params.allow, params.deny)
+            return EMPTY
+        network = session.get(params.process_id).network
+        if network is None or network.judge is None:
+            raise InvalidParams(f"params.processId: the network of {params.process_id!r} is not proxied")
+        network.judge.change(network.judge.budget.take(params.allow, params.deny))
+    except ValueError as error:
+        raise InvalidParams(f"params: {error}") from error
     return EMPTY
 
 

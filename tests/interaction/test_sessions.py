@@ -185,3 +185,26 @@ UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
+
+
+async def test_whoever_comes_and_goes_leaves_few_sessions_and_ends_no_work_of_others() -> None:
+    async with served(max_connections=3) as server:
+        worker = attach(server)
+        session_id = (await worker.initialize())["sessionId"]
+        await worker.start("p", "/bin/cat", pipeStdin=True)
+        worker.link.abort()
+        await worker.closed()
+        gone = []
+        for _ in range(10):
+            client = attach(server)
+            gone.append((await client.initialize())["sessionId"])
+            client.link.abort()
+            await client.closed()
+        last = attach(server)
+        with pytest.raises(WireError, match="unknown session"):
+            await last.call("initialize", {"clientName": "x", "resumeSessionId": gone[0]})
+        await last.initialize(resumeSessionId=session_id)
+        await last.call("process/write", {"processId": "p", "chunk": encode(b"back")})
+        assert (await last.event("p", "process/output"))["seq"] == 1
+        with pytest.raises(WireError, match="unknown session"):
+            await attach(server).call("initialize", {"clientName": "x", "resumeSessionId": gone[-4]})

@@ -154,6 +154,11 @@ class Session:
         return self._outbox is not None
 
     @property
+    def is_waiting(self) -> bool:
+        """Return whether it waits for its client to come back."""
+        return self._expiry_timer is not None
+
+    @property
     def is_resumable(self) -> bool:
         """Return whether a client may come back: it has not expired, or was told to keep a process alive."""
         return not self._is_expired or any(process.description.is_kept_alive for process in self.processes)
@@ -184,7 +189,7 @@ class Session:
         self.questions.disconnect()
         if not self._is_ended:
             self.record.detached(self._ttl_s, self._live)
-            self._expiry_timer = self._loop.call_later(self._ttl_s, self._expire)
+            self._expiry_timer = self._loop.call_later(self._ttl_s, self.expire)
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Call back when the client has caught up, or at once if it has or if no client is attached."""
@@ -415,9 +420,11 @@ class Session:
 
     # --- the end ------------------------------------------------------------
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
         """End every process that is not to be kept alive: nobody came back."""
-        self._expiry_timer = None
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
         self._is_expired = True
         self.record.expired(self._live)
         self._terminate(process for process in self.processes if not process.description.is_kept_alive)

@@ -81,6 +81,7 @@ class SessionRegistry:
 
         It waits for its client as long as the settings say, or for `ttl_s`.
         """
+        self._make_room()
         ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
         session_id = str(uuid.uuid4())
         record = SessionRecord(session_id, self.metrics, self.audit)
@@ -118,6 +119,18 @@ class SessionRegistry:
             for session in self.sessions:
                 closings.create_task(session.aclose())
         self._sessions.clear()
+
+    def _make_room(self) -> None:
+        """Let no more sessions wait for their clients than clients may be connected.
+
+        The oldest that runs nothing ends, so that whoever comes and goes ends no work of others.
+        """
+        limit = self._settings.max_connections
+        if len(self._sessions) < limit:
+            return
+        waiting = [session for session in self._sessions.values() if session.is_waiting]
+        if len(waiting) >= limit:
+            next((session for session in waiting if not session.live), waiting[0]).expire()
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)

@@ -93,7 +93,9 @@ class Gateway:
         addresses = await self._addresses(endpoint)
         refused = [self._judge.decide_address(endpoint, address) for address in addresses]
         left = [address for address, why in zip(addresses, refused, strict=True) if why is None]
-        if not left and (why := next(filter(None, refused), None)) is not None:
+        # An upstream proxy is told the name, and may choose any of its addresses.
+        is_blocked = not left or self._upstream is not None
+        if is_blocked and (why := next(filter(None, refused), None)) is not None:
             return await self.block(endpoint, why)
         if self._upstream is not None:
             return await self._open_upstream(self._upstream, endpoint)

@@ -30,8 +30,11 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def expanded(patterns: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the patterns, those of a group in its place. Raises ValueError for an unknown group."""
-    for pattern in patterns:
+    """Yield the patterns, those of a group in its place. Raises ValueError for an unknown group.
+
+    A group that is named a thousand times stands for its hosts once: the author of the list may mean harm.
+    """
+    for pattern in dict.fromkeys(patterns):
         if not pattern.startswith(GROUP_MARK):
             yield pattern
             continue

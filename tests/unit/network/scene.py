@@ -71,7 +71,8 @@ class Scene:
             raise OSError("no such name")
         found = self.addresses[host]
         # Of several answers the first is given once: a name that changes its address.
-        return [ip_address(found.pop(0) if len(found) > 1 else found[0])]
+        answer = found.pop(0) if len(found) > 1 else found[0]
+        return list(map(ip_address, answer.split(",")))
 
     async def connect(self, address: Address, port: int) -> Wire:
         self.connected.append(str(address))

@@ -602,6 +602,29 @@ async def test_what_is_allowed_goes_through_the_upstream_proxy(origin: Origin) -
         assert len(heads) == 1
 
 
+async def test_upstream_proxy_is_told_no_name_that_may_lead_to_a_local_address(origin: Origin) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await origin.serve(reader, writer)
+
+    async with proxy_scene(
+        ["mixed.test", "good.test"],
+        upstream=Upstream("proxy.test", 3128),
+        proxy_test="10.0.0.1",
+        mixed_test="192.0.2.9,127.0.0.1",
+        good_test="192.0.2.9,192.0.2.8",
+    ) as scene:
+        await scene.add_server("10.0.0.1", 3128, serve)
+        assert (await scene.say(request("http://good.test/"))).endswith(b"ok\n")
+        assert b" 403 " in await scene.say(request("http://mixed.test/", "mixed.test"))
+        assert len(origin.heads) == 1
+    async with proxy_scene(["mixed.test"], mixed_test="192.0.2.9,127.0.0.1") as scene:
+        await scene.add_server("192.0.2.9", 80, origin.serve)
+        assert (await scene.say(request("http://mixed.test/", "mixed.test"))).endswith(b"ok\n")
+        assert scene.connected == ["192.0.2.9"]
+
+
 async def test_upstream_proxy_that_refuses_is_told_of(origin: Origin) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_head(reader)

@@ -15,7 +15,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -37,21 +37,9 @@ from paddock.sandbox.enforce.confined import Confined
 from paddock.sandbox.enforce.held_script import HeldScript, hold_script
 from paddock.sandbox.enforce.janitor import Janitor, NotMasked, PlaceholderTaken, locate
 from paddock.sandbox.enforce.mount_source import FileMoved, shown_placeholders, verify_directories
-from paddock.sandbox.enforce.spare import (
-    Spare,
-    Unsuitable,
-    footing_of,
-    needs_group,
-    without_placeholders,
-)
 from paddock.sandbox.enforce.unreadable import unreadable_file
-from paddock.sandbox.enforce.wrapped_command import require_programs, wrapped
 from paddock.sandbox.host import limit, probe
-from paddock.sandbox.host.tracing import uninterceptable, untraceable
-from paddock.sandbox.interception import Interceptors
 from paddock.sandbox.plan import landlock, seccomp
-from paddock.sandbox.plan.cap import Cap
-from paddock.sandbox.plan.landlock_alone import ruleset_alone
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan_attempts import PLAN_LIMIT, PlanAttempts
 from paddock.sandbox.planner import Planner
@@ -69,6 +57,9 @@ if TYPE_CHECKING:
     from paddock.sandbox.denial.tracer import Tracer
     from paddock.sandbox.enforce.cgroup import Groups
     from paddock.sandbox.enforce.service import WrapperService
+    from paddock.sandbox.enforce.spare import Spare
+    from paddock.sandbox.interception import Interceptors
+    from paddock.sandbox.plan.cap import Cap
 
     ExecutionPolicy = Callable[[Plan], ExecPolicy]
     """Gives who decides on the executions of a command, once it is known what confines it."""
@@ -102,7 +93,7 @@ class Sandbox:
         self._directory = directory
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
-        self._interceptors = Interceptors(host) if interceptors is None else interceptors
+        self._given_interceptors = interceptors
         self._janitor = Janitor(directory)
         self.planner = Planner(host, directory, private, cap)
 
@@ -111,6 +102,15 @@ class Sandbox:
         """The level that confined commands reach here."""
         level = probe.enforcement(self._host) or Enforcement.NONE
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
+
+    @cached_property
+    def _interceptors(self) -> Interceptors:
+        """Imported when they are needed: few commands are intercepted."""
+        if self._given_interceptors is not None:
+            return self._given_interceptors
+        from paddock.sandbox.interception import Interceptors
+
+        return Interceptors(self._host)
 
     def level_of(self, profile: Profile) -> Enforcement:
         """Return the level that a command under a profile reaches, if it can be prepared."""
@@ -131,7 +131,7 @@ class Sandbox:
 
         Raises SandboxUnavailable when nothing less than mounts could.
         """
-        return ruleset_alone(plan, self._host.landlock_abi) if self._use_legacy_landlock else None
+        return self._ruleset_alone(plan) if self._use_legacy_landlock else None
 
     def prepare(
         self,
@@ -161,16 +161,13 @@ class Sandbox:
             return Confined(lambda _: list(command.argv), environment=command.environment, cwd=command.cwd)
         if problem := limit.unenforceable(limits_of(profile), self._host):
             raise SandboxUnavailable(problem.detail, problem.remedy)
-        if is_traced and (problem := untraceable(self._host, has_namespaces=self._has_namespaces)):
-            raise SandboxUnavailable(problem.detail, problem.remedy)
-        if execution_policy is not None and (
-            problem := uninterceptable(self._host, has_namespaces=self._has_namespaces)
-        ):
-            raise SandboxUnavailable(problem.detail, problem.remedy)
+        self._require_tracing(is_traced=is_traced, is_intercepted=execution_policy is not None)
         interceptor = None
         if execution_policy is not None:
             interceptor = self._interceptors.choose()
             if interceptor is Interceptor.WRAPPER:
+                from paddock.sandbox.enforce.wrapped_command import wrapped
+
                 command = wrapped(command, self._interceptors.shell)
         if self._use_legacy_landlock:
             return self._with_landlock_alone(profile, command)
@@ -194,12 +191,31 @@ class Sandbox:
             bundle=bundle,
         )
 
+    def _require_tracing(self, *, is_traced: bool, is_intercepted: bool) -> None:
+        """Raise SandboxUnavailable if the calls of a command can't be watched as it is wanted here."""
+        if not is_traced and not is_intercepted:
+            return
+        from paddock.sandbox.host.tracing import uninterceptable, untraceable
+
+        for is_wanted, problem_of in ((is_traced, untraceable), (is_intercepted, uninterceptable)):
+            problem = problem_of(self._host, has_namespaces=self._has_namespaces) if is_wanted else None
+            if problem is not None:
+                raise SandboxUnavailable(problem.detail, problem.remedy)
+
     def prepare_spare(self, profile: EnforcedProfile, command: Command) -> Spare:
         """Make a sandbox ready for a command like this one that comes later. Blocks as `prepare`.
 
         Start its `confined`, and `settle` it when it waits. Raises Unsuitable when only a command that is
         there can have such a sandbox, FileMoved when files change meanwhile, or as `prepare`.
         """
+        from paddock.sandbox.enforce.spare import (
+            Spare,
+            Unsuitable,
+            footing_of,
+            needs_group,
+            without_placeholders,
+        )
+
         if not self._has_namespaces or limit.unenforceable(limits_of(profile), self._host):
             raise Unsuitable
         bubblewrap = self._bubblewrap()
@@ -237,6 +253,8 @@ class Sandbox:
         To be called once. What is returned has one descriptor, which `spare` is to be sent. Raises as
         `prepare`.
         """
+        from paddock.sandbox.enforce.spare import footing_of
+
         plan = self.planner.plan(profile, command)
         try:
             if plan != spare.footing.plan or footing_of(plan) != spare.footing:
@@ -271,8 +289,12 @@ class Sandbox:
     def _with_landlock_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Make a command ready without namespaces: nothing is hidden, only writing is restricted."""
         plan = self.planner.plan(profile, command)
-        ruleset = ruleset_alone(plan, self._host.landlock_abi)
-        return self._with_init_alone(plan.limits, plan.network, command, ruleset)
+        return self._with_init_alone(plan.limits, plan.network, command, self._ruleset_alone(plan))
+
+    def _ruleset_alone(self, plan: Plan) -> landlock.Ruleset:
+        from paddock.sandbox.plan.landlock_alone import ruleset_alone
+
+        return ruleset_alone(plan, self._host.landlock_abi)
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Make a command ready without namespaces, where only the network is to be refused."""
@@ -423,6 +445,8 @@ class Sandbox:
 
     def _wrappers(self, plan: Plan, policy: ExecPolicy, leader: socket.socket | None) -> WrapperService:
         """Return what answers the wrappers of a command."""
+        from paddock.sandbox.enforce.wrapped_command import require_programs
+
         try:
             require_programs(plan, self._interceptors.shell)
             return self._interceptors.serve_wrappers(policy, leader)

@@ -25,7 +25,6 @@ from paddock.sandbox.host.kernel_file import closed_files
 from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.mount_alias import aliases_of
 from paddock.sandbox.host.mounted_file import MountedFile
-from paddock.sandbox.plan.cap import Cap, Ceiling
 from paddock.sandbox.plan.plan import Plan, Scene, grants_of, reach_of
 from paddock.sandbox.plan_memory import PlanMemory
 from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir, names_minimal
@@ -35,6 +34,7 @@ from paddock.shortage import raise_if_short
 
 if TYPE_CHECKING:
     from paddock.sandbox.host.glob_scan import Scanner
+    from paddock.sandbox.plan.cap import Cap, Ceiling
 
 TREES_FILE: Final = "trees"
 """In the private directory: what searches for deny patterns have found."""
@@ -165,6 +165,8 @@ class Planner:
         cap = self._cap
         if cap is None:
             return None
+        from paddock.sandbox.plan.cap import Ceiling
+
         try:
             return Ceiling(
                 cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots), FileFacts())

@@ -6,7 +6,6 @@ import os
 
 from paddock import installation
 from paddock.errors import InvalidProfile
-from paddock.sandbox.profile.codec import parse_profile
 from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
 
 SIZE_LIMIT_BYTES = 1 << 20
@@ -30,19 +29,21 @@ def read_profile(text: str) -> WrittenProfile:
     ending, and `file#name` chooses one of several profiles in it. No command that this process confines may
     change such a file.
     """
-    if text.lstrip().startswith("{"):
-        return WrittenProfile(parse_profile(text, "in JSON"))
     if text.startswith(":"):
         return WrittenProfile(built_in(text))
+    # These take a while to load, and most commands run under a profile that is built in.
+    import tomllib
+
+    from paddock.sandbox.profile.codec import parse_profile
+
+    if text.lstrip().startswith("{"):
+        return WrittenProfile(parse_profile(text, "in JSON"))
     path, _, name = text.partition("#")
     content = _content(path)
     # Otherwise a command could write what the next one is granted.
     installation.obey(path)
     if path.endswith(".json"):
         return WrittenProfile(parse_profile(content, path))
-    # It takes a while to load, and most commands run under a profile that is built in.
-    import tomllib
-
     try:
         table = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:

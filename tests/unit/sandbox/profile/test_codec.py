@@ -37,7 +37,7 @@ from paddock.model.profile import (
 from paddock.sandbox.profile.codec import encode_profile, parse_profile, profile_of
 from paddock.sandbox.profile.legacy import from_legacy
 from paddock.sandbox.profile.source import read_profile
-from paddock.sandbox.profile.table import built_in, parse_table
+from paddock.sandbox.profile.table import BUILT_IN, built_in, parse_table
 
 POLICIES: st.SearchStrategy[LegacyPolicy] = st.one_of(
     st.builds(ReadOnly, network_access=st.booleans()),
@@ -62,6 +62,12 @@ def _path(path: str, access: str) -> dict[str, Any]:
 
 
 # --- JSON ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_profile_is_what_a_file_that_only_extends_it_says(name: str) -> None:
+    table = {"permissions": {"mine": {"extends": name}}}
+    assert built_in(name) == parse_table(table, "mine.toml", "/", "mine").profile
 
 
 def test_profile_is_read_and_written_back_alike() -> None:

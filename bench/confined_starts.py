@@ -143,11 +143,10 @@ class ColdStarts(_WorkspaceRow):
         cold = _without_spares(contender)
         with cold.fresh_server() as server, server.connect(has_quick_ack=True) as client:
             taken_s = self.median(client)
-        (bare_s,) = self._bubblewrap.limit()
-        return taken_s, taken_s / bare_s if bare_s else None
+        return taken_s, taken_s / self._bubblewrap.bubblewrap_s()
 
     def limit(self) -> Sequence[float | None]:
-        return *self._bubblewrap.limit(), None
+        return self._bubblewrap.bubblewrap_s(), None
 
 
 class ConfinedStartRate(_WorkspaceRow):

@@ -34,11 +34,19 @@ HELPER = "codex-linux-sandbox"
 class ConfinedTrue(Row):
     """A program that does nothing under `:workspace`, one after the other, by a launcher that is running.
 
-    The peer has no such launcher: its helper is started for each command.
+    The peer has no such launcher: its helper is started for each command. The parts of a start are what the
+    launcher does before, what others do meanwhile, and what the launcher does afterwards.
     """
 
     name = "sandbox"
-    figures = (Figure("sandboxed true, p50", Unit.SECONDS, goal=2),)
+    figures = (
+        Figure("sandboxed true, p50", Unit.SECONDS, goal=2),
+        Figure("the same, times bubblewrap", Unit.TIMES, bound=1.25),
+        Figure("of it, processor time of the launcher", Unit.SECONDS, bound=0.002),
+        Figure("of it, plan, places and descriptors", Unit.SECONDS),
+        Figure("of it, bubblewrap, paddock-init and the program", Unit.SECONDS),
+        Figure("of it, reports and places removed", Unit.SECONDS),
+    )
     bare = "bubblewrap alone with the same mounts, whose places are there already"
 
     def __init__(self) -> None:
@@ -55,12 +63,18 @@ class ConfinedTrue(Row):
             [PROGRAM], str(self._workspace), (str(self._workspace),), {"PATH": os.defpath}
         )
 
-    def measure(self, contender: Contender) -> Sequence[float]:
+    def measure(self, contender: Contender) -> Sequence[float | None]:
         if contender.name == "paddock":
-            return (_median(self._run_confined),)
-        return (_median(lambda: self._run_peer(contender)),)
+            starts = [self._run_confined() for _ in range(STARTS)]
+            whole, *parts = map(statistics.median, zip(*starts, strict=True))
+            return whole, whole / self.bubblewrap_s(), *parts
+        return _median(lambda: self._run_peer(contender)), *(None,) * (len(self.figures) - 1)
 
     def limit(self) -> Sequence[float | None]:
+        return self.bubblewrap_s(), *(None,) * (len(self.figures) - 1)
+
+    def bubblewrap_s(self) -> float:
+        """How long the program takes in bubblewrap alone."""
         confined = self._sandbox.prepare(self._profile, self._command)
         confined.started()
         assert confined.plan is not None
@@ -72,7 +86,7 @@ class ConfinedTrue(Row):
         options = bwrap.options(plan, self._host.bwrap.capabilities, files)
         argv = [self._host.bwrap.path, *options, "--", PROGRAM]
         try:
-            return (_median(lambda: _run(argv)),)
+            return _median(lambda: _run(argv))
         finally:
             confined.ended(was_killed=False)
 
@@ -80,13 +94,20 @@ class ConfinedTrue(Row):
         self._sandbox.close()
         self._directory.cleanup()
 
-    def _run_confined(self) -> None:
+    def _run_confined(self) -> tuple[float, ...]:
+        """Run the program once; return how long it took as a whole, and in parts."""
+        begun_s, used_s = time.perf_counter(), time.process_time()
         confined = self._sandbox.prepare(self._profile, self._command)
+        ready_s, used_s = time.perf_counter(), time.process_time() - used_s
         try:
             _run(confined.argv(confined.files), confined.files)
         finally:
+            exited_s, used_later_s = time.perf_counter(), time.process_time()
             confined.started()
             confined.ended(was_killed=False)
+        ended_s, used_later_s = time.perf_counter(), time.process_time() - used_later_s
+        parts = ready_s - begun_s, exited_s - ready_s, ended_s - exited_s
+        return ended_s - begun_s, used_s + used_later_s, *parts
 
     def _run_peer(self, contender: Contender) -> None:
         # Where it finds itself again inside the sandbox.

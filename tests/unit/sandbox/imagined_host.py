@@ -14,6 +14,12 @@ PLACE = "held"
 DAMAGED = "damaged"
 """The content of a HEAD for which git does not take its directory for a repository."""
 
+CIRCLE = "circle"
+"""The content of a link that leads to itself."""
+
+CLOSED = "closed"
+"""The content of a directory that can't be searched."""
+
 
 class ImaginedFiles:
     """`{"/repo/": "", "/repo/f": "text", "/l": "-> /repo"}`: a directory, a file and a link."""
@@ -32,6 +38,8 @@ class ImaginedFiles:
             real = join(here.real, name)
             if here.first_missing is not None:
                 here = PathFact(Kind.MISSING, real, here.links, here.first_missing)
+            elif self._files[here.real] == CLOSED:
+                here = PathFact(Kind.MISSING, real, here.links, real, is_hidden=True)
             elif real not in self._files:
                 here = PathFact(Kind.MISSING, real, here.links, real)
             else:
@@ -39,8 +47,11 @@ class ImaginedFiles:
         return here
 
     def _found(self, path: str, content: str | None, directory: PathFact) -> PathFact:
-        if content is None:
+        if content is None or content == CLOSED:
             return PathFact(Kind.DIRECTORY, path, directory.links)
+        if content == CIRCLE:
+            links = (*directory.links, Link(path, path))
+            return PathFact(Kind.MISSING, path, links, path, is_circle=True)
         if content == PLACE:
             held = PlaceholderKind.DIRECTORY
             return PathFact(Kind.MISSING, path, directory.links, path, placeholder=held)

@@ -26,15 +26,11 @@ Outcome = Callable[[str | None], None]
 It is called in the thread that reads calls, or in the one that answers too late."""
 
 
-def _unheard(_problem: str | None) -> None:
-    pass
-
-
 class Escalate(Struct, frozen=True):
     """Execute it outside of the sandbox, with these variables, each as `NAME=VALUE`."""
 
     environment: tuple[bytes, ...]
-    outcome: Outcome = _unheard
+    outcome: Outcome
 
 
 ExecAnswer = Run | Deny | Escalate

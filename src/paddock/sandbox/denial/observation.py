@@ -81,11 +81,6 @@ class AddressCall(Struct, frozen=True):
     address: int
     is_optional: bool = False
 
-    @property
-    def length(self) -> int:
-        """The argument that holds the length of the address."""
-        return self.address + 1
-
 
 Watched = FileCall | OpenCall | AddressCall
 

@@ -66,8 +66,6 @@ class Scanner:
         denied, or when that would deny the search's own root.
         """
         denied = _paths(grants, Access.DENY)
-        if not denied and not grants.denied_patterns:
-            return ()
         writable = _paths(grants, Access.WRITE)
         granted = (writable | _paths(grants, Access.READ)) - denied
         passages = frozenset(passed for path in granted for passed in (path, *ancestors(path)))

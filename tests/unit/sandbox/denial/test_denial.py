@@ -253,3 +253,9 @@ def test_whatever_a_command_says_what_is_certain_is_what_the_profile_refuses(
         "network a.b (network = restricted)",
         "write /w/absent (/w/absent = deny)",
     }
+
+
+def test_without_a_known_profile_everything_is_a_guess() -> None:
+    said = [Said("curl: (6) Could not resolve host: example.com", is_stderr=True)]
+    ended = Ended(1, Invocation(["curl", "example.com"], "/w"), said, is_suspected=True)
+    assert [denial.is_certain for denial in explain(ended, None, partial(resolved, {}))] == [False]

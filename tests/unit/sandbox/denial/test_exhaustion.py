@@ -87,3 +87,10 @@ def test_a_limit_that_was_not_set_is_never_named(words: bytes, exit_code: int) -
 @pytest.mark.parametrize(("limits", "cause"), [(Limits(cpu_seconds=1), Cause.CPU), (Limits(), None)])
 def test_the_kernel_says_when_the_time_is_up(limits: Limits, cause: Cause | None) -> None:
     assert spent(limits, End(128 + signal.SIGXCPU, signal.SIGXCPU, 0)) is cause
+
+
+def test_the_kernel_says_when_all_together_ran_out_of_memory() -> None:
+    starved = replace(FAILED, is_starved=True)
+    assert spent(Limits(), starved) is Cause.MEMORY
+    # A command that lost a process and succeeded all the same had enough.
+    assert spent(Limits(), replace(starved, exit_code=0)) is None

@@ -24,6 +24,7 @@ def named(text: str) -> list[NamedFailure]:
         ("touch: cannot touch '/x': Read-only file system", "EROFS", ["/x"]),
         ("touch: cannot touch '/my: x': Read-only file system", "EROFS", ["/my: x"]),
         ("mv: cannot move 'a' to 'b': Device or resource busy", "EBUSY", ["a", "b"]),
+        ("ln: failed to create hard link '/b' => '/a': Read-only file system", "EROFS", ["/b"]),
         ("head: cannot open '/x' for reading: Permission denied", "EACCES", ["/x"]),
         ("truncate: cannot open '/x' for writing: Read-only file system", "EROFS", ["/x"]),
         ("tar: /x.tar: Cannot open: Read-only file system", "EROFS", ["/x.tar"]),
@@ -198,3 +199,9 @@ def test_repetition_does_not_multiply_the_work(fragment: str) -> None:
     line = (fragment * LINE_LIMIT)[:LINE_LIMIT]
     for _ in failures("\n".join([line] * 64)):
         pass
+
+
+def test_line_whose_small_letters_are_more_is_left_alone() -> None:
+    line = "cat: /x: Permission denied"
+    assert named(line)
+    assert not named(f"\u0130{line}")

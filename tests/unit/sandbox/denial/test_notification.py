@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
+import struct
 
 import pytest
 
@@ -25,6 +27,16 @@ def array_of(*texts: bytes) -> ctypes.Array[ctypes.c_char_p]:
 def test_strings_of_any_length_are_given_in_order() -> None:
     texts = [b"", b"one", b"x" * (3 * PAGE_BYTES + 1), b"", b"last"]
     assert read(array_of(*texts), limit_bytes=1 << 20) == texts
+
+
+def test_array_at_an_odd_address_is_read_over_the_end_of_its_page() -> None:
+    text = ctypes.create_string_buffer(b"text")
+    words = struct.pack("=3Q", ctypes.addressof(text), ctypes.addressof(text), 0)
+    room = mmap.mmap(-1, 2 * PAGE_BYTES)
+    start = PAGE_BYTES - 3
+    room[start : start + len(words)] = words
+    base = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    assert Strings(Memory(), os.getpid(), 1000).strings(base + start) == [b"text", b"text"]
 
 
 def test_no_array_is_an_empty_one() -> None:

@@ -35,12 +35,14 @@ USUAL = (
 )
 
 
-def policy(*entries: tuple[Any, str], network: str = "restricted") -> Policy:
+def policy(
+    *entries: tuple[Any, str], network: str = "restricted", matches: tuple[str, ...] = ("/w/a.pem",)
+) -> Policy:
     files = {"type": "restricted", "entries": [{"path": path, "access": access} for path, access in entries]}
     profile = profile_of({"type": "managed", "file_system": files, "network": network}, "test")
     assert isinstance(profile, ManagedProfile)
     surroundings = Surroundings(project_roots=("/w",), private=("/run/paddock",))
-    scene = Scene(surroundings, "/w", denied_matches=("/w/a.pem",))
+    scene = Scene(surroundings, "/w", denied_matches=matches)
     return Policy(confine(profile, scene, ImaginedFiles(FILES)))
 
 
@@ -63,6 +65,13 @@ def test_what_decides_about_a_path_is_told_in_the_words_of_the_profile(
     ruling = policy(*USUAL).at(path)
     assert ruling is not None
     assert (ruling.access, ruling.words) == (access, words)
+
+
+def test_another_name_of_a_denied_file_is_told_by_itself() -> None:
+    """No pattern names it: it is a hard link to a file that one does."""
+    ruling = policy(*USUAL, matches=("/w/a.pem", "/w/other")).at("/w/other")
+    assert ruling is not None
+    assert ruling.words == "/w/other = deny"
 
 
 def test_nothing_is_said_about_what_the_sandbox_has_of_its_own() -> None:
@@ -91,6 +100,17 @@ def test_what_is_protected_and_what_leads_to_it_can_not_be_moved() -> None:
         "/w/.git": "/w/.git = read",
         "/w/other": None,
     }
+
+
+def test_no_rule_explains_why_a_writable_grant_can_not_be_moved() -> None:
+    granted = policy((ROOT, "read"), ({"type": "path", "path": "/w/sub"}, "write"))
+    assert granted.fixed("/w/sub") is None
+
+
+def test_what_only_a_pattern_could_name_can_not_be_granted() -> None:
+    ruling = policy((ROOT, "read"), ({"type": "path", "path": "/w/r*"}, "read")).at("/w/r*/x")
+    assert ruling is not None
+    assert ruling.grant(DenialKind.WRITE, "/w/r*/x", is_in_place=True) is None
 
 
 def test_a_place_that_is_held_is_known() -> None:

@@ -63,6 +63,7 @@ def test_what_is_missing_is_told_from_what_has_no_place(tree: Path) -> None:
     assert resolve(f"{tree}/nowhere").content is Content.NOWHERE
     assert resolve(f"{tree}/a/f/x").content is Content.NOWHERE
     assert resolve(f"{tree}/self").content is Content.NOWHERE
+    assert resolve(f"{tree}/{'x' * 300}").content is Content.NOWHERE
 
 
 def test_pipes_are_neither_files_nor_directories(tree: Path) -> None:

@@ -248,3 +248,31 @@ def test_first_version_has_a_group_of_its_own_for_memory(
     (groups.memory.path / "memory.oom_control").write_text("under_oom 0\noom_kill 0\n")
     assert not groups.has_starved()
     groups.discard()
+
+
+def test_group_whose_limit_the_kernel_refuses_is_not_used(
+    kernel_files: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernel_files("cgroup.procs pids.max")
+    (tmp_path / "cgroup.subtree_control").write_text("pids")
+    write_text, keeper = Path.write_text, Keeper()
+
+    def write(path: Path, text: str) -> int:
+        if path.name == "pids.max":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return write_text(path, text)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    with pytest.raises(SandboxUnavailable, match=r"pids\.max: Invalid argument"):
+        cgroup.make(cgroup.Bound(str(tmp_path), 3), None, keeper)
+    assert keeper.kept == []
+
+
+def test_group_without_a_word_of_memory_has_not_starved(
+    kernel_files: Callable[[str], None], tmp_path: Path
+) -> None:
+    kernel_files("cgroup.procs pids.max")
+    groups = cgroup.make(cgroup.Bound(str(tmp_path), 3), None, Keeper())
+    assert not groups.has_starved()
+    assert not any(group.has_starved() for group in groups.each)
+    groups.discard()

@@ -12,7 +12,7 @@ import pytest
 
 from paddock import own_program
 from paddock.errors import ProfileRefused
-from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts, find_tmpdir, surroundings_of
+from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
 from paddock.sandbox.host.look import Kind, PathFact
 from paddock.sandbox.host.placeholder import PLACEHOLDER_MODES, PlaceholderKind
 from paddock.sandbox.profile.path import depth
@@ -208,6 +208,24 @@ def test_tmpdir_that_is_another_by_now_counts_no_more(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir(mode=0o700)
     directory.symlink_to("other")
     assert surroundings_of((str(tmp_path),), found).tmpdir is None
+
+
+def test_reason_why_a_tmpdir_is_not_granted_is_told(
+    new_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = new_directory / "own"
+    directory.mkdir(mode=0o700)
+    found = find_tmpdir(str(directory))
+    assert found is not None
+    assert tmpdir_problem(found, (str(new_directory),)) is None
+    directory.chmod(0o777)
+    assert tmpdir_problem(found, ()) == "others can write there (mode 0777)"
+    owner = os.geteuid()
+    with monkeypatch.context() as another:
+        another.setattr(os, "geteuid", lambda: owner + 1)
+        assert tmpdir_problem(found, ()) == f"it belongs to uid {owner}"
+    directory.rmdir()
+    assert tmpdir_problem(found, ()) == "it is another directory by now"
 
 
 def test_what_paddock_keeps_is_private_before_it_exists(tmp_path: Path) -> None:

@@ -275,3 +275,30 @@ def test_small_tree_starts_no_program(tmp_path: Path) -> None:
     recording = _program(tmp_path / "bin", f"touch {tmp_path}/ran")
     assert _matches(Scanner(search_path=recording), tree, "**/*.env") == {"a.env", "d/b.env"}
     assert not (tmp_path / "ran").exists()
+
+
+def _own_names(root: Path, *own: str, **access: str) -> set[str]:
+    """The names of `tool` that are found under grants, except in `own` and a temporary directory."""
+    status = (root / "tool").stat()
+    grants = Grants(_rules(root, **access), ())
+    found = Scanner().names_in_grants(
+        frozenset({(status.st_dev, status.st_ino)}),
+        grants,
+        [str(root / name) for name in own],
+        [str(root / "t")],
+    )
+    return {os.path.relpath(path, root) for path in found}
+
+
+def test_other_names_of_a_file_are_found_where_the_command_may_write(tmp_path: Path) -> None:
+    _make(tmp_path, "tool", "w/plain", "w/kept/x", "w/secret/x", "r/x", "t/x")
+    for name in ("w/deep/tool", "w/kept/tool", "w/secret/tool", "r/tool", "t/tool"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.link(tmp_path / "tool", tmp_path / name)
+    assert _own_names(tmp_path, "w/kept", w="write", w_secret="deny", r="read", t="write") == {"w/deep/tool"}
+    # A grant may name just the file.
+    assert _own_names(tmp_path, w_deep_tool="write", w_plain="write") == {"w/deep/tool"}
+    # Where everything may be written, there is nothing to protect.
+    status = (tmp_path / "tool").stat()
+    everything = Grants((Rule("/", Access.WRITE, "root"),), ())
+    assert Scanner().names_in_grants(frozenset({(status.st_dev, status.st_ino)}), everything, (), ()) == ()

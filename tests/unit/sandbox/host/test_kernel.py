@@ -29,3 +29,8 @@ def test_setting_that_is_not_there_has_no_text(tmp_path: Path) -> None:
     assert Kernel().text(str(tmp_path / "missing")) is None
     assert Kernel().exists(str(tmp_path / "link"))
     assert not Kernel().exists(str(tmp_path / "missing"))
+
+
+def test_attribute_that_is_not_there_is_none(tmp_path: Path) -> None:
+    assert Kernel().attribute(str(tmp_path), "user.none") is None
+    assert Kernel().attribute(str(tmp_path / "missing"), "user.none") is None

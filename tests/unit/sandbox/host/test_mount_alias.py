@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from paddock.sandbox.host import mount_alias
-from paddock.sandbox.host.mount_alias import aliases_of
+from paddock.sandbox.host.mount_alias import aliases_of, devices_below
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +59,9 @@ def test_every_mount_that_shows_a_path_or_a_part_of_it_counts(
 
 def test_the_table_of_this_process_can_be_read() -> None:
     assert "/" not in aliases_of(("/usr",))
+
+
+def test_mount_that_can_not_be_reached_has_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted(monkeypatch, ROOT, ("8:2", "/", "/nowhere/at/all"))
+    assert devices_below("/nowhere") == frozenset()
+    assert devices_below("/") == {os.stat("/").st_dev}

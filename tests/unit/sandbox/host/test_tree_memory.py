@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.host.tree_memory import PART_DIRECTORIES, Directory, Tree, TreeMemory
+from paddock.sandbox.host.tree_memory import PART_DIRECTORIES, TREE_LIMIT, Directory, Tree, TreeMemory
 
 LARGE: Tree = {
     f"d{number}": Directory(number, number, True, ("a", "b"), (f"hit {number}",))
@@ -46,3 +46,10 @@ def test_names_that_can_not_be_encoded_leave_no_file_behind(file: Path) -> None:
     memory.save()
     assert list(file.parent.iterdir()) == []
     assert memory.recall("odd") == {"\udcff": SMALL[""]}
+
+
+def test_oldest_trees_are_forgotten_first(file: Path) -> None:
+    memory = TreeMemory(file)
+    for number in range(TREE_LIMIT + 1):
+        memory.remember(str(number), SMALL)
+    assert [memory.recall(key) for key in ("0", "1", str(TREE_LIMIT))] == [{}, SMALL, SMALL]

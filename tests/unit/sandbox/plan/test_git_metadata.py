@@ -176,6 +176,11 @@ def test_submodule_behind_a_link_that_can_be_replaced_is_refused() -> None:
             _protected({**REPOSITORY, "/w/.git/index": "libs/sub", **files})
 
 
+def test_submodule_behind_a_link_that_stays_is_protected_where_it_is() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "libs/sub", "/w/libs": "-> /e", "/e/sub/.git/": ""}
+    assert not any("sub" in path for path in _protected(files, Rule("/w/libs", Access.READ, "kept")))
+
+
 def test_git_file_in_a_temporary_directory_takes_nothing_away() -> None:
     files = {**REPOSITORY, "/t/.git": "gitdir: /w/src", "/w/src/HEAD": ""}
     assert "/w/src" not in _protected(files, Rule("/t", Access.WRITE, "tmp"), temporary=("/t",))

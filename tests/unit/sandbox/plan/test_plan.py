@@ -27,7 +27,7 @@ from paddock.sandbox.plan.explain import explain
 from paddock.sandbox.plan.mount import Bind, EmptyDirectory, MaskKind, Seal, Shortcut, UnreadableFile
 from paddock.sandbox.plan.plan import Plan, Scene, confine
 from paddock.sandbox.profile.access import Surroundings
-from tests.unit.sandbox.imagined_host import PLACE, ImaginedFiles
+from tests.unit.sandbox.imagined_host import CIRCLE, CLOSED, PLACE, ImaginedFiles
 
 FILES = {
     "/w/.git/HEAD": "ref: refs/heads/main",
@@ -137,6 +137,52 @@ def test_what_the_next_interpreter_of_paddock_would_import_is_not_granted(
     assert (refusal.value.subject, refusal.value.remedy) == (f"write access to {place}", "unset it")
 
 
+@pytest.mark.parametrize("own", [(), ("/w/tools",)])
+def test_link_by_which_paddock_is_reached_is_not_granted_unless_it_is_kept_anyway(
+    own: tuple[str, ...],
+) -> None:
+    surroundings = Surroundings(project_roots=("/w",), own=own, own_links=("/w/tools/paddock",))
+    files = {"/w/tools/paddock": "-> /usr/bin"}
+    if own:
+        steps = _steps(_plan(ROOT_READ, ROOTS_WRITE, files=files, surroundings=surroundings))
+        assert "ro /w/tools" in steps
+        return
+    with pytest.raises(ProfileRefused, match="the link /w/tools/paddock, by which Paddock itself is reached"):
+        _plan(ROOT_READ, ROOTS_WRITE, files=files, surroundings=surroundings)
+
+
+@pytest.mark.parametrize(
+    ("entry", "files", "problem"),
+    [
+        (ROOTS_WRITE, {"/w/rules": "-> /etc/rules"}, "replace the link /w/rules, by which Paddock finds"),
+        (_entry("/w/rules", Access.WRITE), {"/w/rules/": ""}, "write rules that Paddock obeys, in /w/rules"),
+        (_entry("/w/rules/mine", Access.WRITE), {"/w/rules/": ""}, "write rules that Paddock obeys"),
+    ],
+)
+def test_directory_of_rules_that_paddock_obeys_is_not_granted(
+    entry: AccessEntry, files: dict[str, str], problem: str
+) -> None:
+    surroundings = Surroundings(project_roots=("/w",), rules_directories=("/w/rules",))
+    with pytest.raises(ProfileRefused, match=problem):
+        _plan(ROOT_READ, entry, files=files | {"/etc/rules/": ""}, surroundings=surroundings)
+
+
+def test_directory_of_rules_inside_of_a_grant_is_read_only() -> None:
+    surroundings = Surroundings(project_roots=("/w",), rules_directories=("/w/rules",))
+    plan = _plan(ROOT_READ, ROOTS_WRITE, files={"/w/rules/": ""}, surroundings=surroundings)
+    assert "ro /w/rules" in _steps(plan)
+
+
+def test_another_name_of_a_file_of_paddocks_is_not_granted() -> None:
+    """Where such names can't be looked for, nothing can be changed; elsewhere they do no harm."""
+    names = Surroundings(project_roots=("/w",), own_names=("/w/a/s",))
+    with pytest.raises(ProfileRefused, match=r"write access to /w/a/s would let .* hard link to it"):
+        _plan(ROOT_READ, ROOTS_WRITE, surroundings=names)
+    assert "ro /w/a/s" not in _steps(_plan(ROOT_READ, surroundings=names))
+    unseen = Surroundings(project_roots=("/w",), own_names=("/w/a/b",))
+    assert "ro /w/a/b" in _steps(_plan(ROOT_READ, ROOTS_WRITE, surroundings=unseen))
+
+
 def test_profile_that_leaves_files_alone_protects_none() -> None:
     scene = Scene(Surroundings(project_roots=("/w",)), "/w")
     plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene, ImaginedFiles(FILES))
@@ -195,6 +241,24 @@ def test_rule_that_crosses_a_link_the_command_could_replace_is_refused(
 ) -> None:
     with pytest.raises(ProfileRefused, match="symlink /w/l"):
         _plan(ROOT_READ, ROOTS_WRITE, entry, files=files | {"/etc/": ""})
+
+
+def test_rule_about_a_link_in_a_circle_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="/w/l is behind /w/l, a link in a circle"):
+        _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/l", Access.DENY), files={"/w/l": CIRCLE})
+
+
+def test_denial_in_a_directory_that_can_not_be_searched_is_refused() -> None:
+    """An earlier command may have closed it, and the next could open it."""
+    with pytest.raises(ProfileRefused, match="may be in /w/c, which can't be searched"):
+        _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/c/secret", Access.DENY), files={"/w/c": CLOSED})
+    # What the command can't change need not be known.
+    assert _plan(ROOT_READ, _entry("/w/c/secret", Access.DENY), files={"/w/c": CLOSED}).placeholders == ()
+
+
+def test_denial_that_is_about_existing_files_holds_nothing() -> None:
+    entry = AccessEntry(path=ExactPath(path="/w/x"), access=Access.DENY, missing_path_behavior="skip")
+    assert "/w/x" not in [place.path for place in _plan(ROOT_READ, ROOTS_WRITE, entry).placeholders]
 
 
 def test_metadata_that_is_a_link_is_refused() -> None:
@@ -358,3 +422,9 @@ def test_explanation_names_every_path_and_why() -> None:
         "read-only   /w/.git  (read access, protected metadata)",
     ):
         assert line in text
+
+
+def test_explanation_names_links_and_the_first_process_where_there_is_no_proc() -> None:
+    text = explain(_plan(_entry(MinimalPath(), Access.READ), has_proc=False, cwd="/"), Enforcement.FULL)
+    assert "link        /bin  (to /usr/bin)" in text
+    assert "(the first process)" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paddock.errors import InvalidProfile
 from paddock.model.profile import (
     Access,
     AccessEntry,
@@ -22,6 +23,7 @@ from paddock.sandbox.profile.enforced import (
     entries_of,
     is_about_network_alone,
     is_enforced,
+    limited,
     limits_of,
     managed_profile,
     proxied_network,
@@ -91,3 +93,10 @@ def test_a_managed_network_leaves_proxies_of_others_alone() -> None:
         managed_profile(DisabledProfile())
     with pytest.raises(ValueError, match="the profile names hosts"):
         managed_profile(ManagedProfile(file_system=FREE, network=ProxiedNetwork(allow=("example.org",))))
+
+
+def test_limits_are_added_to_what_is_confined_here() -> None:
+    assert limited(DisabledProfile(), SLOW) == LIMITED
+    assert limited(LIMITED, Limits(processes=3)).limits == Limits(cpu_seconds=1, processes=3)  # type: ignore[union-attr]
+    with pytest.raises(InvalidProfile, match="somebody else enforces it"):
+        limited(OUTSIDE, SLOW)

@@ -19,6 +19,7 @@ from paddock.sandbox.profile.glob import Matcher, Pattern, coarse_glob, deepest_
         ("**/*.env", ["a.env", "d/a.env", "d/e/.env"], ["a.env/x"]),
         ("d/**", ["d/a", "d/e/f"], ["d", "x/d/a"]),
         ("d/**/f", ["d/f", "d/e/f"], ["f", "d/e/g"]),
+        ("a/**/b/c/**/d", ["a/b/c/d", "a/x/b/c/y/d"], ["a/x/b/d", "a/b/x/c/d", "a/x/y/z/d"]),
         ("?.key", ["a.key"], ["ab.key", "/.key"]),
         ("[ab].key", ["a.key"], ["c.key"]),
         ("[!ab].key", ["c.key"], ["a.key"]),

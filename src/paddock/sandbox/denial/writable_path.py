@@ -13,7 +13,8 @@ from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
-from paddock.sandbox.host.mount_alias import aliases_of, devices_below, is_of_processes
+from paddock.sandbox.host.mount_alias import aliases_in, devices_below, is_of_processes
+from paddock.sandbox.host.propagation import TABLE, read_table
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import AccessTable
 
@@ -52,9 +53,12 @@ class WritablePaths:
         try:
             fact = facts.at(path)
             paths = {path, fact.real, *(link.path for link in fact.links)}
-            if any(facts.lookups.ask(is_of_processes, each) for each in paths):
+            # Read once for all paths of a decision: of many mounts it takes longer than all else.
+            table = facts.lookups.ask(_mount_table, TABLE)
+            if any(is_of_processes(each, table) for each in paths):
                 return True
-            paths.update(facts.lookups.ask(_aliases, fact.real))
+            aliases = aliases_in(table, (fact.real,))
+            paths.update(alias for alias in aliases if facts.lookups.ask(os.path.lexists, alias))
             if any(self._table.access_of(each) is Access.WRITE for each in paths):
                 return True
             return fact.kind is Kind.FILE and self._has_other_name(facts, fact.real)
@@ -89,5 +93,5 @@ def _names(path: str) -> _Names | None:
     return _Names(status.st_dev, is_open or status.st_uid == os.geteuid())
 
 
-def _aliases(path: str) -> tuple[str, ...]:
-    return aliases_of((path,))
+def _mount_table(_: str) -> bytes:
+    return read_table()

@@ -34,12 +34,12 @@ class Mount(NamedTuple):
 _OF_PROCESSES: Final = b"proc"
 
 
-def is_of_processes(path: str) -> bool:
+def is_of_processes(path: str, table: bytes) -> bool:
     """Return whether a path is in a file system that shows each process something else, proc(5).
 
-    The path is absolute and without links. Raises OSError where the table can't be read.
+    The path is absolute and without links, and the table that of `read_table`.
     """
-    around = _mount_of(path, _parsed(read_table()))
+    around = _mount_of(path, _parsed(table))
     return around is not None and around.kind == _OF_PROCESSES
 
 
@@ -48,7 +48,7 @@ def aliases_of(paths: tuple[str, ...]) -> tuple[str, ...]:
 
     The paths are absolute and without links. Raises OSError where the table can't be read.
     """
-    return tuple(alias for alias in _found(read_table(), paths) if os.path.lexists(alias))
+    return tuple(alias for alias in aliases_in(read_table(), paths) if os.path.lexists(alias))
 
 
 def devices_below(directory: str) -> frozenset[int]:
@@ -67,7 +67,8 @@ def devices_below(directory: str) -> frozenset[int]:
 
 
 @lru_cache(maxsize=16)
-def _found(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
+def aliases_in(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return where else these paths are in sight by a table, if there is anything in that place."""
     mounts = _parsed(table)
     return tuple(dict.fromkeys(alias for path in paths for alias in _aliases(path, mounts)))
 

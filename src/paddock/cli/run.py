@@ -325,6 +325,9 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
             tell("this server can't close stdin, so the command gets none", VERB)
         relay = Relay(process, is_terminal=is_terminal, has_stdin=has_stdin, prompt=prompt, watch=watch)
         outcome = await relay.run()
+        if watch is not None and watch.given_up.done():
+            # Nobody hears a request to end the command, and closing would wait for an answer.
+            await box.detach()
     if prompt is not None:
         prompt.close()
     if arguments.profile is not None and process.ending is not None:

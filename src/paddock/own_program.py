@@ -227,7 +227,7 @@ class _Walk:
             self._check_owner()
             links += 1
             if links > installation.LINK_LIMIT:
-                raise Untrusted(f"{self.path} is a link in a circle")
+                raise Untrusted(f"{self.path} is a circular link")
             target = os.readlink("", dir_fd=self.file)
             self._leave()
             while target.startswith("/") and len(self._files) > 1:

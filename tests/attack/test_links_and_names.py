@@ -120,7 +120,7 @@ DENIED = [
     Attempt("a line break in the name of a directory", "cat a*/*", is_leaked, prepare=_denied("a\n/x.env")),
     Attempt("a name that is a pattern itself", "cat ./*", is_leaked, prepare=_denied("[!a]*.env")),
     Attempt("a name with a backslash at its end", "cat ./*/*", is_leaked, prepare=_denied("a\\/x.env")),
-    Attempt("a name that is no text", "cat a*", is_leaked, prepare=_denied(b"a\xff\xfe.env")),
+    Attempt("a name that is not text", "cat a*", is_leaked, prepare=_denied(b"a\xff\xfe.env")),
     Attempt("a name that looks like an option", "cat ./-*", is_leaked, prepare=_denied("--.env")),
     Attempt(
         "a file at the end of a long way",

@@ -276,7 +276,7 @@ async def test_a_file_goes_there_and_back_and_tells_how_far_it_is(box: paddock.B
 
 
 async def test_what_goes_wrong_on_this_side_is_told_apart(box: paddock.Box, tmp_path: Path) -> None:
-    with pytest.raises(paddock.LocalFileError, match="missing' of this host: No such file"):
+    with pytest.raises(paddock.LocalFileError, match="missing' on this host: No such file"):
         await box.fs.upload(tmp_path / "missing", tmp_path / "x")
     (tmp_path / "file").write_text("x")
     with pytest.raises(paddock.LocalFileError, match="No such file"):

@@ -90,7 +90,7 @@ async def test_reason_of_a_refusal_reaches_the_model(
             "User declined execution: use a branch",
             "User declined execution",
             "User cancelled execution",
-            "means nothing",
+            "is not valid here",
         ),
         strict=True,
     ):

@@ -156,7 +156,7 @@ def test_root_that_leads_to_another_directory_by_now_is_refused(
         assert sandbox.planner.plan(profile, command).cwd == str(root)
         here.rename(tmp_path / "moved")
         here.symlink_to(elsewhere)
-        with pytest.raises(ProfileRefused, match="leads to another directory by now"):
+        with pytest.raises(ProfileRefused, match="leads to another directory now"):
             sandbox.planner.plan(profile, command)
     finally:
         sandbox.close()
@@ -232,7 +232,7 @@ def test_whatever_kept_changing_is_named_after_the_last_plan(unsteady: Sandbox, 
         unsteady.prepare(_read_only(restless.directories), command)
     assert restless.plan_count == PLAN_LIMIT
     one, two = restless.directories
-    assert refusal.value.problem.endswith(f"never were the files as planned: {two} changed; {one} changed")
+    assert refusal.value.problem.endswith(f"each time the files had changed: {two} changed; {one} changed")
 
 
 @pytest.mark.usefixtures("open_files")
@@ -311,7 +311,7 @@ def test_bubblewrap_where_commands_can_write_confines_nothing(host: HostFacts, p
     assert host.bwrap is not None
     planted = replace(host, bwrap=replace(host.bwrap, path=str(private.parent / "bin" / "bwrap")))
     assert _run(planted, private, READ_ONLY, ["/bin/echo", "ran"])[:2] == (0, "ran\n")
-    with pytest.raises(SandboxUnavailable, match=rf"lies in {private.parent}, which the profile grants"):
+    with pytest.raises(SandboxUnavailable, match=rf"lies in {private.parent}, which the profile makes"):
         _run(planted, private, PROJECT_WRITE, ["/bin/true"])
 
 

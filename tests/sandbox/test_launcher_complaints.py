@@ -55,7 +55,7 @@ def test_directory_that_others_can_read_is_not_said_to_be_listened_on(
     runtime.chmod(0o755)
     done = launcher.run(COMMAND, cwd=workspace, env={runtime_directory.VARIABLE: str(runtime)})
     assert done.status == 125
-    assert f"no private directory of Paddock's can be used: {runtime}: its mode is 0755" in done.stderr
+    assert f"Paddock has no private directory that it can use: {runtime}: its mode is 0755" in done.stderr
     assert "listen" not in done.stderr
 
 

@@ -54,7 +54,7 @@ def test_a_command_whose_mask_is_taken_away_is_ended_and_people_are_told_why(new
         _, said = started.communicate(timeout=PATIENCE_S)
     assert started.returncode == 125
     assert f"killed, because {new_directory}/.git was moved, removed or replaced" in said
-    assert "paddock run: what its profile keeps from it was moved" in said
+    assert "paddock run: somebody moved, removed or replaced what" in said
 
 
 def test_a_trace_without_a_profile_is_refused(new_directory: Path) -> None:

@@ -244,7 +244,7 @@ async def test_a_server_told_to_use_landlock_alone_refuses_the_rest_with_the_rea
             await client.start("p", "/bin/true", sandbox=workspace_write(workspace))
         assert refusal.value.code == -32602
         reading = {"path": str(workspace / "file"), "sandbox": READ_ONLY}
-        with pytest.raises(WireError, match="no sandbox that others could enter"):
+        with pytest.raises(WireError, match="no sandbox that others can enter"):
             await client.call("fs/readFile", reading)
 
 

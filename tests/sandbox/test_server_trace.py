@@ -62,7 +62,7 @@ async def test_where_commands_can_not_be_traced_nothing_starts(
 ) -> None:
     monkeypatch.setattr(tracing, "TRACING_KERNEL", (1000, 0))
     async with session() as client:
-        with pytest.raises(WireError, match=r"this kernel can't be asked; use Linux 1000\.0"):
+        with pytest.raises(WireError, match=r"this kernel can't report refused calls; use Linux 1000\.0"):
             await client.start(
                 "p", "/bin/touch", f"{workspace}/x", sandbox=traced(workspace_write(workspace))
             )

@@ -179,7 +179,7 @@ def test_streams_that_are_one_file_keep_the_order_of_what_is_written(
 def test_output_that_can_not_be_written_is_no_success(launcher: Launcher, workspace: Path) -> None:
     done = _shell(launcher, workspace, {1: ("/dev/full", WRITE)}, "echo lost")
     assert done.status == 125
-    assert "output can't be written: No space left on device" in done.stderr
+    assert "can't write the command's output: No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -299,7 +299,7 @@ def test_signal_ends_a_command_though_nobody_reads_its_output(
     finally:
         os.close(held)
     assert outcome == Outcome(
-        status or 125, "", "paddock: the command's output can't be written: nobody reads it\n"
+        status or 125, "", "paddock: can't write the command's output: nobody reads it\n"
     )
 
 

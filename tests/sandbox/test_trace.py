@@ -339,7 +339,7 @@ print(libc.mkdir(odd, 0o700))
 
 
 def test_arguments_that_make_no_sense_are_left_to_the_kernel(tracing: Tracing) -> None:
-    """A path up to the last byte of a page, without an end, to nowhere, too long, and that is no text."""
+    """A path up to the last byte of a page, without an end, to nowhere, too long, and that is not text."""
     outcome = tracing.run(PYTHON, "-c", HOSTILE)
     refusal, *others = outcome.stdout.splitlines()
     assert int(refusal) in (errno.EROFS, errno.EACCES)

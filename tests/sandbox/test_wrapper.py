@@ -179,7 +179,7 @@ async def test_what_does_not_keep_to_the_protocol_runs_nothing_and_harms_nobody(
     said = done.stdout.decode().splitlines()
     assert said[:5] == ["b''"] * 4 + ["reset"]
     reason = MESSAGE.decode().removeprefix("Execution denied: ").strip()
-    elsewhere = "it can't be let out of the sandbox: / on the host is something else"
+    elsewhere = "it can't be let out of the sandbox: / on the host is a different file"
     assert said[5:] == [
         str({"Deny": {"reason": reason}}),
         "('Run', None)",

@@ -109,7 +109,7 @@ class PaddockPermissions:
         if verdict.decision == "deny":
             return PermissionResultDeny(message=verdict.reason)
         if verdict.decision != "allow":
-            why = verdict.reason or f"{tool_name} is no tool that runs in the sandbox"
+            why = verdict.reason or f"{tool_name} is not a tool that runs in the sandbox"
             if self._ask is None or not await self._ask(tool_name, tool_input, why):
                 return PermissionResultDeny(message=not_approved(why))
         return PermissionResultAllow(updated_input=verdict.input)

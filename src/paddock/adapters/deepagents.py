@@ -166,7 +166,7 @@ class PaddockSandbox(BaseSandbox):
         except OSError as error:
             return EditResult(error=self._why(error, DenialKind.WRITE, file_path))
         except UnicodeDecodeError:
-            return EditResult(error=f"Error: '{file_path}' is no text")
+            return EditResult(error=f"Error: '{file_path}' is not text")
         return EditResult(path=file_path, occurrences=replaced[1])
 
     def ls(self, path: str) -> LsResult:

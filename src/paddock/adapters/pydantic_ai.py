@@ -89,7 +89,7 @@ class PaddockBackend:
     ) -> CommandResult:
         """Run a command to its end. What the sandbox denied stands at the end of stderr."""
         if isinstance(command, str) is not shell:
-            raise TypeError("a command is a string with shell=True, and else a list of arguments")
+            raise TypeError("a command is a string with shell=True, and a list of arguments otherwise")
         if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
             raise ValueError("timeout must be a positive finite number or None")
         argv = ["sh", "-c", command] if isinstance(command, str) else list(command)

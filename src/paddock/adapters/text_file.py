@@ -54,7 +54,7 @@ class TextFile:
         try:
             return (await self.data(limit_bytes)).decode()
         except UnicodeDecodeError as error:
-            raise CallRejected(f"{self.name} is no text") from error
+            raise CallRejected(f"{self.name} is not text") from error
 
     async def lines(
         self, view_range: Sequence[int] | None, limit_bytes: int | None = FILE_BYTES

@@ -207,9 +207,11 @@ class Agent:
         choose_number: Callable[[], int] | None = None,
     ) -> None:
         if max_output_tokens < 1:
-            raise ValueError(f"max_output_tokens is {max_output_tokens}; a model has to read something")
+            raise ValueError(
+                f"max_output_tokens is {max_output_tokens}; the model must be able to read something"
+            )
         if allow_escalation and rules is None:
-            raise ValueError("allow_escalation lets out what rules say; give rules too")
+            raise ValueError("allow_escalation lets out what rules allow; give rules too")
         self._target = target
         self._confinement = confinement_of(profile)
         self._rules = rules
@@ -234,7 +236,7 @@ class Agent:
             stack.push_async_callback(executor.aclose)
             if self._allow_escalation and not executor.intercepts:
                 raise ValueError(
-                    "this executor does not decide on single programs; allow_escalation needs that"
+                    "allow_escalation needs an executor that decides on each program; this one does not"
                 )
             # Files of rules are evaluated in a child, which is waited for.
             rules = await asyncio.to_thread(load_rules, self._rules, self._amended_file)

@@ -99,19 +99,17 @@ def lets_model_ask(policy: Policy) -> bool:
 
 def _asked_for_rule(policy: Policy) -> Requirement:
     if not asks_for_rules(policy):
-        return Requirement(refusal="a rule requires approval, and the approval policy lets nobody be asked")
+        return Requirement(refusal="a rule requires approval, and the approval policy forbids asking")
     return Requirement(must_ask=True)
 
 
 def _asked_for_danger(policy: Policy) -> Requirement:
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, Granular) and not policy.sandbox_approval):
-        return Requirement(refusal="it removes files by force, and the approval policy lets nobody be asked")
+        return Requirement(refusal="it removes files by force, and the approval policy forbids asking")
     return Requirement(must_ask=True)
 
 
 def _asked_for_wish(policy: Policy, is_off: bool) -> Requirement:
     if policy is ApprovalPolicy.NEVER or is_off:
-        return Requirement(
-            refusal="the approval policy lets nobody be asked for more permissions; do without them"
-        )
+        return Requirement(refusal="the approval policy forbids asking for more permissions; do without them")
     return Requirement(must_ask=True)

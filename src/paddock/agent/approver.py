@@ -29,7 +29,7 @@ ANSWER_LIMIT_BYTES: Final = 4096
 
 async def deny_all(request: ApprovalRequest) -> Answered:
     """Approve nothing."""
-    return ApprovalDecision(Approval.DENIED, "nobody is here to approve it")
+    return ApprovalDecision(Approval.DENIED, "there is nobody to approve it")
 
 
 def allow_list(commands: Iterable[Sequence[str]]) -> Approver:

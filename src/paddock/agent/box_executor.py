@@ -265,6 +265,6 @@ async def open_executor(
         return BoxExecutor(await target, is_owner=True, questions=questions)
     if isinstance(target, Box):
         if allow_escalation:
-            raise ValueError("an open box can't be asked about programs any more; give connect(...) itself")
+            raise ValueError("an open box can no longer be asked about programs; give connect(...) itself")
         return BoxExecutor(target, is_owner=False)
     return target

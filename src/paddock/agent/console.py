@@ -111,7 +111,7 @@ class ConsoleApprover:
         try:
             request: ConsoleRequest = msgspec.json.decode(message, type=ConsoleRequest)
         except msgspec.DecodeError as error:
-            return Refused(problem=f"the message means nothing: {error}")
+            return Refused(problem=f"the message is invalid: {error}")
         match request:
             case ListQuestions():
                 now = time.monotonic()
@@ -131,7 +131,7 @@ class ConsoleApprover:
         if question.answer.done():
             return Refused(problem=answered_outcome(question.answer.result()))
         if given.approval not in question.request.available:
-            return Refused(problem=f"{given.approval} is no answer to this question")
+            return Refused(problem=f"{given.approval} is not an answer to this question")
         question.answer.set_result(ApprovalDecision(given.approval, given.reason))
         return Accepted()
 

@@ -48,7 +48,8 @@ class WaitFor(Struct, frozen=True, forbid_unknown_fields=True):
         str | UnsetType, Meta(description="Return when a line of new output matches this regular expression.")
     ] = UNSET
     idle_ms: Annotated[
-        float | UnsetType, Meta(description="Return when there was no output for so many milliseconds.")
+        float | UnsetType,
+        Meta(description="Return when there has been no output for this many milliseconds."),
     ] = UNSET
 
 
@@ -57,7 +58,7 @@ WaitForParameter = Annotated[
     Meta(description="Return earlier than yield_time_ms: at a line that matches, or when it falls silent."),
 ]
 TokensParameter = Annotated[
-    float | UnsetType, Meta(description="Most tokens of output to return. Default: 10000.")
+    float | UnsetType, Meta(description="Maximum number of tokens to return. Default: 10000.")
 ]
 
 

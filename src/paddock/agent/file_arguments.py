@@ -17,16 +17,23 @@ class ReadArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
     path: Annotated[str, Meta(description="File; relative to the session's directory.")]
     offset: Annotated[int, Meta(description="First line, from 1. Default: 1.", ge=1)] = 1
-    limit: Annotated[int, Meta(description="Most lines. Default: 2000.", ge=1)] = READ_LINES
+    limit: Annotated[int, Meta(description="Maximum number of lines. Default: 2000.", ge=1)] = READ_LINES
 
 
 class EditArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of `edit_file`."""
 
     path: Annotated[str, Meta(description="File; relative to the session's directory.")]
-    old: Annotated[str, Meta(description="Text that is there, exactly, with its blanks.", min_length=1)]
+    old: Annotated[
+        str,
+        Meta(
+            description="Text to replace, exactly as it is in the file, with its white space.", min_length=1
+        ),
+    ]
     new: Annotated[str, Meta(description="Text to put in its place.")]
-    count: Annotated[int, Meta(description="How often the old text is in the file. Default: 1.", ge=1)] = 1
+    count: Annotated[
+        int, Meta(description="How often the old text occurs in the file. Default: 1.", ge=1)
+    ] = 1
 
 
 class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,9 +45,13 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["content", "name"], Meta(description="Lines of files, or names. Default: content.")
     ] = "content"
     regex: Annotated[bool, Meta(description="Whether it is a regular expression. Default: false.")] = False
-    case_sensitive: Annotated[bool, Meta(description="Whether capitals matter. Default: true.")] = True
-    hidden: Annotated[bool, Meta(description="Whether names with a dot count. Default: false.")] = False
-    max_matches: Annotated[int, Meta(description="Most matches. Default: 200.", ge=1, le=10_000)] = 200
+    case_sensitive: Annotated[bool, Meta(description="Whether case matters. Default: true.")] = True
+    hidden: Annotated[
+        bool, Meta(description="Whether to include names that begin with a dot. Default: false.")
+    ] = False
+    max_matches: Annotated[
+        int, Meta(description="Maximum number of matches. Default: 200.", ge=1, le=10_000)
+    ] = 200
 
 
 class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +59,9 @@ class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
     path: Annotated[str, Meta(description="Directory. Default: the session's.")] = ""
     depth: Annotated[int, Meta(description="Levels of directories. Default: 1.", ge=1, le=64)] = 1
-    max_entries: Annotated[int, Meta(description="Most names. Default: 1000.", ge=1, le=50_000)] = 1000
+    max_entries: Annotated[
+        int, Meta(description="Maximum number of names. Default: 1000.", ge=1, le=50_000)
+    ] = 1000
 
 
 class PatchArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -107,7 +107,7 @@ class LiveProcess:
             self.is_output_complete = reading.done()
         finally:
             if self.ending is None and self.failure is None:
-                self.failure = OperationFailed("the agent was closed before the command was seen to end")
+                self.failure = OperationFailed("the agent was closed before it saw the command end")
                 self._exited.set()
             self._when_ended(self)
             self._ended.set()

@@ -360,8 +360,8 @@ def _launch(
     return Launch(proposal.words(sandbox), proposal.cwd, sandbox, changes, added)
 
 
-_UNINTERCEPTED: Final = "No rule is held against the programs that it executes."
-_UNSANDBOXED: Final = "It runs without a sandbox, with all rights of the user."
+_UNINTERCEPTED: Final = "No rule is checked against the programs that it executes."
+_UNSANDBOXED: Final = "It runs without a sandbox, with all of the user's rights."
 _HIDING: Final = (
     "The profile hides files, so nothing runs without it, and what was missing is not known for certain."
 )

@@ -117,7 +117,7 @@ class PatchWriter:
         for path in paths:
             first = names.setdefault(await real_path(self._files, path), path)
             if first != path:
-                problem = f"{first} and {path} are the same file by two names; use one name of it"
+                problem = f"{first} and {path} are two names of the same file; use one of them"
                 raise InvalidToolCall("apply_patch", problem)
 
     async def _content(self, path: str) -> bytes | None:

@@ -13,7 +13,7 @@ REPLACED: Final = "\ufffd"
 """Stands for bytes that are not UTF-8, and for itself."""
 
 _CHANGES = (
-    "This one program runs outside of the sandbox, with all rights of the user, if the server lets it out.",
+    "This one program runs outside of the sandbox, with all of the user's rights, if the server lets it out.",
     "If not, it runs in the sandbox, as everything else that the command executes.",
 )
 

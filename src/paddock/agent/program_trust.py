@@ -48,7 +48,7 @@ class ProgramTrust:
                 if (doubt := await look.doubt(program)) is not None:
                     return doubt
         except PaddockError as error:
-            return f"where its programs are can't be looked up: {error}"
+            return f"its programs can't be looked up: {error}"
         return None
 
 

@@ -59,9 +59,9 @@ class Proposal(Struct, frozen=True):
         if self.line is None:
             return f"the model chose {self.command[0]} to run it"
         if self.stdin is not None:
-            return "the rule says nothing of its input"
+            return "the rule says nothing about its input"
         if self.is_terminal:
-            return "the model may type to it, and the rule says nothing of that"
+            return "the model may type to it, and the rule says nothing about that"
         relative = [name for name in self.programs if "/" in name and not name.startswith("/")]
         return f"{relative[0]} is not an absolute path" if relative else None
 
@@ -70,9 +70,7 @@ class Proposal(Struct, frozen=True):
         """Return why nobody can be asked about it: a person who says yes must have seen all of it."""
         for text, name in ((self.stdin, "input"), (self.patch, "change")):
             if text is not None and len(text) > INPUT_LIMIT:
-                return (
-                    f"its {name} has more than {INPUT_LIMIT} characters, too many to be shown in a question"
-                )
+                return f"its {name} has more than {INPUT_LIMIT} characters, too many to show in a question"
         return None
 
     def words(self, sandbox: Sandbox | None) -> tuple[str, ...]:

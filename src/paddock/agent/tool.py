@@ -132,7 +132,7 @@ def _check(tool: str, value: Any) -> None:
             try:
                 value.encode()
             except UnicodeEncodeError as error:
-                raise InvalidToolCall(tool, "a text holds half a character (a lone surrogate)") from error
+                raise InvalidToolCall(tool, "a text contains half a character (a lone surrogate)") from error
         case float() if not math.isfinite(value):
             raise InvalidToolCall(tool, f"{value} is not a number")
 

@@ -333,7 +333,7 @@ class UnifiedExec:
         budget = token_budget(wanted_tokens, self._limit_tokens)
         ending = live.ending
         if live.failure is not None:
-            notes = (*notes, f"How the command ended is not known: {live.failure}")
+            notes = (*notes, f"It is not known how the command ended: {live.failure}")
         if live.has_exited and not live.is_output_complete and live.failure is None:
             notes = (
                 *notes,
@@ -362,7 +362,7 @@ class UnifiedExec:
     def _remember_end(self, session: CommandSession) -> None:
         ending = session.live.ending
         if ending is None:
-            self._forget(session.session_id, "how it ended is not known")
+            self._forget(session.session_id, "it is not known how it ended")
         else:
             self._forget(session.session_id, f"it has ended with exit code {ending.exit_code}")
 

@@ -77,6 +77,6 @@ def _tail_of(segment: Path) -> _Tail:
         at = end
     if begin and not records:
         raise AuditLogError(
-            str(segment), "its end holds no record; move the log away, and a new one will be begun"
+            str(segment), "its end holds no record; move the log away, and the server begins a new one"
         )
     return _Tail(records, data[end_of_last:])

@@ -28,7 +28,7 @@ examples:
   echo y | paddock agent-demo                     with a yes to the question
 
 exit status:
-  0 if the demonstration came to its end, whatever you answered.
+  0 if the demonstration ran to its end, whatever you answered.
 """
 
 CLIENT_NAME = "paddock-agent-demo"

@@ -24,7 +24,7 @@ examples:
   paddock answer 3f2a91c0 '{"verdict": "run"}'    in JSON
 
 exit status:
-  0 if the answer counts, 1 if the question is not open, or not any more.
+  0 if the answer counts, 1 if the question is not open, or no longer.
 """
 
 CLIENT_NAME = "paddock-answer"
@@ -92,7 +92,7 @@ def _result(arguments: argparse.Namespace, method: str) -> dict[str, Any]:
     is_host = method == POLICY_REQUEST
     words = DECISIONS if is_host else VERDICTS
     if arguments.answer not in words:
-        raise SelectionError(f"{arguments.answer!r} is no answer to {method}; say one of", words)
+        raise SelectionError(f"{arguments.answer!r} is not an answer to {method}; say one of", words)
     if arguments.remember == "rule" and not is_host:
         raise SelectionError("only answers about hosts are remembered as a rule; use `paddock rules add`")
     reason = {} if arguments.reason is None else {"reason": arguments.reason}

@@ -165,5 +165,5 @@ def find(found: Survey, wanted: str) -> Question:
         raise SelectionError(f"{wanted!r} fits {len(fitting)} questions; name one of", names)
     closed = [outcome for name, outcome in found.closed.items() if wanted and name.startswith(wanted)]
     if len(closed) == 1:
-        raise SelectionError(f"question {wanted!r} is not open any more: {closed[0]}")
+        raise SelectionError(f"question {wanted!r} is no longer open: {closed[0]}")
     raise SelectionError(f"no open question {wanted!r}; `paddock approve` lists them")

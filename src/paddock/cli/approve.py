@@ -29,7 +29,7 @@ examples:
   paddock approve --watch                       show questions as they come
 
 exit status:
-  0 if the answer counts, 1 if the question is not open, or not any more.
+  0 if the answer counts, 1 if the question is not open, or no longer.
 """
 
 
@@ -100,7 +100,7 @@ async def _watch() -> None:
         for question_id, question in known.items():
             if question_id not in found:
                 outcome = told.closed.get(question_id, "whoever asked it is gone, or has its answer")
-                print(f"{question.short_id}  needs no answer any more: {outcome}\n", flush=True)
+                print(f"{question.short_id}  no longer needs an answer: {outcome}\n", flush=True)
         for question_id, question in found.items():
             if question_id not in known:
                 _print(question)

@@ -24,7 +24,7 @@ it run on.
 
 EXAMPLES = """\
 examples:
-  paddock attach 3f2a                          the process whose id begins so
+  paddock attach 3f2a                          the process whose id begins like this
   paddock attach --read-only 3f2a              only look; Ctrl-C leaves as well
   paddock attach --detach-keys ctrl-p,ctrl-q 3f2a
 

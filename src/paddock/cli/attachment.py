@@ -150,7 +150,7 @@ class Attachment:
     def _outcome(self, page: ReadResult) -> Outcome:
         if page.exit_code is not None:
             return Outcome(page.exit_code)
-        return Outcome(exit_status.OWN_FAILURE, f"what became of it is not known: {page.failure}")
+        return Outcome(exit_status.OWN_FAILURE, f"it is not known what became of it: {page.failure}")
 
     # --- input --------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def _add_show(views: Verbs) -> None:
     )
     _add_query(parser)
     parser.add_argument("-n", "--tail", metavar="N", type=count, help="begin with the last N records")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what is written later")
+    parser.add_argument("-f", "--follow", action="store_true", help="continue with what is written later")
     parser.add_argument("--json", action="store_true", help="the lines as they are in the log")
     _add_directory(parser)
 
@@ -159,9 +159,11 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="only records of this kind, such as start, exit or denial; repeatable",
     )
     parser.add_argument(
-        "--session", metavar="SESSION", default="", help="only of sessions whose id begins so"
+        "--session", metavar="SESSION", default="", help="only sessions whose id begins like this"
     )
-    parser.add_argument("--process", metavar="ID", default="", help="only of processes whose id begins so")
+    parser.add_argument(
+        "--process", metavar="ID", default="", help="only processes whose id begins like this"
+    )
     parser.add_argument(
         "--since",
         metavar="TIME",

@@ -9,7 +9,7 @@ from paddock.cli import config_check
 from paddock.cli.options import Verbs, add_verb
 
 DESCRIPTION = """\
-Look at the settings of a server before it is started with them.
+Check the settings of a server before you start it with them.
 """
 
 EXAMPLES = """\

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Read a file of settings as `paddock serve --config FILE` does: its names and values, the
 profiles, the files with tokens, certificates and keys, and whether they go together.
-Nothing is started. What is wrong is told with file and line.
+It starts nothing, and reports each problem with file and line.
 """
 
 EXAMPLES = """\

@@ -79,7 +79,7 @@ def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> 
         tell("bubblewrap could not make the sandbox, and the command was not started")
         return exit_status.OWN_FAILURE
     if problem is not None:
-        _complain(f"the command's output can't be written: {problem.strerror}")
+        _complain(f"can't write the command's output: {problem.strerror}")
         status = status or exit_status.OWN_FAILURE
     return status if status >= 0 else exit_status.of_signal(-status)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Copy a file, or with -r a directory, to a server's host, from it, or between servers. A
 path without a URL is on this host, :/path is on the server of PADDOCK_URL or on your only
-server, and - is standard input or output. What is copied appears in its place as a whole,
-when it is complete. Into a directory that exists it is copied under its own name.
+server, and - is standard input or output. A copy appears in its place as a whole,
+when it is complete. Into a directory that exists, it goes under its own name.
 """
 
 EXAMPLES = """\
@@ -53,7 +53,7 @@ def add_parser(verbs: Verbs) -> None:
         help="where to, or into which directory",
     )
     parser.add_argument(
-        "-r", "--recursive", action="store_true", help="copy a directory and all that is in it"
+        "-r", "--recursive", action="store_true", help="copy a directory and everything in it"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress on a terminal")
     add_profile_option(parser, "reach no more of the servers than it grants")

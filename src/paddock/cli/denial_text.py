@@ -43,13 +43,13 @@ def explanations(ending: Ending) -> Iterator[str]:
     if ending.cause in _LIMITS:
         yield f"the limit {_LIMITS[ending.cause]} of its profile ended it; raise it if that is too low"
     if ending.cause is Cause.BREACH:
-        yield "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
+        yield "somebody moved, removed or replaced what its profile denies it; run it again"
     for denial in ending.denials:
         yield explanation(denial)
     # A server that reports causes has checked the failure against the profile, and found that the profile
     # allows it.
     if ending.sandbox_denied and not ending.denials and ending.cause is None:
-        yield "the sandbox probably made it fail; what it wrote says where, a wider --profile is the way out"
+        yield "the sandbox probably made it fail; its output says where, and a wider --profile may help"
 
 
 def trace_explanations(trace: Trace) -> Iterator[str]:
@@ -147,4 +147,4 @@ def _host_way_out(endpoint: Endpoint, rule: str) -> str:
         return "--allow-local allows it"
     if "network.allow " in rule:
         return f"--allow-host {pattern} allows it"
-    return "while that stands, nothing allows it"
+    return "as long as that stands, nothing allows it"

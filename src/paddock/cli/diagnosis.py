@@ -122,7 +122,7 @@ def check_group_signals() -> Finding:
                 name,
                 Level.WARN,
                 "PIDFD_SIGNAL_PROCESS_GROUP is not there, so groups are signalled by number",
-                "use Linux 6.9 or newer; without it, all that is lost is a guard against pid reuse",
+                "use Linux 6.9 or newer; without it, only a guard against pid reuse is missing",
             )
         # The call is known; that this process does not lead a group is no matter.
     finally:
@@ -207,7 +207,7 @@ def check_rules() -> Finding:
     detail = f"{len(policy.rules)} in force"
     if policy.problems:
         broken = "; ".join(map(str, policy.problems))
-        remedy = "mend them: until then whatever no other rule decides needs approval"
+        remedy = "mend them: until then, whatever no other rule decides needs approval"
         return Finding("rules", Level.WARN, f"{detail}, and not in force: {broken}", remedy)
     return Finding("rules", Level.OK, detail)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Look at this host: Python, the kernel's features, the programs and limits that paddock
-uses, the servers that run, and how well commands can be confined. Whatever is not as it
-should be comes with a way out.
+uses, the servers that run, and how well commands can be confined. Every problem comes with a
+way out.
 """
 
 EXAMPLES = """\

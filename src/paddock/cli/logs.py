@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Print the output of a process, running or ended, that its server retains: the head and
 the newest tail of stdout and stderr together. Its stdout, or the output of its
-terminal, comes out on stdout, its stderr on stderr. What was dropped is said on stderr,
-in its place.
+terminal, comes out on stdout, its stderr on stderr. A note on stderr stands in
+place of dropped output.
 """
 
 EXAMPLES = """\
@@ -43,7 +43,7 @@ def add_parser(verbs: Verbs) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the process has ended")
+    parser.add_argument("-f", "--follow", action="store_true", help="continue until the process has ended")
     parser.add_argument("-n", "--tail", metavar="LINES", type=count, help="begin with the last LINES lines")
     streams = parser.add_mutually_exclusive_group()
     streams.add_argument("--stdout", action="store_true", help="only stdout, or the terminal")

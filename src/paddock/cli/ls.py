@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 List a directory, or show a file, of a server's host. A path without a URL is on this
-host; :/path is on the server of PADDOCK_URL, or on your only server. Symbolic links that
-lead nowhere are not listed.
+host; :/path is on the server of PADDOCK_URL, or on your only server.
 """
 
 EXAMPLES = """\

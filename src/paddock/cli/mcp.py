@@ -39,7 +39,7 @@ examples:
   paddock mcp --workspace ~/project --tools shell      one directory, one tool
   paddock mcp --profile :read-only --rules team.rules  nothing is written but what the rules let out
   paddock mcp --server ws://10.0.0.7:4100              run it all on another Paddock
-  paddock mcp install --client claude-code             tell a client of it
+  paddock mcp install --client claude-code             add it to a client
   paddock mcp --ask console                            answer with `paddock approve`
   paddock mcp --listen http://127.0.0.1:8000 --listen-token-file ~/.paddock-token
                                                        over HTTP; the URL is the line on standard output
@@ -86,7 +86,7 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--server", metavar="URL", help="run everything on this Paddock server")
     add_credential_options(parser)
-    parser.add_argument("--tools", metavar="NAMES", help="tools to offer, with commas (default: all)")
+    parser.add_argument("--tools", metavar="NAMES", help="tools to offer, separated by commas (default: all)")
     parser.add_argument(
         "--ask",
         choices=("client", "console"),
@@ -99,7 +99,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="SECONDS",
         type=seconds,
         default=PROMPT_TIMEOUT_S,
-        help="how long an answer is waited for; then it is no (default 300)",
+        help="how long to wait for an answer; then it is no (default 300)",
     )
     parser.add_argument(
         "--listen", metavar="URL", help="http://IP:PORT, in place of standard input and output"

@@ -12,8 +12,8 @@ from paddock.cli.options import Verbs, add_verb
 from paddock.errors import LocalFileError, PaddockError
 
 DESCRIPTION = """\
-Add `paddock mcp` to the servers of an MCP client. The difference to its configuration is shown first,
-and nothing that is there is lost.
+Add `paddock mcp` to the servers of an MCP client. It first shows what would change in the client's
+configuration, and loses nothing that is there.
 """
 
 EXAMPLES = """\
@@ -100,7 +100,7 @@ def _show(path: Path, before: str, after: str) -> None:
 
 def _is_wanted(path: Path) -> bool:
     if not sys.stdin.isatty():
-        tell("nobody is here to ask; give --yes to write it", "mcp install")
+        tell("there is nobody to ask; give --yes to write it", "mcp install")
         return False
     return input(f"write {path}? [y/N] ").strip().lower() in ("y", "yes")
 
@@ -120,7 +120,7 @@ def _write(path: Path, before: str | None, after: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             if _read(path) != before:
-                raise PaddockError(f"{path} was changed meanwhile; nothing was written, try again")
+                raise PaddockError(f"{path} has changed in the meantime; nothing was written, try again")
             os.replace(name, path)
         except BaseException:
             os.unlink(name)

@@ -6,7 +6,7 @@ from paddock.cli import network_groups
 from paddock.cli.options import Verbs
 
 DESCRIPTION = """\
-Tell what a command can be let reach by name: `paddock run --allow-group python` means all
+Show what a command can be allowed to reach by name: `paddock run --allow-group python` means all
 hosts of a group.
 """
 
@@ -25,5 +25,5 @@ def add_parser(verbs: Verbs) -> None:
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="what to tell")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="what to list")
     network_groups.add_parser(actions)

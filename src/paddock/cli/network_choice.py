@@ -42,7 +42,7 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-local",
         action="store_true",
-        help="let what is allowed have a loopback or private address, too",
+        help="let allowed hosts have a loopback or private address too",
     )
 
 

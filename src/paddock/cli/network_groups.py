@@ -26,7 +26,7 @@ def add_parser(verbs: Verbs) -> None:
         verbs, "groups", run, help="list groups of hosts", description=DESCRIPTION, examples=EXAMPLES
     )
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="settings of a server, whose groups are listed, too"
+        "--config", metavar="FILE", type=Path, help="settings of a server, whose groups are listed too"
     )
 
 

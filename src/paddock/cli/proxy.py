@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Run the policy proxy until it is interrupted: HTTP, CONNECT and SOCKS 5 on one port of the
 loopback. Its URL is the one line on standard output; each host that is blocked is a line on
-standard error. It decides for whoever connects, and keeps nobody from going another way:
+standard error. It decides for whoever connects, but keeps nobody from taking another way:
 that is up to the sandbox that uses it.
 """
 

@@ -25,7 +25,7 @@ examples:
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     parser = add_verb(
-        verbs, "add", run, help="allow a command for ever", description=DESCRIPTION, examples=EXAMPLES
+        verbs, "add", run, help="always allow a command", description=DESCRIPTION, examples=EXAMPLES
     )
     parser.usage = "paddock rules add [--file FILE] -- COMMAND [ARG]..."
     parser.add_argument("--file", metavar="FILE", type=Path, help="add to this file instead")

@@ -133,7 +133,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="SECONDS",
         type=seconds,
         default=RECONNECT_S,
-        help="with --url: how long to try to get a lost connection back (default 25; 0 not at all)",
+        help="with --url: how long to try to restore a lost connection (default 25; 0 not at all)",
     )
     parser.add_argument("-d", "--detach", action="store_true", help="leave it running and print its id")
     parser.add_argument(
@@ -145,7 +145,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="with --profile: watch what it attempts, and say all that the sandbox refused if it fails",
+        help="with --profile: watch what it attempts and, if it fails, say all that the sandbox refused",
     )
     parser.add_argument(
         "--rules",
@@ -154,8 +154,8 @@ def add_parser(verbs: Verbs) -> None:
         action="append",
         default=[],
         help="with --profile: rules, or a directory of them, that decide on each program that it executes: "
-        "what is forbidden is denied, what is allowed runs outside of the sandbox, and about a prompt "
-        "you are asked at the terminal; may be repeated",
+        "a forbidden one is denied, an allowed one runs outside of the sandbox, and for a prompt you are "
+        "asked at the terminal; may be repeated",
     )
     add_variable_option(parser, "the server's environment")
     parser.add_argument(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Run a command that gets exactly the files, network and kernel that a profile grants.
 Its streams are those of paddock, through pipes unless they are a terminal; signals
-reach it, and when it ends, so does everything that it has started. What can't be
-enforced is refused.
+reach it, and when it ends, so does everything that it has started. Paddock refuses to start
+what it can't enforce.
 """
 
 EXAMPLES = """\
@@ -110,9 +110,13 @@ def add_parser(verbs: Verbs) -> None:
         help="enforce by Landlock alone, without bubblewrap; only where that can express the profile",
     )
     parser.add_argument(
-        "--trace", action="store_true", help="say at the end what the command was refused; it runs slower"
+        "--trace",
+        action="store_true",
+        help="say at the end what the command was refused; it then runs slower",
     )
-    parser.add_argument("--explain", action="store_true", help="print what would be enforced; run nothing")
+    parser.add_argument(
+        "--explain", action="store_true", help="print what would be enforced, and run nothing"
+    )
     parser.add_argument("command", metavar="COMMAND", nargs=REMAINDER, help="the program and its arguments")
 
 
@@ -221,7 +225,7 @@ def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc:
     from paddock.sandbox.profile.enforced import is_enforced
 
     if not is_enforced(profile):
-        return "nothing is enforced: the profile asks for nothing\n"
+        return "nothing is enforced, because the profile asks for nothing\n"
     plan = sandbox.planner.plan(profile, command, has_proc=has_proc)
     problem = sandbox.planner.tmpdir_problem(profile, plan)
     text = explain(plan, sandbox.enforcement, sandbox.ruleset_alone(plan))

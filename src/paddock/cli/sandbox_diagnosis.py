@@ -107,7 +107,9 @@ def check_janitor(directories: list[str]) -> Finding:
         return Finding("janitor", Level.WARN, detail, "make room, or make it writable")
     if left:
         detail = f"left behind by killed commands, and being cleared away now: {', '.join(left)}"
-        return Finding("janitor", Level.WARN, detail, "run this again, and remove by hand what is still told")
+        return Finding(
+            "janitor", Level.WARN, detail, "run this again, and remove by hand what it still reports"
+        )
     return Finding("janitor", Level.OK, f"runs, with its journals in {directory}, and nothing is left behind")
 
 
@@ -116,7 +118,7 @@ def interception_finding(available: Availability) -> Finding:
     name = "interception"
     if available.notify is None:
         return Finding(name, Level.OK, "notify: the kernel asks about everything that a command executes")
-    reason = f"notify can't be had: {available.notify.detail}"
+    reason = f"notify is not available: {available.notify.detail}"
     if available.wrapper is None:
         detail = f"wrapper: only commands of Bash, and only what Bash itself executes; {reason}"
         return Finding(name, Level.WARN, detail, available.notify.remedy)
@@ -175,13 +177,13 @@ def _sum(facts: HostFacts, *, has_init: bool) -> Finding:
             return Finding(
                 "sandbox",
                 Level.OK,
-                "full: all that a profile says is enforced, and Landlock stands behind the mounts",
+                "full: everything in a profile is enforced, and Landlock backs up the mounts",
             )
         case Enforcement.PARTIAL:
             return Finding(
                 "sandbox",
                 Level.WARN,
-                "partial: all that a profile says is enforced, but less stands behind the mounts",
+                "partial: everything in a profile is enforced, but less backs up the mounts",
                 "see landlock",
             )
         case _:

@@ -63,20 +63,20 @@ def add_parser(verbs: Verbs) -> None:
         help="requests of one connection that run at once; 1 is strictly serial (default 64)",
     )
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="TOML file with settings; flags win over it"
+        "--config", metavar="FILE", type=Path, help="TOML file with settings; flags override it"
     )
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
-        help="what to log: info tells what happens, warning only what is wrong (default warning)",
+        help="what to log: everything that happens (info), or only what is wrong (warning, the default)",
     )
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
-        help="what a line of the log is; one event, one line (default text)",
+        help="format of a log line; each event is one line (default text)",
     )
     parser.add_argument(
-        "--audit-log", metavar="DIR", help="directory of the audit log, which tells every start and exit"
+        "--audit-log", metavar="DIR", help="directory of the audit log, which records every start and exit"
     )
     parser.add_argument(
         "--use-legacy-landlock",
@@ -88,7 +88,7 @@ def add_parser(verbs: Verbs) -> None:
         "--allow-escalation",
         action="store_true",
         default=None,
-        help="let clients' rules about executed programs let these out of sandboxes",
+        help="let clients' rules release executed programs from their sandboxes",
     )
     _add_door_flags(parser)
     _add_swerex_flags(parser)
@@ -122,7 +122,7 @@ def _add_door_flags(parser: argparse.ArgumentParser) -> None:
         "--ws-max-clock-skew-seconds",
         metavar="N",
         type=_unsigned,
-        help="how far the clock of the issuer may be off (default 30)",
+        help="how far the issuer's clock may be off (default 30)",
     )
     doors.add_argument("--tls-cert", metavar="FILE", help="certificate chain in PEM form; makes it wss://")
     doors.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, not encrypted")

@@ -46,14 +46,13 @@ def check_spares(facts: HostFacts) -> Finding:
         try:
             _try(sandbox, str(base / "workspace"))
         except (_Failed, Unsuitable, FileMoved, PaddockError, OSError) as error:
-            detail = (
-                f"can't be used, so every command waits for its own: {str(error) or type(error).__name__}"
-            )
+            reason = str(error) or type(error).__name__
+            detail = f"can't be used, so every command waits for one of its own: {reason}"
             remedy = "use Linux 5.12 or newer, and let its users enter their own namespaces"
             return Finding(NAME, Level.WARN, detail, remedy)
         finally:
             sandbox.close()
-    return Finding(NAME, Level.OK, "can be kept, and masks be mounted in them when a command comes")
+    return Finding(NAME, Level.OK, "can be kept, and masks can be mounted in them when a command comes")
 
 
 def _try(sandbox: Sandbox, workspace: str) -> None:

@@ -71,7 +71,7 @@ class Answering:
                 self._tasks[question_id] = task
                 task.add_done_callback(partial(self._ended, question_id))
             case Arrival.REFUSE:
-                self._reply(request.id, OperationFailed("this client is asked too much at once"))
+                self._reply(request.id, OperationFailed("too many questions for this client at once"))
             case Arrival.WAIT:
                 pass
 
@@ -96,7 +96,7 @@ class Answering:
         if self._ending:
             _, left = await asyncio.wait(self._ending, timeout=CANCEL_TIMEOUT_S)
             if left:
-                log.warning("%d handlers of requests do not end though they were cancelled", len(left))
+                log.warning("%d request handlers do not end although they were cancelled", len(left))
 
     # --- inside -------------------------------------------------------------
 

@@ -300,7 +300,7 @@ class Connection:
             case Asked():
                 self.answering.asked(told)
             case Unanswerable():
-                log.warning("%s asks what can't be understood: %s", self.peer, told.problem)
+                log.warning("%s asks something that can't be understood: %s", self.peer, told.problem)
                 self._reply(told.reply)
 
     def link_closed(self, link: Link, error: Exception | None) -> None:

@@ -179,7 +179,7 @@ class Files:
         entries = (await self._ask("fs/readDirectory", params, ReadDirectoryResult, can_repeat=True)).entries
         for entry in entries:
             if not is_name(entry.file_name):
-                raise ProtocolViolation(f"the server listed {entry.file_name!r}, which is no name of a file")
+                raise ProtocolViolation(f"the server listed {entry.file_name!r}, which is not a file name")
         return entries
 
     async def canonicalize(self, path: RemotePathLike) -> str:

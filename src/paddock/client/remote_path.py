@@ -198,7 +198,9 @@ class RemotePath(PurePath):
         wanted = GlobPattern(pattern)
         tree = await self._files.walk(self, max_depth=MAX_DEPTH if wanted.depth is None else wanted.depth)
         if tree.is_truncated:
-            raise OperationFailed(f"{str(self)!r} has too much below it to find all that fits {pattern!r}")
+            raise OperationFailed(
+                f"{str(self)!r} has too many entries below it to find all that match {pattern!r}"
+            )
         below = sorted(PurePosixPath(path) for path in (*tree.directories, *tree.files))
         return [self._at(path) for path in below if wanted.fits(path.relative_to(self._pure).parts)]
 

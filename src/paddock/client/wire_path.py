@@ -42,4 +42,4 @@ def local_name(text: str) -> str:
     try:
         return parse_path(text).path
     except ValueError as error:
-        raise ProtocolViolation(f"the server answered with a path that is none: {error}") from error
+        raise ProtocolViolation(f"the server answered with an invalid path: {error}") from error

@@ -38,7 +38,7 @@ class LocalFileError(PaddockError):
         where = (
             os.fsdecode(self.error.filename) if isinstance(self.error.filename, str | bytes) else self.path
         )
-        return f"{where!r} of this host: {self.error.strerror}"
+        return f"{where!r} on this host: {self.error.strerror}"
 
 
 class AuditLogError(PaddockError):

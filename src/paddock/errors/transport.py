@@ -30,7 +30,7 @@ class NoRuntimeDirectory(ListenError):
         super().__init__("a control socket", reason)
 
     def __str__(self) -> str:
-        return f"no private directory of Paddock's can be used: {self.reason}"
+        return f"Paddock has no private directory that it can use: {self.reason}"
 
 
 class ConnectError(TransportError):
@@ -98,7 +98,7 @@ class WriteLost(ConnectionLost):
         states = {
             "unchanged": f"{self.path!r} was not written, and what was there is unchanged",
             "incomplete": f"{self.path!r} was not written to its end",
-            "unknown": f"whether {self.path!r} was written is not known",
+            "unknown": f"it is not known whether {self.path!r} was written",
         }
         return f"{states[self.outcome]}: {self.reason}; write it again"
 

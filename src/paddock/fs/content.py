@@ -68,7 +68,7 @@ def open_to_replace(path: bytes, *, follow: bool) -> int:
 
 
 def _regular(descriptor: int, path: bytes) -> os.stat_result:
-    """Return what is open there; if it is no regular file, close it and raise InvalidRequest."""
+    """Return what is open there; if it is not a regular file, close it and raise InvalidRequest."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

@@ -48,9 +48,7 @@ def copy(operation: Copy) -> Done:
                 f"can't copy {os.fsdecode(source)!r}: it is neither a file, a directory nor a symbolic link"
             )
         elif not operation.recursive:
-            raise InvalidRequest(
-                f"{os.fsdecode(source)!r} is a directory; it is copied only with recursive: true"
-            )
+            raise InvalidRequest(f"{os.fsdecode(source)!r} is a directory; set recursive: true to copy it")
         else:
             _refuse_descendant(source, destination)
             _copy_tree(source, destination)
@@ -68,9 +66,7 @@ def _copy_file(source: bytes, source_in: int | None, destination: bytes, destina
     try:
         status = os.fstat(reading)
         if not stat.S_ISREG(status.st_mode):
-            raise InvalidRequest(
-                f"{os.fsdecode(source)!r} is not a regular file any more; nothing was copied"
-            )
+            raise InvalidRequest(f"{os.fsdecode(source)!r} is no longer a regular file; nothing was copied")
         flags = _WRITE | (0 if destination_in is None else os.O_NOFOLLOW)
         # Not O_TRUNC: it could be the same file.
         with read_only_before_rights(destination, destination_in):

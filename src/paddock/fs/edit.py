@@ -100,8 +100,7 @@ def _replace(path: bytes, data: bytes, seen: os.stat_result) -> None:
         now = replacement.status()
         if now is None or _version(now) != _version(seen):
             raise InvalidRequest(
-                f"{os.fsdecode(path)!r} was changed by somebody else meanwhile; nothing was changed here; "
-                "read it again"
+                f"{os.fsdecode(path)!r} has changed in the meantime, so nothing was written; read it again"
             )
     except BaseException:
         replacement.discard()

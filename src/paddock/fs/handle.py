@@ -45,7 +45,7 @@ class HandleTable:
         """Return the file of a number. Raises NotFound."""
         file = self._files.get(number)
         if file is None:
-            raise NotFound(f"file {number} is not open (any more)")
+            raise NotFound(f"file {number} is not open")
         return file
 
     def take(self, number: int) -> OpenFile | None:
@@ -118,7 +118,7 @@ def close(operation: Close, handles: HandleTable) -> Done:
     file = handles.take(operation.handle)
     if file is None:
         if handles.is_ended:
-            raise NotFound(f"file {operation.handle} is not open any more, and was not published")
+            raise NotFound(f"file {operation.handle} is no longer open, and was not published")
         return Done()
     try:
         file.close(discard=operation.discard)

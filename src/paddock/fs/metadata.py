@@ -63,7 +63,7 @@ def get_metadata_at_once(path: bytes) -> Metadata | None:
 
 def refuse_link(path: bytes) -> InvalidRequest:
     """Return the error for a link that is not to be followed."""
-    return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which is not to be followed")
+    return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which must not be followed")
 
 
 def _metadata(status: Status, *, is_link: bool) -> Metadata:

@@ -34,7 +34,7 @@ def translate(pattern: str, *, is_regex: bool) -> bytes:
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise ValueError(f"it has more than {MAX_PATTERN_CHARACTERS} characters")
     if "\n" in pattern or "\r" in pattern or "\0" in pattern:
-        raise ValueError("it holds an end of line or a NUL, and lines are searched one by one")
+        raise ValueError("it contains a line break or a NUL, and the search goes line by line")
     if not is_regex:
         return b"".join(map(_ordinary, pattern))
     return _Translation(pattern).run()
@@ -126,7 +126,7 @@ class _Translation:
 
     def _close(self) -> None:
         if len(self._groups) == 1:
-            raise ValueError("a `)` closes nothing")
+            raise ValueError("a `)` has no matching `(`")
         group = self._groups.pop()
         self._groups[-1].is_risky |= group.is_risky
         self._emit(")")

@@ -84,7 +84,7 @@ class WorkerOperations:
         self._requests.close()
 
     async def _receive(self) -> None:
-        reason, doubt = "the file worker has ended", "; what was under way may or may not have happened"
+        reason, doubt = "the file worker has ended", "; operations under way may or may not have taken effect"
         try:
             while True:
                 length = read_length(await self._answers.readexactly(HEADER.size))

@@ -84,7 +84,7 @@ class TreeReader:
                     else:
                         raise InvalidRequest(
                             f"{self._shown(path)} is neither a file, a directory nor a symbolic link, "
-                            "and can't be transferred; remove it or transfer the rest by itself"
+                            "and can't be transferred; remove it, or transfer the rest without it"
                         )
                 waiting.extend(reversed(subdirectories))
             finally:
@@ -96,13 +96,13 @@ class TreeReader:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise OperationFailed(f"{self._shown(path)} was replaced while it was read; try again")
+                raise OperationFailed(f"{self._shown(path)} was replaced while it was being read; try again")
             yield self._header(path, status)
             missing = status.st_size
             while missing:
                 piece = os.read(descriptor, min(missing, PIECE_BYTES))
                 if not piece:
-                    raise OperationFailed(f"{self._shown(path)} became shorter while it was read; try again")
+                    raise OperationFailed(f"{self._shown(path)} shrank while it was being read; try again")
                 missing -= len(piece)
                 yield piece
             yield bytes(-status.st_size % tarfile.BLOCKSIZE)

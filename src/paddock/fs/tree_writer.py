@@ -41,7 +41,7 @@ class TreeWriter:
         try:
             if not _is_free(self._entry):
                 raise InvalidRequest(
-                    f"directory {os.fsdecode(path)!r} is there and not empty; name a new one"
+                    f"directory {os.fsdecode(path)!r} already exists and is not empty; name a new one"
                 )
             self._beside, self._root = unfinished_tree.make_in(self._entry.directory)
         except BaseException:
@@ -113,7 +113,7 @@ class TreeWriter:
         os.rename(self._beside, name, src_dir_fd=directory, dst_dir_fd=directory)
         # It is moved by its name, which whoever may write the directory can give to another.
         if not unfinished_tree.has_name(self._root, name, directory):
-            raise OperationFailed(f"somebody has exchanged the new tree for {os.fsdecode(self._path)!r}")
+            raise OperationFailed(f"somebody has replaced the new tree for {os.fsdecode(self._path)!r}")
 
     def _set_modes(self) -> None:
         """Set modes and times last of all: a tree with a read-only directory could not be removed again."""
@@ -196,7 +196,7 @@ class TreeWriter:
                 os.symlink(os.fsencode(entry.linkname), names[-1], dir_fd=directory)
             elif entry.issparse():
                 # A line of the archive could fill the disk, and nobody could end that.
-                raise InvalidRequest(f"the archive holds {entry.name!r}, which is sparse; pack it as a whole")
+                raise InvalidRequest(f"the archive holds {entry.name!r}, which is sparse; pack it whole")
             elif entry.isreg():
                 content = archive.extractfile(entry)
                 assert content is not None
@@ -237,7 +237,7 @@ class _Source(io.RawIOBase):
         # It remembers every entry, for archives that are read in any order.
         archive.members.clear()  # type: ignore[attr-defined]
         if sum(len(name) + len(value) for name, value in archive.pax_headers.items()) > MAX_COMMON_BYTES:
-            raise InvalidRequest("the archive describes all of its entries at too great length")
+            raise InvalidRequest("the descriptions of the archive's entries are too long together")
         return entry
 
     def read(self, size: int = -1, /) -> bytes:
@@ -246,7 +246,7 @@ class _Source(io.RawIOBase):
         if self._left_bytes is not None:
             self._left_bytes -= len(data)
             if self._left_bytes < 0:
-                raise InvalidRequest("the archive describes an entry at too great length")
+                raise InvalidRequest("the description of an entry in the archive is too long")
         return data
 
 

@@ -199,7 +199,7 @@ def escalated_environment(
             dropped.append(name)
         else:
             kept[name] = value
-    distrust = f"the sandbox has a say in {', '.join(sorted(harmful))}" if harmful else None
+    distrust = f"the sandbox can change {', '.join(sorted(harmful))}" if harmful else None
     return EscalatedEnvironment(kept, tuple(sorted([*dropped, *harmful])), directories, distrust)
 
 

@@ -21,7 +21,7 @@ def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
     if not execution.is_genuine:
         return f"{execution.program} on the host is not the file that would be executed"
     if not execution.is_executable:
-        return f"{execution.program} is nothing that the kernel executes"
+        return f"{execution.program} is not something that the kernel executes"
     for path, role in _programs(execution):
         written = first_writable(path, is_writable)
         if written == path:
@@ -29,7 +29,7 @@ def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
         if written is not None:
             return f"the sandbox can write {written}, which {role}{path} is in"
     if _is_called_into_sandbox(execution, is_writable):
-        return f"its caller calls it {execution.argv[0]}, and the sandbox has a say in what is there"
+        return f"its caller calls it {execution.argv[0]}, and the sandbox can change what is there"
     return None
 
 

@@ -100,7 +100,7 @@ def read_request(message: bytes) -> ExecRequest:
     request = _read(message, ExecRequest)
     texts = (request.file, request.workdir, *request.argv, *request.env, *request.env.values())
     if any("\0" in text for text in texts) or any("=" in name or not name for name in request.env):
-        raise WireError("no program can be given these texts")
+        raise WireError("no program can take these texts")
     try:
         "".join(texts).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
@@ -163,5 +163,5 @@ def _read(message: bytes, kind: type[Message]) -> Message:
 def _number(text: str) -> int:
     """Read a number. Reject long ones, which are slow in Python and mean nothing here, and fractions."""
     if len(text) > _DIGITS_LIMIT:
-        raise ValueError(f"a number of {len(text)} digits means nothing")
+        raise ValueError(f"a number of {len(text)} digits is not valid")
     return int(text)

@@ -118,7 +118,7 @@ def decision_of(
         case "decline":
             return ApprovalDecision(Approval.DENIED, _declined(reason))
         case other:
-            return ApprovalDecision(Approval.DENIED, f"the client's answer {other!r} means nothing here")
+            return ApprovalDecision(Approval.DENIED, f"the client's answer {other!r} is not valid here")
 
 
 def _declined(reason: str | None) -> str:

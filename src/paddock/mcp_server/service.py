@@ -239,7 +239,7 @@ async def _stirred(
             return await call.settled_or_asking(known)
         elapsed_s = time.time() - call.created_at
         await context.session.report_progress(
-            elapsed_s, message=f"{call.tool} is running for {elapsed_s:.0f} s"
+            elapsed_s, message=f"{call.tool} has been running for {elapsed_s:.0f} s"
         )
 
 

@@ -103,7 +103,7 @@ async def _finished(process: Process, clock: YieldClock, timeout_s: float, began
         if waiting.done() and (error := waiting.exception()) is not None:
             if not isinstance(error, PaddockError):
                 raise error
-            notes.append(f"How the command ended is not known: {error}")
+            notes.append(f"It is not known how the command ended: {error}")
         return shell_reply(
             reader.output,
             process.ending,

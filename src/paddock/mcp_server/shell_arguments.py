@@ -53,9 +53,11 @@ class DenialFields(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     kind: Annotated[str, Meta(description="write, read, network, exec or syscall.")]
     reason: Annotated[str, Meta(description="What was denied, and by which rule of the profile.")]
-    is_certain: Annotated[bool, Meta(description="False if only the words of the command speak for it.")]
+    is_certain: Annotated[bool, Meta(description="False if Paddock inferred it from what the command wrote.")]
     target: Annotated[str | UnsetType, Meta(description="A path, an address or a system call.")] = UNSET
-    permission: Annotated[str | UnsetType, Meta(description="What in a profile would allow it.")] = UNSET
+    permission: Annotated[
+        str | UnsetType, Meta(description="The entry of a profile that would allow it.")
+    ] = UNSET
 
 
 class RuleOrigin(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,18 +83,18 @@ class VerdictFields(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 class ShellFields(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The structured result of `shell`."""
 
-    exit_code: Annotated[int, Meta(description="128 + n if signal n ended it; 124 if its time was over.")]
-    output: Annotated[str, Meta(description="All that was printed, in the order in which it came.")]
+    exit_code: Annotated[int, Meta(description="128 + n if signal n ended it; 124 if it timed out.")]
+    output: Annotated[str, Meta(description="Everything that was printed, in order.")]
     duration: Duration
     timed_out: bool
     stdout: str
     stderr: str
-    denials: Annotated[list[DenialFields], Meta(description="What the sandbox kept the command from.")] = []
+    denials: Annotated[list[DenialFields], Meta(description="What the sandbox denied the command.")] = []
     verdicts: Annotated[
         list[VerdictFields], Meta(description="Programs that ran outside of the sandbox, or not at all.")
     ] = []
     more_verdicts: Annotated[int, Meta(description="How many more there were.")] = 0
-    notes: Annotated[list[str], Meta(description="What else there is to know, one sentence each.")] = []
+    notes: Annotated[list[str], Meta(description="Further notes, one sentence each.")] = []
 
 
 SHELL: Final = Tool(

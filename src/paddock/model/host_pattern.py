@@ -54,14 +54,14 @@ def normal_host(text: str) -> str:
         try:
             address = IPv6Address(host)
         except AddressValueError as error:
-            raise ValueError(f"the host {text!r} is no IPv6 address") from error
+            raise ValueError(f"the host {text!r} is not an IPv6 address") from error
         return str(address.ipv4_mapped or address)
     host = host.lower().removesuffix(".")
     labels = host.split(".")
     if re.fullmatch(_NUMBER, labels[-1]):
         return str(_numeric_address(text, labels))
     if len(host) > NAME_LIMIT or not all(re.fullmatch(_LABEL, label) for label in labels):
-        raise ValueError(f"the host {text[:NAME_LIMIT]!r} is no name of a host; write it in ASCII")
+        raise ValueError(f"the host {text[:NAME_LIMIT]!r} is not a host name; write it in ASCII")
     return host
 
 
@@ -69,7 +69,7 @@ def _numeric_address(text: str, labels: list[str]) -> IPv4Address:
     """Return what inet_aton(3) makes of one to four numbers, decimal, octal or hexadecimal."""
     from ipaddress import IPv4Address
 
-    flaw = ValueError(f"the host {text[:NAME_LIMIT]!r} looks like an address and is none")
+    flaw = ValueError(f"the host {text[:NAME_LIMIT]!r} looks like an address but is not one")
     if (
         len(labels) > 4
         or not all(re.fullmatch(_NUMBER, label) for label in labels)
@@ -141,9 +141,9 @@ class HostPattern(Struct, frozen=True):
                 stars, host = "", name
             host = normal_host(host)
         except ValueError as error:
-            raise ValueError(f"the pattern {text[:NAME_LIMIT]!r} means nothing: {error}") from None
+            raise ValueError(f"the pattern {text[:NAME_LIMIT]!r} is invalid: {error}") from None
         if stars and parse_address(host) is not None:
-            raise ValueError(f"the pattern {text!r} means nothing: an address has no names below it")
+            raise ValueError(f"the pattern {text!r} is invalid: an address has no names below it")
         return cls(host, stars != "*", bool(stars), port, has_any_port)
 
     @property

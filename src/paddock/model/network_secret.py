@@ -97,13 +97,13 @@ class NetworkSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.file is not None and not self.file.startswith("/"):
             raise ValueError("the file of a secret is not absolute; write it from the root")
         if self.variable is not None and not re.fullmatch(_VARIABLE, self.variable):
-            raise ValueError("the variable of a secret is no name of a variable")
+            raise ValueError("the variable of a secret is not a variable name")
         if self.basic_user is not None and (self.header is not None or self.template != TEMPLATE_MARK):
             raise ValueError("basic_user of a secret is a header already; leave header and template out")
         if self.basic_user is not None and (":" in self.basic_user or not self.basic_user.isprintable()):
             raise ValueError("basic_user of a secret can't have a colon or a control character in it")
         if self.header is not None and not re.fullmatch(_HEADER_NAME, self.header):
-            raise ValueError("the header of a secret is no name of a header")
+            raise ValueError("the header of a secret is not a header name")
         if (self.header or "").lower() in _UNUSABLE_HEADERS:
             raise ValueError(f"the header {self.header!r} says how a message is read; it can't be a secret")
         is_plain = self.template.isascii() and self.template.isprintable()

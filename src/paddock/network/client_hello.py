@@ -23,7 +23,7 @@ class Unnamed(Enum):
     """Why there is no name."""
 
     INCOMPLETE = "more bytes are needed"
-    NOT_TLS = "it is no TLS"
+    NOT_TLS = "it is not TLS"
     NO_NAME = "the client asks for no name"
     DAMAGED = "it begins like TLS and can't be read"
 

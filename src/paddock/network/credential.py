@@ -41,7 +41,7 @@ def make_credential(name: str, declared: NetworkSecret, content: bytes) -> Crede
     if not secret:
         raise SecretUnusable(name, "is empty")
     if len(secret) > VALUE_LIMIT_BYTES or not all(0x20 <= byte < 0x7F for byte in secret):
-        raise SecretUnusable(name, f"is no line of ASCII of at most {VALUE_LIMIT_BYTES} bytes")
+        raise SecretUnusable(name, f"is not a line of ASCII of at most {VALUE_LIMIT_BYTES} bytes")
     if declared.basic_user is not None:
         value = b"Basic " + base64.b64encode(declared.basic_user.encode() + b":" + secret)
     else:

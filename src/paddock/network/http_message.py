@@ -78,7 +78,7 @@ def _absolute(text: str) -> HttpTarget:
     parts = urlsplit(text)
     if not parts.netloc or not parts.scheme:
         raise ValueError(
-            f"the target {text[:300]!r} is no URL; this is a proxy, and does not serve anything itself"
+            f"the target {text[:300]!r} is not a URL; this is a proxy, and serves nothing itself"
         )
     if parts.scheme != "http":
         raise ValueError(f"the scheme {parts.scheme!r} is not proxied; use http, or CONNECT for others")

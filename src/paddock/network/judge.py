@@ -55,7 +55,7 @@ def allowed_network(
     if cap is not None:
         policies.append(_policy(cap, "max_profile network", groups))
         if upstream not in (None, cap.upstream):
-            raise ValueError("upstream is another than that of the profile that caps requests")
+            raise ValueError("upstream differs from that of the profile that caps requests")
         upstream = cap.upstream
     return AllowedNetwork(tuple(policies), None if upstream is None else parse_upstream(upstream))
 

@@ -83,7 +83,7 @@ class SocksHandshake:
         methods = buffer[2 : 2 + buffer[1]]
         if buffer[0] != VERSION or _NO_AUTHENTICATION not in methods:
             self._to_send += bytes((VERSION, _NO_METHOD))
-            raise ProxyRequestError("SOCKS 5 without authentication is all that is spoken here")
+            raise ProxyRequestError("only SOCKS 5 without authentication is supported here")
         del buffer[: 2 + buffer[1]]
         self._to_send += bytes((VERSION, _NO_AUTHENTICATION))
         self._is_greeted = True

@@ -41,7 +41,7 @@ def parse_upstream(url: str) -> Upstream:
     except ValueError:
         port = None
     if parts.scheme != "http" or not parts.hostname or port is None or parts.path not in ("", "/"):
-        raise ValueError("upstream must be http://HOST:PORT; other kinds of proxies are not spoken to")
+        raise ValueError("upstream must be http://HOST:PORT; other kinds of proxies are not supported")
     authorization = None
     if parts.username is not None:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()

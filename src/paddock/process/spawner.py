@@ -378,7 +378,7 @@ class Spawner:
         waiting = [message.spawn for message in self._unsent if message.spawn and not message.has_begun]
         for spawn in (*self._unanswered.values(), *waiting):
             if not spawn.future.done():
-                spawn.future.set_exception(SpawnerLost("the process spawner went before it answered"))
+                spawn.future.set_exception(SpawnerLost("the process spawner ended before it answered"))
         self._unsent.clear()
         self._unanswered.clear()
         self._running.clear()

@@ -176,7 +176,7 @@ class StartParams(Params, frozen=True, kw_only=True):
                 if getattr(self, name) is UNSET:
                     raise ValueError(f"missing required field `{name}`")
         elif not (self.argv is UNSET and self.cwd is UNSET and self.env is UNSET and self.arg0 is None):
-            raise ValueError("prepared stands in place of argv, arg0, cwd and env; give one or the other")
+            raise ValueError("prepared replaces argv, arg0, cwd and env; give one or the other")
         if self.io is None:
             if self.tty is UNSET:
                 raise ValueError("missing required field `tty`; give tty or io")

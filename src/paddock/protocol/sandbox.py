@@ -100,7 +100,7 @@ class SandboxContext(Params, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.policy is not None and self.profile is not None:
-            raise ValueError("policy and profile stand in place of permissions; give one of them")
+            raise ValueError("policy and profile replace permissions; give one of them")
         if self.policy is None and self.profile is None:
             for name, value in (
                 ("permissions", self.permissions),
@@ -110,4 +110,4 @@ class SandboxContext(Params, frozen=True, kw_only=True):
                     raise ValueError(f"missing required field `{name}`")
         elif self.permissions is not UNSET:
             word = "policy" if self.policy is not None else "profile"
-            raise ValueError(f"{word} stands in place of permissions; give one or the other")
+            raise ValueError(f"{word} replaces permissions; give one or the other")

@@ -167,7 +167,7 @@ class ServingConnection:
 
     def _response(self, response: Response) -> Event:
         if self._questions is None or not self._questions.was_issued(response.id):
-            return Drop(f"a response to id {response.id!r}, which was never asked")
+            return Drop(f"a response to id {response.id!r}, which nobody asked for")
         return Reply(response.id, response.result, response.problem)
 
     def _notification(self, notification: Notification) -> Event:

@@ -53,9 +53,9 @@ class Layer(Struct, frozen=True):
         if self.is_project:
             return None
         if status.st_uid not in (0, os.geteuid()):
-            return f"belongs to user {status.st_uid}; only root and you may speak here"
+            return f"belongs to user {status.st_uid}; only root and you may write rules here"
         if status.st_mode & stat.S_IWOTH:
-            return "can be written by everybody; take that away with chmod o-w"
+            return "can be written by everybody; run chmod o-w on it"
         return None
 
 
@@ -67,7 +67,7 @@ def user_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the user's layer, by the XDG base directory specification. Raises RulesError."""
     directories = rules_directories(environment)
     if not directories:
-        raise RulesError("can't be found: HOME is no absolute path")
+        raise RulesError("can't be found: HOME is not an absolute path")
     return Path(directories[0])
 
 

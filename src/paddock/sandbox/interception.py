@@ -108,7 +108,7 @@ class Interceptors:
     def serve_wrappers(self, policy: ExecPolicy, leader: socket.socket | None) -> WrapperService:
         """Return what answers the wrappers of a command. Raises SandboxUnavailable if nothing does."""
         if self._serve_wrappers is None:
-            raise SandboxUnavailable("nobody here answers wrappers", "let a server run the command")
+            raise SandboxUnavailable("nothing here answers wrappers", "let a server run the command")
         return self._serve_wrappers(policy, leader)
 
     def _try_notify(self) -> Problem | None:

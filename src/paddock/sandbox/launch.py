@@ -310,7 +310,7 @@ class Sandbox:
     ) -> Confined:
         if not command.argv:
             raise SandboxUnavailable(
-                "without namespaces there is no sandbox that others could enter",
+                "without namespaces there is no sandbox that others can enter",
                 "use bubblewrap, or do it without a sandbox",
             )
         return assemble_init(limits, ruleset, seccomp.program(network, self._host.arch), command)
@@ -471,8 +471,8 @@ def _require_another_plan(attempts: PlanAttempts, error: PlaceholderTaken | File
     if not attempts.may_plan_again(f"{error} changed"):
         raise ProfileRefused(
             "the sandbox",
-            f"was planned {PLAN_LIMIT} times, and never were the files as planned: {attempts.problems}",
-            "run the command when they are at rest",
+            f"was planned {PLAN_LIMIT} times, and each time the files had changed: {attempts.problems}",
+            "run the command when nothing changes them",
         ) from error
 
 
@@ -484,6 +484,6 @@ def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
         # Who may write everything is told nothing by a path.
         if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
             raise SandboxUnavailable(
-                f"{bubblewrap.path} lies in {rule.path}, which the profile grants to write ({rule.origin})",
+                f"{bubblewrap.path} lies in {rule.path}, which the profile makes writable ({rule.origin})",
                 "install bubblewrap in a directory of the system, or grant another directory",
             )

@@ -116,7 +116,7 @@ class Planner:
         if AccessTable(plan.rules).access_of(os.path.realpath(name)) is Access.WRITE:
             return None
         if self._tmpdir is None:
-            problem: str | None = "it is no directory, or behind a link that a command may have made"
+            problem: str | None = "it is not a directory, or is behind a link that a command may have made"
         else:
             roots = tuple(rule.path for rule in plan.rules if rule.access is Access.WRITE)
             problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
@@ -203,8 +203,8 @@ def _refuse_another_root(scene: Scene, command: Command) -> None:
     if not is_at(MountedFile(root, *command.root_id)):
         raise ProfileRefused(
             f"the project root {command.project_roots[0]}",
-            "leads to another directory by now",
-            "run the command when it is at rest",
+            "leads to another directory now",
+            "run the command when nothing changes it",
         )
 
 

@@ -115,7 +115,7 @@ class ConfinedOperations:
     async def _close(self, operation: Close) -> Done:
         file = self._files.pop(operation.handle, None)
         if file is None:
-            raise NotFound(f"file {operation.handle} is not open (any more), and was not published")
+            raise NotFound(f"file {operation.handle} is not open, and was not published")
         if not self._files:
             self._open_ones.discard(self)
         async with file.keeping:

@@ -245,7 +245,7 @@ def _settled(settle: Settle, decided: Future[ExecAnswer]) -> None:
     if decided.cancelled():
         return
     error = decided.exception()
-    settle(decided.result() if error is None else Deny("Execution denied: it could not be decided on\n"))
+    settle(decided.result() if error is None else Deny("Execution denied: no decision could be made\n"))
 
 
 def _cancel(decided: Future[ExecAnswer]) -> None:

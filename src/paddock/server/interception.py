@@ -165,7 +165,7 @@ class Interception:
                 self._asking.pop(subject, None)
             raise
         if task.cancelled():
-            return NoAnswer("nobody is asked any more")
+            return NoAnswer("nobody can be asked any more")
         return task.result()
 
     async def _ask_once(self, execution: Execution, approval: Approval) -> Answer | NoAnswer:

@@ -89,7 +89,7 @@ class Judge:
             denials = trace.denials
         except Exception as error:
             # Whatever a command has written, its exit must be reported.
-            journal.error("what a command was denied could not be explained", error=error)
+            journal.error("could not explain what a command was denied", error=error)
             denials = trace.denials
         return Judgement(is_denied, denials, limit)
 

@@ -175,10 +175,16 @@ class Metrics:
             self.dropped_bytes,
         )
         yield single(
-            "paddock_output_gaps_total", counter, "Answers that told a reader of missing output.", self.gaps
+            "paddock_output_gaps_total",
+            counter,
+            "Answers that reported missing output to a reader.",
+            self.gaps,
         )
         yield single(
-            "paddock_output_gap_bytes_total", counter, "Bytes that those answers told of.", self.gap_bytes
+            "paddock_output_gap_bytes_total",
+            counter,
+            "Bytes that those answers reported missing.",
+            self.gap_bytes,
         )
         yield single(
             "paddock_output_pauses_total",

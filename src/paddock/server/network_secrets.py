@@ -73,7 +73,7 @@ def _content(name: str, secret: NetworkSecret, environment: Mapping[str, str]) -
     if secret.variable is not None:
         value = environment.get(secret.variable)
         if value is None:
-            raise SecretUnusable(name, "can't be had: the server has no such variable as the settings name")
+            raise SecretUnusable(name, "is missing: the server lacks the variable that the settings name")
         return os.fsencode(value)
     assert secret.file is not None
     try:
@@ -87,7 +87,7 @@ def _read(path: str) -> bytes:
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         # What is too long is refused afterwards.
         return os.read(file, VALUE_LIMIT_BYTES * 2)
     finally:

@@ -151,7 +151,7 @@ class SessionQuestions:
         try:
             result = convert_answer(reply.result, SERVER_REQUESTS[question.method].result)
         except InvalidParams as error:
-            self._fail(question, AnswerFailed(f"the client's answer means nothing: {error}"))
+            self._fail(question, AnswerFailed(f"the client's answer is invalid: {error}"))
             return
         self._answer(question, Answer(result, QuestionOutcome.CLIENT))
 

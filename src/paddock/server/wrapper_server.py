@@ -66,7 +66,7 @@ _EXITED, _DIED = 1, 2
 _SIGNAL: Final = struct.Struct("=i")
 """A signal for such a program, as paddock-leader takes it."""
 _DENIED: Final = "Execution denied: "
-_UNDECIDED: Final = Deny(f"{_DENIED}it could not be decided on\n")
+_UNDECIDED: Final = Deny(f"{_DENIED}no decision could be made\n")
 
 
 class _Stream(Struct, eq=False):
@@ -218,7 +218,7 @@ class WrapperServer:
                 self._end(stream)
                 return
             if sum(each.reader.held_bytes for each in self._streams.values()) + len(data) > HELD_BYTES:
-                raise WireError("too much is asked at once")
+                raise WireError("too many questions at once")
             for message in stream.reader.feed(data):
                 self._take(stream, message)
         except BlockingIOError:
@@ -293,7 +293,7 @@ class WrapperServer:
             answer = self._policy.on_exec(call, partial(self._settle_later, stream))
         except Exception as error:
             # Rules and answers come from outside; whatever they lead to, nothing runs undecided.
-            journal.error("an execution could not be decided on", error=error)
+            journal.error("no decision could be made on an execution", error=error)
             answer = _UNDECIDED
         if callable(answer):
             stream.withdraw = answer
@@ -409,7 +409,7 @@ def _received(file: socket.socket) -> tuple[bytes, list[int]]:
             files.frombytes(received[: len(received) - len(received) % files.itemsize])
     if flags & socket.MSG_CTRUNC:
         _close_all(list(files))
-        raise WireError("more descriptors came than can be taken")
+        raise WireError("received more descriptors than it can take")
     return data, list(files)
 
 

@@ -205,7 +205,7 @@ class FrameReader:
         if first & _RESERVED:
             raise ProtocolViolation("reserved bits are set, but no extension was negotiated")
         if opcode not in _OPCODES:
-            raise ProtocolViolation(f"the opcode {opcode:#x} means nothing")
+            raise ProtocolViolation(f"the opcode {opcode:#x} is not valid")
         if bool(second & _MASKED) is not self._is_masked:
             raise ProtocolViolation("a frame is not masked" if self._is_masked else "a frame is masked")
         if opcode & _CONTROL and not first & _FINAL:
@@ -228,7 +228,7 @@ def read_close(payload: bytes) -> tuple[int, str]:
         return NO_CODE, ""
     code = int.from_bytes(payload[:2], "big")
     if len(payload) < 2 or code not in _CLOSE_CODES:
-        raise ProtocolViolation(f"a close frame has the code {code}, which means nothing")
+        raise ProtocolViolation(f"a close frame has the code {code}, which is not valid")
     try:
         return code, payload[2:].decode()
     except UnicodeDecodeError as error:

@@ -139,7 +139,7 @@ class _UnixListener(Listener):
                 await open_stream(sock, link)
             except OSError as error:
                 self._links.remove(link)
-                _journal.warning("connection lost while it was made", peer=peer, reason=str(error))
+                _journal.warning("connection lost while connecting", peer=peer, reason=str(error))
                 return
             try:
                 introduction.confirm(link)
@@ -217,7 +217,7 @@ def _move_into_place(draft: Path, path: Path, url: str) -> None:
             return
         except FileExistsError:
             _clear(path, url)
-    raise ListenError(url, "address in use: other servers come and go there")
+    raise ListenError(url, "address in use: other servers keep taking it")
 
 
 def _clear(path: Path, url: str) -> None:

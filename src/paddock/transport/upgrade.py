@@ -83,7 +83,7 @@ def split_request(received: bytes | bytearray) -> tuple[bytes, bytes] | None:
     """
     # A peer that speaks TLS never sends a line, and waits for what we say to its first bytes.
     if received and chr(received[0]) not in _TOKEN_CHARACTERS:
-        raise ProtocolViolation("this is no HTTP; a client that speaks TLS must not do so here")
+        raise ProtocolViolation("this is not HTTP; this port does not take TLS")
     return _split_head(received)
 
 

@@ -271,13 +271,13 @@ def _target(url: str) -> _Target:
         resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         resource = quote(resource, _RESOURCE_CHARACTERS)
     except UnicodeError as error:
-        reason = "its host or path holds what no URL can carry"
+        reason = "its host or path holds characters that a URL can't carry"
         raise ConnectError(url.rpartition("@")[2], reason) from error
     except ValueError as error:
         reason = f"{str(error)[:1].lower()}{str(error)[1:]}"
         raise ConnectError(url.rpartition("@")[2], reason) from error
     if parts.username is not None:
-        raise ConnectError(host, "credentials belong into the headers, not into the URL")
+        raise ConnectError(host, "credentials belong in the headers, not in the URL")
     if parts.scheme not in ("ws", "wss") or not host or not host.isprintable() or parts.fragment:
         raise ConnectError(url, "expected ws://HOST:PORT or wss://HOST:PORT")
     is_secure = parts.scheme == "wss"
@@ -288,7 +288,7 @@ def _check_headers(url: str, headers: Mapping[str, str]) -> None:
     """Refuse what would end a header and begin another one, or what a server would quote in its refusal."""
     for name, value in headers.items():
         if not upgrade.is_token(name) or name.lower() in upgrade.OWN_HEADERS:
-            raise ConnectError(url, f"{name!r} can't be the name of a further header")
+            raise ConnectError(url, f"{name!r} can't be the name of an additional header")
         if not (value.isascii() and value.isprintable()):
             raise ConnectError(url, f"the header {name} holds characters that HTTP does not allow")
 

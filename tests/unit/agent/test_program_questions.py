@@ -111,7 +111,7 @@ async def test_allowed_command_does_not_leave_its_rules_behind_without_a_questio
         await called(tools, "exec_command", cmd="curl x")
     assert len(answers.requests) == questions
     assert len(executor.started) == 1
-    assert all("No rule is held" in request.changes[1] for request in answers.requests)
+    assert all("No rule is checked" in request.changes[1] for request in answers.requests)
 
 
 async def test_model_is_not_let_out_of_the_sandbox_by_a_rule_about_the_line_alone() -> None:
@@ -203,7 +203,7 @@ async def test_escalation_needs_rules_and_an_executor_that_intercepts() -> None:
     class Plain(FakeExecutor):
         intercepts = False
 
-    with pytest.raises(ValueError, match="does not decide on single programs"):
+    with pytest.raises(ValueError, match="an executor that decides on each program"):
         async with paddock.Agent(Plain(), rules=rules(), allow_escalation=True):
             pass
 

@@ -67,7 +67,7 @@ def test_beginning_of_an_id_finds_the_one_question_that_it_fits() -> None:
     assert find(found, "5a1") is first
     for wanted, told in (
         ("5a", "fits 2 questions"),
-        ("77", "not open any more: it was answered already: denied"),
+        ("77", "no longer open: it was answered already: denied"),
         ("zz", "no open question 'zz'"),
         ("", "no open question ''"),
     ):

@@ -73,7 +73,7 @@ async def test_whoever_watches_sees_a_question_come_and_what_was_answered(operat
             assert b"\x1b[2J" not in shown
             await asyncio.to_thread(operator.output, "approve", short, "--decline", "not now")
             assert (await call).is_error
-            told = f"{short}  needs no answer any more: it was answered already: denied"
+            told = f"{short}  no longer needs an answer: it was answered already: denied"
             await asyncio.to_thread(screen.read_until, told.encode())
         screen.type(b"\x03")
         assert await asyncio.to_thread(screen.wait) == 130
@@ -97,7 +97,7 @@ async def test_always_counts_only_where_a_rule_may_be_made(
         if is_offered:
             assert not (await call).is_error
         else:
-            assert b"is no answer to this question" in done.stderr
+            assert b"is not an answer to this question" in done.stderr
             assert not call.done()
 
 

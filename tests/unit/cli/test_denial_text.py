@@ -93,9 +93,7 @@ def test_a_limit_that_ended_the_command_is_named(cause: Cause) -> None:
 
 def test_a_breach_of_the_sandbox_that_ended_the_command_is_told() -> None:
     (line,) = explanations(Ending(125, cause=Cause.BREACH))
-    assert (
-        line == "what its profile keeps from it was moved, removed or replaced by somebody else; run it again"
-    )
+    assert line == "somebody moved, removed or replaced what its profile denies it; run it again"
 
 
 def test_a_denial_of_which_nothing_is_known_is_said_to_be_likely() -> None:

@@ -125,7 +125,7 @@ def test_standard_streams_take_the_place_of_files(url: str, tmp_path: Path) -> N
         (("a", "b"), 2, "neither side is on a server; write one as URL:/path"),
         (("{url}", "b"), 2, "write URL:/path"),
         (("{url}:/no/such/file", "b"), 1, "No such file or directory"),
-        (("no-such-file", "{url}:/tmp/x"), 1, "no-such-file' of this host: No such file or directory"),
+        (("no-such-file", "{url}:/tmp/x"), 1, "no-such-file' on this host: No such file or directory"),
         (("/etc/hostname", "ws://127.0.0.1:1:/x"), 1, "connection refused"),
         (("/etc/hostname", "{url}:/no/such/directory/x"), 1, "No such file or directory"),
     ],

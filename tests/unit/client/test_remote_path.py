@@ -65,5 +65,5 @@ def test_the_reference_servers_form_of_such_a_name_is_understood() -> None:
 
 
 def test_an_answer_that_is_no_path_is_the_servers_fault() -> None:
-    with pytest.raises(ProtocolViolation, match="a path that is none"):
+    with pytest.raises(ProtocolViolation, match="an invalid path"):
         local_name("relative")

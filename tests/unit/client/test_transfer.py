@@ -33,7 +33,7 @@ async def test_a_server_that_lists_paths_gets_nothing_written(tmp_path: Path, na
         server.answer(await server.next("fs/getMetadata"), DIRECTORY)
         listed = {"fileName": name.format(outside=tmp_path), "isDirectory": True, "isFile": False}
         server.answer(await server.next("fs/readDirectory"), {"entries": [listed]})
-        with pytest.raises(ProtocolViolation, match="no name of a file"):
+        with pytest.raises(ProtocolViolation, match="not a file name"):
             async with asyncio.timeout(PATIENCE_S):
                 await download
     assert [names for _, *found in os.walk(tmp_path) for names in found if names] == [["copy"]]

@@ -134,7 +134,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error_and_not_padded(tmp_pat
         # The headers are out: the size is told.
         reader.read(2048)
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(OperationFailed, match="became shorter"):
+        with pytest.raises(OperationFailed, match="shrank"):
             reader.read(1 << 20)
     finally:
         reader.close()
@@ -232,7 +232,7 @@ def test_a_hostile_archive_leaves_nothing_anywhere(tmp_path: Path, name: str) ->
 
 
 def test_a_description_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="at too great length"):
+    with pytest.raises(InvalidRequest, match="an entry in the archive is too long"):
         unpack(described_by(tarfile.XHDTYPE), tmp_path / "copy")
 
 
@@ -256,7 +256,7 @@ def test_what_is_said_of_all_entries_does_not_pile_up_in_memory(tmp_path: Path) 
     for number in range(4):
         common = {f"{number}": "x" * (MAX_DESCRIPTION_BYTES // 2)}
         parts += [tarfile.TarInfo.create_pax_global_header(common), entry(f"{number}").tobuf()]
-    with pytest.raises(InvalidRequest, match="all of its entries at too great length"):
+    with pytest.raises(InvalidRequest, match="entries are too long together"):
         unpack(b"".join([*parts, END]), tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
 

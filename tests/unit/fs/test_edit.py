@@ -101,7 +101,7 @@ def test_a_change_of_somebody_else_meanwhile_is_not_lost(
         return apply(data, edits)
 
     monkeypatch.setattr(edit_module, "apply", interfere)
-    with pytest.raises(InvalidRequest, match="changed by somebody else"):
+    with pytest.raises(InvalidRequest, match="has changed in the meantime"):
         edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
     assert path.read_bytes() == b"theirs"
     assert os.listdir(tmp_path) == ["file"]

@@ -98,7 +98,7 @@ async def test_a_worker_that_dies_fails_what_is_under_way() -> None:
     async with worker() as (files, process):
         process.kill()
 
-        with pytest.raises(OperationFailed, match="may or may not have happened"):
+        with pytest.raises(OperationFailed, match="may or may not have taken effect"):
             await files.perform(GetMetadata(path=b"/"))
 
 

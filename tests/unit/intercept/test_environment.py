@@ -22,7 +22,7 @@ def test_what_the_client_gave_and_what_does_no_harm_goes_along() -> None:
 def test_a_loader_variable_is_the_clients_or_it_is_harmful(name: str) -> None:
     found = escalated_environment(GIVEN | {name: "1"}, GIVEN, in_work)
     assert found.dropped == (name,)
-    assert found.distrust == f"the sandbox has a say in {name}"
+    assert found.distrust == f"the sandbox can change {name}"
     safe = GIVEN | {name: "/usr/lib/x"}
     found = escalated_environment(safe, safe, in_work)
     assert (found.variables, found.distrust) == (safe, None)
@@ -55,9 +55,9 @@ def test_what_paddock_sets_for_the_sandbox_stays_there_and_is_nobodys_say() -> N
     assert found.variables == GIVEN | {"HTTP_PROXY": "http://proxy.test:8080"}
     assert found.dropped == ("NODE_USE_ENV_PROXY", "PYTHONPATH")
     # What the client gave leads into the sandbox.
-    assert found.distrust == "the sandbox has a say in PYTHONPATH"
+    assert found.distrust == "the sandbox can change PYTHONPATH"
     found = escalated_environment(given | inside | {"NODE_USE_ENV_PROXY": "2"}, given, in_work, inside)
-    assert found.distrust == "the sandbox has a say in NODE_USE_ENV_PROXY, PYTHONPATH"
+    assert found.distrust == "the sandbox can change NODE_USE_ENV_PROXY, PYTHONPATH"
 
 
 @pytest.mark.parametrize(

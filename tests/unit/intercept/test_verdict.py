@@ -171,7 +171,11 @@ def test_a_host_executable_keeps_a_name_to_its_paths() -> None:
         ({"is_genuine": False}, {}, "not the file that would be executed"),
         ({"program": "/work/git"}, {}, "can write /work/git"),
         ({"program": "/work/a/git"}, {"is_writable": lambda path: path == "/work"}, "can write /work, which"),
-        ({"program": "/a/git", "is_executable": False}, {}, "/a/git is nothing that the kernel executes"),
+        (
+            {"program": "/a/git", "is_executable": False},
+            {},
+            "/a/git is not something that the kernel executes",
+        ),
         ({"program": "/a/git"}, {"is_writable": lambda path: path == "/"}, "can write /, which"),
         ({"interpreters": ("/work/sh",)}, {}, "its interpreter /work/sh"),
         ({"interpreters": ("/usr/bin/perl", "/work/sh")}, {}, "its interpreter /work/sh"),

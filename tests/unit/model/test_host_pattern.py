@@ -39,7 +39,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
     ["", "*.", "**", "*.*.test", "a.*.test", "*.1.2.3.4", "a.test:", "a.test:0", "a.test:x", "a:70000"],
 )
 def test_pattern_that_means_nothing_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="means nothing"):
+    with pytest.raises(ValueError, match="is invalid"):
         HostPattern.parse(text)
 
 

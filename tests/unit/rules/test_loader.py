@@ -375,7 +375,7 @@ def test_a_file_that_somebody_else_may_write_does_not_speak_for_the_user(tmp_pat
     policy = load_layers([Layer(tmp_path)])
 
     assert policy.rules == ()
-    assert policy.problems[0].text == "can be written by everybody; take that away with chmod o-w"
+    assert policy.problems[0].text == "can be written by everybody; run chmod o-w on it"
     assert len(load_layers([Layer(tmp_path, is_project=True)]).rules) == 1
 
 

@@ -70,9 +70,9 @@ def test_secret_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> N
     with pytest.raises(ValueError, match="no secret 'other'"):
         read({"variable": "OF_TEST_MISSING"}, "other")
     for declared, reason in (
-        ({"variable": "OF_TEST_MISSING"}, "no such variable"),
+        ({"variable": "OF_TEST_MISSING"}, "lacks the variable"),
         ({"file": str(tmp_path / "missing")}, "No such file"),
-        ({"file": str(pipe)}, "no regular file"),
+        ({"file": str(pipe)}, "not a regular file"),
         ({"file": str(tmp_path)}, "directory|regular"),
     ):
         with pytest.raises(SecretUnusable, match=reason):

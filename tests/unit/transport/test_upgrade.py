@@ -69,7 +69,7 @@ def test_a_head_may_be_as_long_as_the_limit_and_not_longer() -> None:
 
 @pytest.mark.parametrize("beginning", [b"\x16\x03\x01", b"\r\n", b" GET", b"\x00", b"\xff"])
 def test_what_can_become_no_request_is_refused_at_its_first_byte(beginning: bytes) -> None:
-    with pytest.raises(ProtocolViolation, match="no HTTP"):
+    with pytest.raises(ProtocolViolation, match="not HTTP"):
         upgrade.split_request(beginning)
 
 

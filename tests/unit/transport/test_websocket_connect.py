@@ -37,8 +37,8 @@ async def test_a_url_that_is_none_is_refused(url: str) -> None:
     [
         ("ws://127.0.0.1:70000", "port out of range"),
         ("ws://[::1", "invalid IPv6 URL"),
-        ("ws://a..b:1", "its host or path holds what no URL can carry"),
-        ("ws://127.0.0.1:1/\udcff", "its host or path holds what no URL can carry"),
+        ("ws://a..b:1", "its host or path holds characters that a URL can't carry"),
+        ("ws://127.0.0.1:1/\udcff", "its host or path holds characters that a URL can't carry"),
     ],
 )
 async def test_what_is_wrong_with_a_url_is_said(url: str, reason: str) -> None:
@@ -60,7 +60,7 @@ async def test_a_password_in_a_url_that_is_none_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "X\r\nY", "X:", "Upgrade", "sec-websocket-key"])
 async def test_a_header_whose_name_is_none_or_our_own_is_refused(name: str) -> None:
-    with pytest.raises(ConnectError, match="name of a further header"):
+    with pytest.raises(ConnectError, match="name of an additional header"):
         await websocket.connect("ws://127.0.0.1:1", Acceptor(), headers={name: "value"})
 
 

@@ -128,5 +128,5 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
 
 
 def _shown(text: str) -> str:
-    """Return the text with a replacement character for each byte that is no text."""
+    """Return the text with a replacement character for each byte that is not text."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

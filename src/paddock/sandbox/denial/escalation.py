@@ -196,7 +196,7 @@ def escalation_of(call: ExecCall, environment: Sequence[bytes], outcome: Outcome
     """Open on the host what a call means. Raises OSError if something else is there."""
     program = call.program
     if program is None:
-        raise OSError(errno.ENOENT, "the program is nowhere on the host")
+        raise OSError(errno.ENOENT, "the host does not have the program")
     with ExitStack() as opened:
         file = open_on_host(os.fsencode(program.path), program.status)
         opened.callback(os.close, file)

@@ -266,7 +266,7 @@ def open_on_host(path: bytes, meant: os.stat_result) -> int:
     if os.path.samestat(os.fstat(file), meant):
         return file
     os.close(file)
-    raise OSError(errno.ESTALE, f"{os.fsdecode(path)} on the host is something else")
+    raise OSError(errno.ESTALE, f"{os.fsdecode(path)} on the host is a different file")
 
 
 def _opened(directory: int, path: bytes, resolve: int) -> int:

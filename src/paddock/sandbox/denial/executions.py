@@ -45,7 +45,7 @@ COMPLAINTS_LIMIT: Final = 10
 """Executions of one command that could not be decided on, of which the log tells."""
 
 _TOO_MANY: Final = Deny("Execution denied: too many executions of this command wait for an answer\n")
-_FAILED: Final = Deny("Execution denied: it could not be decided on\n")
+_FAILED: Final = Deny("Execution denied: no decision could be made\n")
 
 
 class _Waiting(Struct, eq=False):
@@ -114,7 +114,7 @@ class Executions:
         pursuits = self._stubs.pursuits
         pursuits.follow()
         if pursuits.exchanged and self._may_complain():
-            journal.warning("a program was exchanged while it was executed, and killed")
+            journal.warning("killed a program that was replaced while it was being executed")
         pursuits.exchanged = 0
 
     # --- questions of the kernel --------------------------------------------
@@ -186,7 +186,7 @@ class Executions:
         except Exception as error:
             # Rules and answers come from outside; whatever they lead to, nothing runs undecided.
             if self._may_complain():
-                journal.error("an execution could not be decided on", error=error)
+                journal.error("no decision could be made on an execution", error=error)
             return _FAILED
 
     def _wait(self, waiting: _Waiting, withdraw: Withdraw) -> bool:

@@ -33,7 +33,7 @@ KERNEL_WORDS: Final = f"kernel settings = {Access.READ}"
 CALL_WORDS: Final = "system calls = restricted"
 """The same under every profile."""
 
-PROXY_HINT: Final = "only its proxy leads out, which HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name; use them"
+PROXY_HINT: Final = "only its proxy leads out; use HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, which name it"
 """For a program that has tried to go by itself."""
 
 PROGRAM_DIRECTORIES: Final = ("/usr/bin", "/bin", "/sbin")

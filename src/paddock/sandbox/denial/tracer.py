@@ -176,7 +176,7 @@ class Tracer:
                 self._answer(listener, question)
             except Exception as error:
                 # Whatever one call leads to, the others are answered.
-                journal.error("a call was refused that could not be looked at", error=error)
+                journal.error("refused a call that could not be inspected", error=error)
                 listener.refuse(question, errno.EPERM)
             finally:
                 if has_turn:

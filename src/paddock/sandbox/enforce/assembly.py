@@ -360,7 +360,7 @@ def _require_place(plan: Plan) -> None:
         if is_within(BUNDLE_PATH, mount.path) and mount.path != ROOT and not isinstance(mount, Devices):
             raise ProfileRefused(
                 f"a secret for an https host, and what the profile says about {mount.path}",
-                f"contradict each other: the command has to find whom to trust at {BUNDLE_PATH}",
+                f"contradict each other: the command must find the certificates to trust at {BUNDLE_PATH}",
                 f"leave {mount.path} out of the profile",
             )
 

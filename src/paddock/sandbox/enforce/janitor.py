@@ -192,7 +192,7 @@ class Janitor:
         except _Gone:
             self._bury()
             raise SandboxUnavailable(
-                "the janitor of mount points ends as soon as it is started", "run `paddock doctor`"
+                "the janitor of mount points ends right after its start", "run `paddock doctor`"
             ) from None
 
     def _exchange(self, packets: Iterable[bytes]) -> list[int]:
@@ -294,8 +294,8 @@ def _locked(name: str, directory: int, opened: contextlib.ExitStack) -> int:
 
 def _unavailable(path: str, problem: int) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"{path} is protected and missing, and its place can't be taken: {os.strerror(problem)}",
-        "make it, or let the profile grant write access to it",
+        f"{path} is protected but missing, and Paddock can't hold its place: {os.strerror(problem)}",
+        "create it, or let the profile grant write access to it",
     )
 
 

@@ -70,7 +70,7 @@ def require_programs(plan: Plan, shell: str) -> None:
         if access is Access.DENY:
             raise SandboxUnavailable(
                 f"the profile hides {path}, which a command that is intercepted here (wrapper) executes",
-                "grant to read it",
+                "grant read access to it",
             )
         # Who may write everything is told nothing by a path.
         if access is Access.WRITE and table.access_of(ROOT) is not Access.WRITE:

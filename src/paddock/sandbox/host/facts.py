@@ -376,7 +376,7 @@ def tmpdir_problem(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> str | None
         return "a link in the project leads there"
     directory = tmpdir.directory
     if os.path.realpath(tmpdir.name) != directory.path or not is_at(directory):
-        return "it is another directory by now"
+        return "it is another directory now"
     if is_private_or_sticky(directory.path):
         return None
     status = os.stat(directory.path)

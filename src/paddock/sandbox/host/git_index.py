@@ -70,7 +70,7 @@ def read_index(data: bytes) -> Index:
             return _read(data, hash_bytes)
         except (_Malformed, struct.error, IndexError, ValueError):
             continue
-    raise UnreadableIndex("is no index that Paddock can read")
+    raise UnreadableIndex("is not an index that Paddock can read")
 
 
 def _read(data: bytes, hash_bytes: int) -> Index:

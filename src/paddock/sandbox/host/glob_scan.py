@@ -188,7 +188,7 @@ def _target(path: str, top: str) -> str:
     if is_within(top, target):
         # An earlier command may have made it, to no other end.
         raise ProfileRefused(
-            path, f"matches a deny pattern and leads to {target}, with all that is in it", "remove the link"
+            path, f"matches a deny pattern and leads to {target} and everything in it", "remove the link"
         )
     return target
 

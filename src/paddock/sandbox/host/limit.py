@@ -42,7 +42,9 @@ def processes_problem(facts: HostFacts) -> Problem:
     """Return why the number of processes can't be limited on a host where it can't."""
     if facts.kernel < COUNTING_KERNEL:
         version = ".".join(map(str, COUNTING_KERNEL))
-        detail = "the number of processes can't be limited: this kernel counts all of the user's together"
+        detail = (
+            "the number of processes can't be limited: this kernel counts all processes of the user together"
+        )
         return Problem("limits", detail, f"use Linux {version} or newer, or leave the limit out")
     detail = "the number of processes can't be limited: the kernel counts root's in control groups only"
     return Problem(

@@ -37,7 +37,7 @@ class LookupRecord:
         if key in self._answers:
             return cast("T", self._answers[key])
         if len(self._answers) >= ANSWERS_LIMIT:
-            problem = f"is one of more than {ANSWERS_LIMIT} paths to be looked at"
+            problem = f"is one of more than {ANSWERS_LIMIT} paths to look at"
             raise ProfileRefused(path, problem, "name fewer and shorter paths")
         self.path_chars += len(path)
         answer = self._answers[key] = question(path)

@@ -265,7 +265,7 @@ def _untrusted(told: str) -> Problem:
     return Problem(
         "bubblewrap",
         f"passed over {told}",
-        "let it and all directories above it belong to root or you, and be written by nobody else",
+        "give it and all directories above it to root or yourself, and let nobody else write to them",
     )
 
 

@@ -26,7 +26,9 @@ def untraceable(facts: HostFacts, *, has_namespaces: bool) -> Problem | None:
     if facts.kernel < TRACING_KERNEL:
         version = ".".join(map(str, TRACING_KERNEL))
         return Problem(
-            "trace", "this kernel can't be asked", f"use Linux {version} or newer, or do not trace"
+            "trace",
+            "this kernel can't report refused calls",
+            f"use Linux {version} or newer, or do not trace",
         )
     return None
 
@@ -54,7 +56,7 @@ def unnotifiable(facts: HostFacts) -> Problem | None:
         version = ".".join(map(str, INTERCEPTING_KERNEL))
         return Problem(
             "notify",
-            "this kernel can't be asked about what is executed",
+            "this kernel can't report what is executed",
             f"use Linux {version} or newer, or the wrapper (make bash)",
         )
     return None

@@ -46,7 +46,7 @@ def explain(plan: Plan, enforcement: Enforcement, alone: Ruleset | None = None) 
 def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
     yield f"enforcement      {enforcement}"
     yield f"network          {_NETWORKS[plan.network]}"
-    yield "processes        only its own are seen, all end with it; no capabilities, no new privileges"
+    yield "processes        it sees only its own, and all end with it; no capabilities, no new privileges"
     yield f"limits           {_limits(plan.limits)}"
     yield f"works in         {plan.cwd}"
     if plan.placeholders:
@@ -61,11 +61,11 @@ def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
 def _lines_alone(plan: Plan, enforcement: Enforcement, ruleset: Ruleset) -> Iterator[str]:
     yield f"enforcement      {enforcement}: Landlock alone, without namespaces"
     yield "network          none: no sockets but connected pairs"
-    yield "processes        those of the host are in sight; no new privileges"
+    yield "processes        those of the host are visible; no new privileges"
     yield f"limits           {_limits(plan.limits)}"
     yield f"works in         {plan.cwd}"
     yield ""
-    yield "files: everything can be read, and written is only what is here or below:"
+    yield "files: everything is readable, and only these and what is below them are writable:"
     yield from (f"  read-write  {path}" for path in ruleset.writable)
 
 

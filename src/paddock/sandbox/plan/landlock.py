@@ -88,7 +88,7 @@ def _ruleset(writable: Iterable[str], network: NetworkMode, abi: int) -> Ruleset
 
 def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
     if abi < ALONE_ABI:
-        yield f"this kernel's Landlock (ABI {abi}) can't forbid to truncate files; Linux 6.2 can"
+        yield f"this kernel's Landlock (ABI {abi}) can't forbid truncating files; Linux 6.2 can"
     if not reach.is_fully_readable:
         yield "it restricts what can be read"
     if reach.exceptions:

@@ -296,7 +296,7 @@ def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tupl
     for rule in rules:
         fact = look.at(rule.path)
         if fact.is_circle:
-            raise ProfileRefused(rule.path, f"is behind {fact.real}, a link in a circle", "remove the link")
+            raise ProfileRefused(rule.path, f"is behind {fact.real}, a circular link", "remove the link")
         resolved.append(rule if fact.real == rule.path else replace(rule, path=fact.real))
         links += [(rule, link) for link in fact.links]
     return resolved, links
@@ -336,7 +336,9 @@ def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None
     for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
         if look.at(name).real != real:
             raise ProfileRefused(
-                f"the project root {name}", "leads elsewhere every time", "run the command when it is at rest"
+                f"the project root {name}",
+                "leads somewhere else each time",
+                "run the command when nothing changes it",
             )
     if table.access_of(ROOT) is Access.WRITE:
         # No root grants anything then.

@@ -195,7 +195,7 @@ _ALWAYS: Final = (
         for call, process in (("setpriority", PRIO_PROCESS), ("ioprio_set", IOPRIO_WHO_PROCESS))
         for conditions in ((_not_among(_FIRST, process),), (_among(_SECOND, FIRST_PROCESS),))
     ),
-    Rule("syslog", "the log of the kernel is the host's"),
+    Rule("syslog", "the kernel log belongs to the host"),
     *(
         Rule(
             call,

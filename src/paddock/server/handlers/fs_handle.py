@@ -36,7 +36,7 @@ def open_file(connection: ClientConnection, call: Call[OpenParams]) -> Coroutine
     mode = OpenMode(params.mode)
     if params.atomic:
         if mode is not OpenMode.REPLACE:
-            raise InvalidRequest(f"atomic is for mode replace; mode {mode.value} does not have it")
+            raise InvalidRequest(f"atomic needs mode replace; mode {mode.value} does not support it")
         mode = OpenMode.PUBLISH
     operation = Open(path=local_path(params.path), mode=mode)
     file = connection.files.reserve(params.handle_id, operations_for(connection, params.sandbox))

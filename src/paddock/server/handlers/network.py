@@ -109,7 +109,7 @@ def _managed(
 
     cap = connection.services.profiles.cap
     if cap is not None and proxied_network(cap.profile) is not None:
-        raise ValueError("a managed network leads around the hosts of the profile that caps requests")
+        raise ValueError("a managed network bypasses the hosts of the profile that caps requests")
     ports = None if params.managed_network is None else params.managed_network.loopback_ports
     route = managed_route(checked.spec.env, ports)
     return ProcessNetwork(forwarding(route.endpoints), connection.services.proxy_turns), route.environment

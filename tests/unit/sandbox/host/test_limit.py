@@ -22,7 +22,7 @@ def test_an_ordinary_user_on_a_new_kernel_has_every_limit() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "user", "reason"),
-    [((6, 18), 0, "root's in control groups"), ((5, 13), 1000, "all of the user's")],
+    [((6, 18), 0, "root's in control groups"), ((5, 13), 1000, "all processes of the user")],
 )
 def test_a_limit_of_processes_that_the_kernel_would_ignore_is_refused(
     kernel: tuple[int, int], user: int, reason: str

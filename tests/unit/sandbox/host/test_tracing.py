@@ -18,7 +18,7 @@ def test_an_older_kernel_and_a_host_without_namespaces_are_told_apart() -> None:
     older = untraceable(facts((5, 4)), has_namespaces=True)
     assert older is not None
     assert (older.detail, older.remedy) == (
-        "this kernel can't be asked",
+        "this kernel can't report refused calls",
         "use Linux 5.5 or newer, or do not trace",
     )
     bare = untraceable(facts(TRACING_KERNEL), has_namespaces=False)

@@ -71,7 +71,7 @@ def test_alone_it_enforces_writable_directories_without_exceptions() -> None:
         (replace(READ_ONLY, network=NetworkMode.LOOPBACK), 7, "needs a network namespace"),
         (replace(READ_ONLY, network=NetworkMode.ENABLED), 7, "sockets that only mounts can hide"),
         (replace(READ_ONLY, has_process_limit=True), 7, "needs a user namespace"),
-        (READ_ONLY, 2, "can't forbid to truncate"),
+        (READ_ONLY, 2, "can't forbid truncating"),
     ],
 )
 def test_what_it_can_not_express_alone_is_refused_with_the_reason(

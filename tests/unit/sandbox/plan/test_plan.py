@@ -341,14 +341,14 @@ def test_project_root_behind_a_link_that_the_command_could_have_made_is_refused(
 
 
 def test_project_root_that_leads_elsewhere_by_now_is_refused() -> None:
-    with pytest.raises(ProfileRefused, match="leads elsewhere"):
+    with pytest.raises(ProfileRefused, match="leads somewhere else"):
         _with_linked_root(real="/w")
 
 
 def test_project_root_that_has_become_a_link_since_it_was_resolved_is_refused() -> None:
     surroundings = Surroundings(project_roots=("/tmp/l/w",))
     files = {"/tmp/": "", "/tmp/l": "-> /home", "/home/w/": ""}
-    with pytest.raises(ProfileRefused, match="leads elsewhere"):
+    with pytest.raises(ProfileRefused, match="leads somewhere else"):
         _plan(ROOT_READ, ROOTS_WRITE, files=files, surroundings=surroundings, cwd="/home/w")
 
 

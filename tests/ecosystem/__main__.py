@@ -174,7 +174,14 @@ def _run(suite: Suite, user: str, way: Way) -> Count:
             apart = ("unshare", "--mount", "--", sys.executable, "-m", "tests.ecosystem.as_user", directory)
             command = [*apart, *command]
         root = HERE.parent.parent
-        environment = {**os.environ, VARIABLE: way, "PWD": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            VARIABLE: way,
+            "PWD": str(root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # The suites run `python`, which need not be anywhere that an ordinary user reaches.
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
         print(f"== {suite.package}, as {user}, {way}", flush=True)
         subprocess.run(command, cwd=root, env=environment, check=False, timeout=TIMEOUT_S)
         if not report.exists():

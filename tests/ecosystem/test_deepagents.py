@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +15,7 @@ from deepagents import create_deep_agent
 from deepagents_code.integrations.sandbox_factory import create_sandbox, verify_sandbox_deps
 from deepagents_code.integrations.sandbox_provider import SandboxNotFoundError
 from deepagents_code.integrations.sandbox_registry import SandboxRegistry
+from langchain.agents import create_agent
 from langchain.agents.middleware import ShellToolMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
@@ -96,16 +100,50 @@ def test_a_command_that_takes_too_long_is_ended_and_its_output_told(sandbox: Pad
     assert done.output.startswith("before\nNote: The command did not end within 1 s and was killed")
 
 
-def test_the_shell_tool_of_langchain_runs_in_a_sandbox(tmp_path: Path) -> None:
+def test_the_shell_tool_of_langchain_tells_a_model_of_the_refusal(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    policy = PaddockExecutionPolicy()
-    shell = policy.spawn(workspace=work, env={"PATH": "/usr/bin:/bin"}, command=["/bin/bash"])
-    out, err = shell.communicate("touch here; touch /etc/paddock-no; echo $?\n", timeout=60)
-    assert out.strip() != "0"
-    assert "Read-only file system" in err
-    assert (work / "here").exists()
-    assert ShellToolMiddleware(work, execution_policy=policy) is not None
+    lines = [
+        "mkdir sub; cd sub; printf unended",
+        "touch here; touch /etc/paddock-no",
+        "cd /etc; touch name",
+        "pwd",
+    ]
+    calls = [{"name": "shell", "args": {"command": line}, "id": line} for line in lines]
+    model = ScriptedModel(
+        messages=iter([*(AIMessage("", tool_calls=[call]) for call in calls), AIMessage("done")])
+    )
+    shell = ShellToolMiddleware(work, execution_policy=PaddockExecutionPolicy())
+    agent = create_agent(model, middleware=[shell])
+
+    told = agent.invoke({"messages": [("user", "begin")]})["messages"]
+
+    replies = [str(message.content) for message in told if isinstance(message, ToolMessage)]
+    assert replies[0].startswith("unended")
+    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in replies[1]
+    assert f"Work in {work}, or ask the user to grant more" in replies[1]
+    assert "Note: The sandbox denied: write name.\n" in replies[2]
+    assert replies[3].strip() == "/etc"
+    assert (work / "sub" / "here").exists()
+
+
+def test_a_shell_of_langchain_that_takes_too_long_ends_with_everything_in_it(tmp_path: Path) -> None:
+    policy = PaddockExecutionPolicy(termination_timeout=0.1)
+    shell = policy.spawn(workspace=tmp_path, env={"PATH": "/usr/bin:/bin"}, command=["/bin/bash"])
+    assert shell.stdin is not None
+    assert shell.stdout is not None
+    shell.stdin.write(
+        "exec 9>lock; flock 9; (trap '' TERM HUP; sleep 600) & echo locked; env | wc -l; wait\n"
+    )
+    assert shell.stdout.readline() == "locked\n"
+    # PATH, PWD, SHLVL, _ and what the sandbox sets: nothing of this process.
+    assert int(shell.stdout.readline()) < 10
+    with (tmp_path / "lock").open() as lock:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.killpg(shell.pid, signal.SIGKILL)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    shell.communicate()
 
 
 def test_deep_agents_code_finds_the_provider_and_works_in_the_project(

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from pydantic import field_validator
 from swerex.deployment.remote import RemoteDeployment
 from swerex.exceptions import DeploymentNotStartedError, SessionDoesNotExistError
 from swerex.runtime.abstract import (
@@ -34,12 +35,22 @@ from tests.ecosystem.upstream import upstream_tests
 
 KEY = "a-key-of-the-tests"
 TIMEOUT_S = 20.0
+LEAST_TIMEOUT_S = 1.0
 
 
 class _Action(BashAction):
-    """As in the file of helpers that the source leaves out: nothing waits for ever."""
+    """As in the file of helpers that the source leaves out: nothing waits for ever.
+
+    But a program has the time to start, on a machine with other work: a test interrupts one after a tenth of
+    a second, and expects that it runs.
+    """
 
     timeout: float | None = TIMEOUT_S
+
+    @field_validator("timeout")
+    @classmethod
+    def long_enough(cls, timeout_s: float) -> float:
+        return max(timeout_s, LEAST_TIMEOUT_S)
 
 
 class _Command(Command):

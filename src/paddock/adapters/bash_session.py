@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.adapters.conversation import Conversation
 from paddock.adapters.outcome import explained
@@ -62,6 +63,7 @@ class BashSession:
         self._mark = secrets.token_hex(16)
         self._prompt = rb"(?P<prompt>%b(?P<status>\d+):(?P<cwd>[^\n]*?):%b)" % ((self._mark.encode(),) * 2)
         self._talk: Conversation | None = None
+        self._notice = ""
         self._cwd = ""
         self._turn = asyncio.Lock()
 
@@ -82,6 +84,8 @@ class BashSession:
         async with self._turn:
             await self._told(f"eval {_quoted(line)}\n")
             seen = await self._observed(patterns, timeout_s)
+            seen = replace(seen, output=self._notice + seen.output)
+            self._notice = ""
         if not seen.exit_code:
             return seen
         notes = await explained(self._workspace, line, seen.output, seen.exit_code, cwd=self._cwd)
@@ -110,7 +114,9 @@ class BashSession:
             stopped = await self._observed(patterns, timeout_s)
             await self._told("kill -9 %%\n")
             killed = await self._observed(patterns, timeout_s)
-        return Observed(stopped.output + killed.output, killed.exit_code, killed.seen)
+            # Bash tells of the killed job before this prompt or the next; here it is always the next.
+            self._notice = killed.output
+        return Observed(stopped.output, killed.exit_code, killed.seen)
 
     async def close(self) -> None:
         """End Bash with everything in it. Idempotent."""

@@ -22,7 +22,7 @@ from inspect_ai.util._sandbox.environment import SandboxUserUnsupportedError
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecOutput, ExecStderr, ExecStdout
 from pydantic import BaseModel, ConfigDict
 
-from paddock.adapters.outcome import NOT_STARTED, ending_notes, file_note
+from paddock.adapters.outcome import NOT_STARTED, ending_notes, told_file
 from paddock.adapters.server_choice import URL_VARIABLE, server_target
 from paddock.client.ending import Ending
 from paddock.client.process import Process
@@ -169,10 +169,8 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Replace a file, or create it with the directories above it."""
         data = contents.encode() if isinstance(contents, str) else contents
-        try:
+        with told_file(DenialKind.WRITE, file, self.workspace):
             await self.workspace.write_bytes(file, data)
-        except OSError as error:
-            raise self._told(error, DenialKind.WRITE, file) from error
 
     @overload
     async def read_file(self, file: str, text: Literal[True] = True) -> str: ...
@@ -182,13 +180,11 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
         """Return a file; line ends are left as they are."""
-        try:
+        with told_file(DenialKind.READ, file, self.workspace):
             size_bytes = (await (await self.workspace.path(file)).stat()).size
             if size_bytes > LIMITS.MAX_READ_FILE_SIZE:
                 raise OutputLimitExceededError(LIMITS.MAX_READ_FILE_SIZE_STR, None)
             data = await self.workspace.read_bytes(file)
-        except OSError as error:
-            raise self._told(error, DenialKind.READ, file) from error
         return data.decode() if text else data
 
     async def exec_remote(  # type: ignore[override, unused-ignore]
@@ -219,12 +215,6 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
             if not stays_open:
                 await handle.close_stdin()
         return handle
-
-    def _told(self, error: OSError, kind: DenialKind, path: str) -> OSError:
-        """Return the builtin error that Inspect knows, with text that a model can act on."""
-        note = file_note(error, kind, path, self.workspace)
-        number = errno.EACCES if error.errno == errno.EROFS else error.errno
-        return OSError(number, note, path)
 
 
 def _check_user(user: str | None) -> None:

@@ -16,12 +16,16 @@ from pathlib import Path
 
 from langchain.agents.middleware.shell_tool import BaseExecutionPolicy
 
+from paddock.adapters import relayed_shell
 from paddock.client.workspace import PROFILE
 
 
 @dataclass
 class PaddockExecutionPolicy(BaseExecutionPolicy):
-    """Runs the shell in a sandbox on this host, whose workspace is the middleware's."""
+    """Runs the shell in a sandbox on this host, whose workspace is the middleware's.
+
+    A model reads behind a command what the sandbox denied it.
+    """
 
     profile: str = PROFILE
 
@@ -30,7 +34,7 @@ class PaddockExecutionPolicy(BaseExecutionPolicy):
     ) -> subprocess.Popen[str]:
         """Start the shell."""
         # Isolated: the variables are the shell's, and none of them tells our own Python what to import.
-        launcher = [sys.executable, "-I", "-m", "paddock", "sandbox", "--profile", self.profile, "--"]
+        launcher = [sys.executable, "-I", "-m", relayed_shell.__name__, self.profile]
         return subprocess.Popen(
             [*launcher, *command],
             cwd=workspace,

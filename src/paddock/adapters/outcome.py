@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
@@ -39,6 +40,9 @@ EXPLAINED_BYTES: Final = 16 * 1024
 """How much of the end of a command's output is explained."""
 
 EXPLAINING_S: Final = 10.0
+
+_REFUSED: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""How a sandbox refuses a file: by what is mounted there, or by permissions."""
 
 
 class Outcome(Struct, frozen=True):
@@ -149,9 +153,21 @@ def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace)
     """Return the note for a model about a file operation that failed."""
     if error.errno == errno.EROFS:
         return denied_file(kind, path, _place(workspace))
-    if error.errno in (errno.EACCES, errno.EPERM):
+    if error.errno in _REFUSED:
         return f"{error}. {_advice(_place(workspace))}"
     return str(error)
+
+
+@contextmanager
+def told_file(kind: DenialKind, path: str, workspace: Workspace) -> Iterator[None]:
+    """Give a refusal of the file operation inside the words for a model, as a builtin PermissionError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        number = errno.EPERM if error.errno == errno.EPERM else errno.EACCES
+        raise OSError(number, file_note(error, kind, path, workspace), path) from error
 
 
 def denied_file(kind: DenialKind, path: str, place: str) -> str:

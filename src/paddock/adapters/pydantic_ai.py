@@ -30,10 +30,11 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from paddock.adapters.outcome import NOT_STARTED, ending_notes
+from paddock.adapters.outcome import NOT_STARTED, ending_notes, told_file
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE, OpenWorkspace, Target, Workspace
 from paddock.errors import NotFound, OutputTooLarge, RequestError, RunTimeout, SpawnError
+from paddock.model.denial import DenialKind
 from paddock.protocol.fs import MetadataResult
 
 PROVIDER: Final = "paddock"
@@ -119,12 +120,14 @@ class PaddockBackend:
     async def read_bytes(self, path: str) -> bytes:
         """Return the content of a file."""
         await self._there()
-        return await self.workspace.read_bytes(_absolute(path))
+        with told_file(DenialKind.READ, path, self.workspace):
+            return await self.workspace.read_bytes(_absolute(path))
 
     async def write_bytes(self, path: str, data: bytes) -> None:
         """Replace the content of a file, or create it with the directories above it."""
         await self._there()
-        await self.workspace.write_bytes(_absolute(path), data)
+        with told_file(DenialKind.WRITE, path, self.workspace):
+            await self.workspace.write_bytes(_absolute(path), data)
 
     async def stat(self, path: str) -> FileEntry:
         """Return what a path leads to."""
@@ -134,6 +137,8 @@ class PaddockBackend:
     async def list_dir(self, path: str) -> list[FileEntry]:
         """Return what is in a directory."""
         await self._there()
+        with told_file(DenialKind.READ, path, self.workspace):
+            found = await self.workspace.entries(_absolute(path))
         return [
             FileEntry(
                 name=each.file_name,
@@ -141,13 +146,14 @@ class PaddockBackend:
                 is_dir=each.is_directory,
                 size=None,
             )
-            for each in await self.workspace.entries(_absolute(path))
+            for each in found
         ]
 
     async def make_dir(self, path: str) -> None:
         """Make a directory with its parents; it may exist."""
         there = await self._there()
-        await there.files.create_directory(_absolute(path))
+        with told_file(DenialKind.WRITE, path, self.workspace):
+            await there.files.create_directory(_absolute(path))
 
     async def remove(self, path: str) -> None:
         """Remove a file, a link itself, or a directory with everything in it."""
@@ -155,7 +161,8 @@ class PaddockBackend:
         wanted = posixpath.normpath(_absolute(path))
         if posixpath.commonpath([wanted, there.directory]) == wanted:
             raise ValueError(f"{path!r} holds the working directory, which stays")
-        await there.files.remove(wanted, force=False)
+        with told_file(DenialKind.WRITE, path, self.workspace):
+            await there.files.remove(wanted, force=False)
 
     async def exists(self, path: str) -> bool:
         """Return whether a path leads to something."""

@@ -1,7 +1,8 @@
 """What `paddock mcp` adds to the client: `shell` of `true`, and `Box.run` of the same words.
 
-Both are confined, decide on each program and wait for the end. The figures of other MCP servers with a shell,
-which `make mcppeers` installs, are in the column of the peer: they confine nothing and decide on nothing.
+Both are confined, have no rules and wait for the end, with a pause before the next, as a model makes one. The
+figures of other MCP servers with a shell, which `make mcppeers` installs, are in the column of the peer: they
+confine nothing and decide on nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import paddock
+from bench.confined_starts import PAUSE_S
 from bench.errors import BenchError
 from bench.line_client import LineClient
 from bench.row import Figure, Row, Unit
 from bench.servers import REPOSITORY, Contender
 
-CALLS = 25
+CALLS = 10
 PEER_CALLS = 5
 """Fewer: one of them takes a tenth of a second or more for each."""
 STARTS = 3
@@ -31,8 +33,6 @@ PEERS = REPOSITORY / ".mcp-peers"
 SHELL_SERVER = PEERS / "venv/bin/mcp-shell-server"
 DESKTOP_COMMANDER = PEERS / "npm/node_modules/.bin/desktop-commander"
 COMMANDER_TIMEOUT_MS = 5000
-
-NO_RULES = paddock.InterceptParams(rules=[], on_prompt="deny")
 
 
 class ShellCalls(Row):
@@ -72,7 +72,7 @@ class ShellCalls(Row):
     async def _beside_the_library(self, client: LineClient) -> tuple[float, float, float]:
         arguments = {"command": "true", "workdir": self._directory.name, "login": False}
         served, library = list[float](), list[float]()
-        async with paddock.connect(allow_escalation=True) as box:
+        async with paddock.connect() as box:
             words = (box.environment.shell.path, "-c", "true")
             for _ in range(CALLS):
                 begun = time.perf_counter()
@@ -80,13 +80,13 @@ class ShellCalls(Row):
                 served.append(time.perf_counter() - begun)
                 if result["structuredContent"]["exit_code"] != 0:
                     raise BenchError(f"paddock mcp: {result}")
+                await asyncio.sleep(PAUSE_S)
                 begun = time.perf_counter()
-                done = await box.run(
-                    words, cwd=self._directory.name, sandbox=":workspace", intercept=NO_RULES
-                )
+                done = await box.run(words, cwd=self._directory.name, sandbox=":workspace")
                 library.append(time.perf_counter() - begun)
                 if done.returncode != 0:
                     raise BenchError(f"Box.run: status {done.returncode}")
+                await asyncio.sleep(PAUSE_S)
         added = [one - other for one, other in zip(served, library, strict=True)]
         return _middle(served), _middle(library), _middle(added)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,33 @@ async def test_everything_runs_on_the_server_that_is_named(
         # The commands of a client that has gone end, and the server stays.
         await life_line.cut()
         os.kill(server.pid, 0)
+
+
+def warm_starts(url: str) -> int:
+    """How many commands of a server found their sandbox ready, as it says itself."""
+    with urllib.request.urlopen(f"http{url.removeprefix('ws').rstrip('/')}/metrics") as answer:
+        lines: list[str] = answer.read().decode().splitlines()
+    [told] = (line for line in lines if line.startswith('paddock_sandbox_starts_total{start="warm"}'))
+    return int(float(told.rpartition(" ")[2]))
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+async def test_only_a_command_without_rules_finds_its_sandbox_ready(
+    has_rules: bool, workspace: Path, tmp_path: Path
+) -> None:
+    rules = ("--rules", rules_file(tmp_path)) if has_rules else ()
+    with serving("--allow-escalation") as server:
+        named = ("--server", server.url, "--workspace", workspace, *rules)
+        # No rules of whoever runs the test.
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        async with connected(parameters(*named, env=environment)) as client:
+            # A spare is made while nobody waits, so how many calls it takes is up to the machine.
+            for _ in range(2 if has_rules else 50):
+                told = fields(await client.call_tool("shell", call("true", workspace)))
+                assert told["exit_code"] == 0
+                if warm_starts(server.url):
+                    break
+        assert (warm_starts(server.url) > 0) is not has_rules
 
 
 async def test_server_that_is_not_there_is_a_clear_error(workspace: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from paddock.agent.program_rules import intercept_params
+from paddock.agent.program_rules import needed_params
 from paddock.errors import AmendmentRefused
 from paddock.model.decision import Action, Decision, Origin, strictest
 from paddock.protocol.intercept import InterceptParams
@@ -101,9 +101,12 @@ class CommandRules:
         found = (each.argv for each in parse_script(line).commands)
         return tuple(argv for argv in found if argv is not None)
 
-    def programs(self, *, asks: bool) -> InterceptParams:
-        """Return the rules for an executor that holds them against each program a command executes."""
-        return intercept_params(self._policy, on_prompt="ask" if asks else "deny")
+    def programs(self, *, asks: bool) -> InterceptParams | None:
+        """Return the rules for an executor that holds them against each program a command executes.
+
+        Returns None if there are no rules.
+        """
+        return needed_params(self._policy, on_prompt="ask" if asks else "deny")
 
     def checked_prefix(self, prefix: Sequence[str]) -> tuple[str, ...]:
         """Return the prefix, or nothing if it would allow too much to be proposed.

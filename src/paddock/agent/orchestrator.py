@@ -243,12 +243,15 @@ class Orchestrator:
         """
         if not self._intercepts or self._rules is None or launch.sandbox is None:
             return None
+        rules = self._rules.programs(asks=asks_for_rules(self._policy))
+        if rules is None:
+            return None
 
         async def decide(params: ExecApprovalParams) -> ExecApprovalResult:
             with clock.asking():
                 return await self._decided(proposal, params)
 
-        return ProgramRules(self._rules.programs(asks=asks_for_rules(self._policy)), decide)
+        return ProgramRules(rules, decide)
 
     async def _decided(self, proposal: Proposal, params: ExecApprovalParams) -> ExecApprovalResult:
         """Ask about one program. What is not approved is denied, and its caller reads why."""

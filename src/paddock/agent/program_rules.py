@@ -9,6 +9,14 @@ from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
 
 
+def needed_params(policy: Policy, *, on_prompt: Literal["ask", "deny"]) -> InterceptParams | None:
+    """Return the rules of a policy; None if there are none, and every program just runs in its sandbox.
+
+    A start without interception can have a sandbox that is there already.
+    """
+    return None if policy.is_empty else intercept_params(policy, on_prompt=on_prompt)
+
+
 def intercept_params(policy: Policy, *, on_prompt: Literal["ask", "deny"]) -> InterceptParams:
     """Return the rules of a policy; `on_prompt` says what becomes of what they want to be asked."""
     return InterceptParams(

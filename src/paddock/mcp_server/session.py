@@ -23,7 +23,7 @@ from paddock.agent.approval import ApprovalDecision, ApprovalRequest, Approver
 from paddock.agent.box_executor import BoxExecutor
 from paddock.agent.exec_arguments import WRITE_STDIN
 from paddock.agent.process_table import FIRST_ID, LAST_ID
-from paddock.agent.program_rules import intercept_params
+from paddock.agent.program_rules import needed_params
 from paddock.agent.reply import Reply
 from paddock.agent.tool import decode_arguments
 from paddock.client.box import Box
@@ -134,7 +134,7 @@ class Session:
         policy = shell_policy(rules.policy, arguments.command)
         terms = ShellTerms(
             sandbox=Sandbox(confinement.profile, confinement.roots) if confinement.is_restricted else None,
-            intercept=intercept_params(policy, on_prompt="ask"),
+            intercept=needed_params(policy, on_prompt="ask"),
             questions=self._questions,
         )
         return _rendered(await run_shell(box, call, arguments, terms))

@@ -38,7 +38,8 @@ class ShellTerms(Struct, frozen=True):
     """The terms of one call, apart from its arguments."""
 
     sandbox: Sandbox | None
-    intercept: InterceptParams
+    intercept: InterceptParams | None
+    """The rules about programs; None if there are none."""
     questions: ShellQuestions
 
 

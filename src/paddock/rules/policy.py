@@ -57,6 +57,11 @@ class Policy:
         for number, rule in enumerate(self.rules):
             self._of_program.setdefault(rule.program, _ProgramRules()).add(number, rule)
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether `decide` has no decision on any command."""
+        return not self.rules and not self.problems
+
     def decide(
         self, command: Sequence[str], cwd: str = "/", *, home: str | None = None, resolves_paths: bool = True
     ) -> Decision:

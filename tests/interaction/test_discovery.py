@@ -230,3 +230,13 @@ async def test_a_host_with_nothing_installed_offers_nothing(home: Path) -> None:
     async with session() as client:
         result = await client.call("capabilities/discoverV2", {"cwd": "file:///"})
     assert result == {"plugins": [], "skills": [], "warnings": []}
+
+
+async def test_settings_that_take_hours_to_read_are_refused_at_once(home: Path) -> None:
+    path = put(home / "codex/config.toml", "a." * 400_000 + "a = 1\n")
+    async with session() as client:
+        with pytest.raises(WireError, match="dots outside of strings"):
+            await read_config(client, ["a"])
+        put(path, f'[plugins.{"p" * 900_000}]\nenabled = true\n[plugins."a@b"]\nenabled = true\n')
+        result = await client.call("capabilities/discoverV2", {"cwd": "/"})
+    assert result["plugins"] == []

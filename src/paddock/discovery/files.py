@@ -7,11 +7,13 @@ are absolute, in bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from paddock.errors import NotFound, RequestError
+
+T = TypeVar("T")
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -52,6 +54,9 @@ class Files(Protocol):
 
     async def read(self, path: bytes, limit_bytes: int) -> bytes:
         """Read the first bytes of a regular file. Raises RequestError, NotFound among them."""
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """Do something that takes the processor for long, where nobody else waits for it."""
 
 
 class Reader(Struct):

@@ -8,14 +8,15 @@ elsewhere: after the machine's, before the user's.
 from __future__ import annotations
 
 import posixpath
-import tomllib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tomli_w
 from msgspec import Struct
 
 from paddock.discovery.files import MAX_FILE_BYTES, Files
+from paddock.discovery.toml_text import parse_toml
 from paddock.errors import InvalidParams, NotFound, OperationFailed, RequestError
 
 MACHINE_DIRECTORY = b"/etc/codex"
@@ -63,21 +64,22 @@ async def read_settings(
     managed = posixpath.join(home.machine, b"managed_config.toml")
     required = posixpath.join(home.machine, b"requirements.toml")
     managed_table = await read_table(managed, files)
+    machine_table, user_table, required_table = [
+        await read_table(path, files) for path in (machine, home.config_file, required)
+    ]
     config = [
-        _layer(f"system ({_text(machine)})", machine, await read_table(machine, files), config_paths),
-        _layer(
-            f"user ({_text(home.config_file)})",
-            home.config_file,
-            await read_table(home.config_file, files),
-            config_paths,
-        ),
-        _layer(f"legacy managed_config.toml ({_text(managed)})", managed, managed_table, config_paths),
+        (f"system ({_text(machine)})", machine, machine_table),
+        (f"user ({_text(home.config_file)})", home.config_file, user_table),
+        (f"legacy managed_config.toml ({_text(managed)})", managed, managed_table),
     ]
     requirements = [
-        _layer(_text(required), required, await read_table(required, files), requirements_paths),
-        _layer(_text(managed), managed, _requirements_of(managed_table), requirements_paths),
+        (_text(required), required, required_table),
+        (_text(managed), managed, _requirements_of(managed_table)),
     ]
-    return _layers(config), _layers(requirements)
+    return (
+        await files.compute(partial(_layers, config, config_paths)),
+        await files.compute(partial(_layers, requirements, requirements_paths)),
+    )
 
 
 async def read_table(path: bytes, files: Files) -> dict[str, Any]:
@@ -92,9 +94,13 @@ async def read_table(path: bytes, files: Files) -> dict[str, Any]:
         raise OperationFailed(
             f"failed to load executor-local config: {_text(path)} is larger than {MAX_FILE_BYTES} bytes"
         )
+    return await files.compute(partial(_table, path, data))
+
+
+def _table(path: bytes, data: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_toml(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise OperationFailed(f"failed to load executor-local config: {_text(path)}: {error}") from error
 
 
@@ -140,8 +146,9 @@ def _layer(source: str, path: bytes, table: dict[str, Any], paths: Sequence[KeyP
     return Layer(source, posixpath.dirname(path), tomli_w.dumps(selected)) if selected else None
 
 
-def _layers(found: Sequence[Layer | None]) -> Layers:
+def _layers(tables: Sequence[tuple[str, bytes, dict[str, Any]]], paths: Sequence[KeyPath]) -> Layers:
     """Collect the layers. The machine's comes first; a client adds its own after it."""
+    found = [_layer(*table, paths) for table in tables]
     layers = [layer for layer in found if layer is not None]
     return Layers(layers, insertion_index=0 if found[0] is None else 1)
 

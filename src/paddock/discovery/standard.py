@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import partial
 
 from msgspec import Struct
 
@@ -13,8 +14,9 @@ from paddock.discovery.settings import Home, read_table
 from paddock.discovery.skill import Skill, describe
 from paddock.errors import NotFound, RequestError
 
-_PLUGIN_ID = re.compile(r"([\w.-]*\w[\w.-]*)@([\w.-]*\w[\w.-]*)")
-"""`name@marketplace`; neither part leads out of the directory that is searched."""
+_PLUGIN_ID = re.compile(r"([.-]*\w[\w.-]*)@([.-]*\w[\w.-]*)")
+"""`name@marketplace`; neither part leads out of the directory that is searched. It never backtracks, for a
+key may have a mebibyte."""
 
 
 class SkillRoot(Struct, frozen=True):
@@ -64,7 +66,7 @@ async def _skills_below(path: bytes, reader: Reader, prefix: str = "") -> list[S
     skills = []
     for files in await find_skills(tree, reader):
         try:
-            skills.append(describe(files, prefix))
+            skills.append(await reader.files.compute(partial(describe, files, prefix)))
         except ValueError as problem:
             shown = reader.show(files.instructions.path)
             reader.warnings.append(f"skill {shown} is left out: {problem}")

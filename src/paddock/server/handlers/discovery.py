@@ -9,6 +9,7 @@ from msgspec import structs
 
 from paddock.errors import InvalidParams, InvalidRequest, RequestError
 from paddock.fs import operation as engine
+from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
 from paddock.protocol import discovery as wire
 from paddock.protocol.call import Call
@@ -33,8 +34,9 @@ MAX_PATH_BYTES = 4 * 1024 * 1024
 class _Files:
     """The file system of discovery: the same operations that clients have."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, lanes: Lanes) -> None:
         self._operations = operations
+        self.compute = lanes.run
 
     async def is_directory(self, path: bytes) -> bool:
         return (await self._operations.perform(engine.GetMetadata(path=path))).is_directory
@@ -99,7 +101,7 @@ async def read_config(
     if params.cwd.is_foreign:
         raise InvalidParams(f"params.cwd: {params.cwd.text!r} does not name a directory of this Linux host")
     home = _home()
-    files = _Files(own_operations(connection))
+    files = _Files(own_operations(connection), connection.services.lanes)
     config, requirements = await read_settings(home, params.config_paths, params.requirements_paths, files)
     return wire.EnvironmentConfigResult(
         user_home_dir=_uri(home.user_home),
@@ -159,7 +161,7 @@ async def _discover(
     )
     try:
         path = local_path(root.path)
-        files = _Files(operations_for(connection, root.sandbox))
+        files = _Files(operations_for(connection, root.sandbox), connection.services.lanes)
     except RequestError as error:
         problem = f"failed to inspect capability root {root.path}: {error}"
         return structs.replace(failed, error=problem), left_bytes
@@ -201,7 +203,8 @@ async def discover_installed(
     from paddock.discovery.standard import find_installed
 
     like = params.cwd
-    reader = Reader(_Files(operations_for(connection, params.sandbox)), like.like)
+    operations = operations_for(connection, params.sandbox)
+    reader = Reader(_Files(operations, connection.services.lanes), like.like)
     installed = await find_installed(_home(), reader)
     return wire.CapabilitiesResult(
         plugins=[

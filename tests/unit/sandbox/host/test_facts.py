@@ -225,7 +225,7 @@ def test_reason_why_a_tmpdir_is_not_granted_is_told(
         another.setattr(os, "geteuid", lambda: owner + 1)
         assert tmpdir_problem(found, ()) == f"it belongs to uid {owner}"
     directory.rmdir()
-    assert tmpdir_problem(found, ()) == "it is another directory by now"
+    assert tmpdir_problem(found, ()) == "it is another directory now"
 
 
 def test_what_paddock_keeps_is_private_before_it_exists(tmp_path: Path) -> None:

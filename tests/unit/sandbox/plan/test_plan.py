@@ -244,7 +244,7 @@ def test_rule_that_crosses_a_link_the_command_could_replace_is_refused(
 
 
 def test_rule_about_a_link_in_a_circle_is_refused() -> None:
-    with pytest.raises(ProfileRefused, match="/w/l is behind /w/l, a link in a circle"):
+    with pytest.raises(ProfileRefused, match="/w/l is behind /w/l, a circular link"):
         _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/l", Access.DENY), files={"/w/l": CIRCLE})
 
 

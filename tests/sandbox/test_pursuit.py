@@ -67,6 +67,34 @@ def test_a_caller_whose_execution_fails_goes_on(who: str, tmp_path: Path) -> Non
     assert (tmp_path / "made").exists()
 
 
+def test_a_caller_that_asks_again_is_left_alone(who: str, tmp_path: Path) -> None:
+    """What it executes next is another decision's."""
+    argv = [sys.executable, "-c", CALLER, who, "/usr/bin/touch", str(tmp_path / "made")]
+    pursuits = Pursuits()
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        process, task = map(int, caller.stdout.readline().split())
+        pursuits.begin(task, process, os.stat("/usr/bin/true"))
+        assert pursuits.release(task)
+        assert (bool(pursuits), pursuits.release(task)) == (False, False)
+        caller.communicate(b"\n", timeout=30)
+    assert (caller.returncode, pursuits.exchanged) == (0, 0)
+    assert (tmp_path / "made").exists()
+
+
+def test_a_caller_whose_end_somebody_else_has_seen_is_forgotten(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", CALLER, "process", "/usr/bin/touch", str(tmp_path / "made")]
+    pursuits = Pursuits()
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        process, task = map(int, caller.stdout.readline().split())
+        pursuits.begin(task, process, os.stat("/usr/bin/touch"))
+        caller.kill()
+        caller.wait(timeout=30)
+        assert not pursuits.follow()
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_thread_that_executes_between_two_looks_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

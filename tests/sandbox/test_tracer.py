@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +18,14 @@ import pytest
 
 from paddock.model.denial import Trace
 from paddock.model.profile import Access, Limits, NetworkMode
+from paddock.sandbox.denial import tracer as tracer_module
+from paddock.sandbox.denial.call_arguments import ArgumentReader, Subject
+from paddock.sandbox.denial.exec_answer import ExecPolicy, Run
 from paddock.sandbox.denial.mount_overlay import MountOverlay
-from paddock.sandbox.denial.notification import Listener
-from paddock.sandbox.denial.observation import Observation
+from paddock.sandbox.denial.notification import Listener, Question
+from paddock.sandbox.denial.observation import Observation, Watched
 from paddock.sandbox.denial.policy import Policy
-from paddock.sandbox.denial.tracer import Tracer
+from paddock.sandbox.denial.tracer import Tracer, trace_plan
 from paddock.sandbox.enforce import init
 from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan.plan import Plan
@@ -144,3 +148,61 @@ def test_nothing_survives_a_launcher_that_is_killed_while_it_traces(place: Path)
         launcher.send_signal(signal.SIGKILL)
         # The end of the pipe is the end of everybody who had it.
         assert launcher.stdout.read() == b""
+
+
+def test_a_command_whose_tracer_gets_no_thread_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    tracer = made_tracer()
+    with monkeypatch.context() as short, started(tracer.file, os.geteuid(), "echo", "started") as process:
+        short.setattr(threading.Thread, "start", fail)
+        tracer.begin()
+        said, complaint = process.communicate(timeout=TIMEOUT_S)
+    tracer.finish()
+    assert (process.returncode, said) == (init.NOT_CONFINED_STATUS, b"")
+    assert b"because it can't be confined" in complaint
+
+
+def test_a_call_that_can_not_be_looked_at_is_refused_and_the_next_is_not(
+    monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    read = ArgumentReader.of_watched
+
+    def fail_once(self: ArgumentReader, question: Question, call: Watched) -> list[Subject]:
+        monkeypatch.undo()
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(ArgumentReader, "of_watched", fail_once)
+    tracer = made_tracer()
+    with started(tracer.file, os.geteuid(), "sh", "-c", f"mkdir {place}/a; mkdir {place}/b") as process:
+        tracer.begin()
+        _, complaint = process.communicate(timeout=TIMEOUT_S)
+    tracer.finish()
+    assert ArgumentReader.of_watched is read
+    assert b"Operation not permitted" in complaint
+    assert (place / "b").is_dir()
+
+
+def test_a_tracer_that_has_seen_much_goes_on_seeing(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """What was denied twice is told once."""
+    monkeypatch.setattr(tracer_module, "KNOWN_LIMIT", 1)
+    tracer = made_tracer()
+    script = f"for i in 1 2; do mkdir {place}/a; mkdir {place}/b; done"
+    with started(tracer.file, os.geteuid(), "sh", "-c", script) as process:
+        tracer.begin()
+        process.communicate(timeout=TIMEOUT_S)
+    targets = [denial.target for denial in tracer.finish().denials]
+    assert targets == [f"{place}/a", f"{place}/b"]
+
+
+def test_a_tracer_that_can_not_be_made_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = open_descriptors()
+    policy = ExecPolicy(lambda _call, _settle: Run())
+    monkeypatch.setattr(socket, "socketpair", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        trace_plan(PLAN, os.uname().machine, execution_policy=policy)
+    assert open_descriptors() == before

@@ -64,6 +64,7 @@ class BashSession:
         self._prompt = rb"(?P<prompt>%b(?P<status>\d+):(?P<cwd>[^\n]*?):%b)" % ((self._mark.encode(),) * 2)
         self._talk: Conversation | None = None
         self._notice = ""
+        """What Bash said of a program that it killed, for the output of the next line."""
         self._cwd = ""
         self._turn = asyncio.Lock()
 
@@ -112,9 +113,9 @@ class BashSession:
                     continue
             await self._told(SUSPEND)
             stopped = await self._observed(patterns, timeout_s)
-            await self._told("kill -9 %%\n")
+            # In the foreground Bash waits for its end, and tells of it.
+            await self._told("kill -9 %% && fg\n")
             killed = await self._observed(patterns, timeout_s)
-            # Bash tells of the killed job before this prompt or the next; here it is always the next.
             self._notice = killed.output
         return Observed(stopped.output, killed.exit_code, killed.seen)
 

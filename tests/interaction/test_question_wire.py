@@ -82,7 +82,7 @@ async def test_an_answer_that_means_nothing_fails_the_question_and_not_the_conne
         task = asking(server, session_id)
         request = await client.take(is_question)
         client.send({"id": request["id"], "result": result})
-        with pytest.raises(AnswerFailed, match="is not valid"):
+        with pytest.raises(AnswerFailed, match="is invalid"):
             await task
         assert await client.call("environment/status") == {"status": "ready"}
 

@@ -207,7 +207,7 @@ def spawners_of(pid: int) -> list[int]:
         (["--listen", "ftp://x"], 1, "unsupported address"),
         (["--concurrent-requests", "0"], 2, "not a number from 1 up"),
         (["--config", "/no/such/file"], 1, "can't be read"),
-        (["--bogus"], 2, "unrecognized"),
+        (["--bogus"], 2, "there is no option"),
     ],
 )
 def test_wrong_flags_end_with_one_sentence(flags: list[str], status: int, text: str) -> None:

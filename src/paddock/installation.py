@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from paddock.installed_file import FileId, InstalledFiles
 
@@ -44,16 +44,10 @@ _MODULES: Final = frozenset((*sys.stdlib_module_names, *_IMPORTED, *_STARTUP_MOD
 _OWN_ENVIRONMENT: Final = "install Paddock in an environment of its own (uv tool install, pipx)"
 
 
-class Searched(NamedTuple):
-    """A path where the next interpreter of Paddock would find modules, though Paddock needs none of them."""
-
-    path: str
-    """Absolute. A link on the way to a directory counts as one: replacing it chooses the directory."""
-    reason: str
-    """Why it looks there."""
-    remedy: str
-    """What the user can do about it."""
-
+Searched = tuple[str, str, str]
+"""A path where the next interpreter of Paddock would find modules, though Paddock needs none of them; why it
+looks there; and what the user can do about it. The path is absolute. A link on the way to a directory counts
+as one: replacing it chooses the directory."""
 
 _obeyed: Final[dict[str, None]] = {}
 _concealed: Final[dict[str, None]] = {}
@@ -81,7 +75,7 @@ def take_over(
     """Take over `names`, `searched` and `concealed` of the process that started this one."""
     obey(*names)
     conceal(*concealed)
-    _searched.extend(Searched(*each) for each in searched)
+    _searched.extend(searched)
 
 
 def names() -> tuple[str, ...]:
@@ -121,7 +115,7 @@ def searched() -> tuple[Searched, ...]:
         return tuple(_searched)
     packages = site.getusersitepackages()
     reason = f"the interpreter obeys every file {packages}/*.pth, and the directory is missing"
-    return (*_searched, Searched(os.path.realpath(packages), reason, f"run `mkdir -p {packages}`"))
+    return (*_searched, (os.path.realpath(packages), reason, f"run `mkdir -p {packages}`"))
 
 
 def rules_directories(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -185,7 +179,7 @@ def _from_environment() -> Iterator[Searched]:
         # It is one of the `own_paths` as soon as it exists.
         path = os.path.realpath(sys.pycache_prefix)
         reason = f"PYTHONPYCACHEPREFIX={sys.pycache_prefix} names it, and it is missing"
-        yield Searched(path, reason, f"run `mkdir -p {path}`, or unset PYTHONPYCACHEPREFIX for paddock")
+        yield path, reason, f"run `mkdir -p {path}`, or unset PYTHONPYCACHEPREFIX for paddock"
 
 
 def _from_path_files() -> Iterator[Searched]:
@@ -225,12 +219,12 @@ def _search(directory: str, reason: str, remedy: str) -> Iterator[Searched]:
     """Yield everything that decides what an import from a directory finds."""
     real = os.path.realpath(directory)
     for path in (*_links_to(directory), real):
-        yield Searched(path, reason, remedy)
+        yield path, reason, remedy
     # A project may have the name of a module.
     with suppress(OSError):
         for name in os.listdir(real):
             if name.partition(".")[0] in _MODULES:
-                yield Searched(os.path.join(real, name), reason, remedy)
+                yield os.path.join(real, name), reason, remedy
 
 
 def _absolute(path: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from paddock import installation
 from paddock.native_program import native_path
@@ -65,17 +65,20 @@ def own_environment() -> dict[str, str]:
 # --- programs of the system -------------------------------------------------
 
 
-class Program(NamedTuple):
+class Program:
     """A program that was opened where nobody but root and this user can put anything.
 
     It stays open for as long as this process lives. To run it, execute `command` and let the child inherit
     `fd`.
     """
 
-    path: str
-    """Absolute, without symbolic links."""
-    fd: int
-    status: os.stat_result
+    __slots__ = ("fd", "path", "status")
+
+    def __init__(self, path: str, fd: int, status: os.stat_result) -> None:
+        self.path = path
+        """Absolute, without symbolic links."""
+        self.fd = fd
+        self.status = status
 
     @property
     def command(self) -> str:
@@ -87,15 +90,20 @@ class Untrusted(Exception):
     """Another user could have put the program there, or could exchange it."""
 
 
-class Found(NamedTuple):
+class Found:
     """The outcome of the search for a program on PATH, in the order of PATH."""
 
-    system: tuple[Program, ...]
-    """Those in directories of the system."""
-    others: tuple[Program, ...]
-    """Those elsewhere, where an earlier command may have had write access."""
-    passed_over: tuple[str, ...]
-    """Programs that other users could have put there: the path and the reason."""
+    __slots__ = ("others", "passed_over", "system")
+
+    def __init__(
+        self, system: tuple[Program, ...], others: tuple[Program, ...], passed_over: tuple[str, ...]
+    ) -> None:
+        self.system = system
+        """Those in directories of the system."""
+        self.others = others
+        """Those elsewhere, where an earlier command may have had write access."""
+        self.passed_over = passed_over
+        """Programs that other users could have put there: the path and the reason."""
 
 
 def find(name: str, search_path: str) -> Found:
@@ -382,7 +390,7 @@ def python_command(module: str, *arguments: str, confines: bool = False) -> list
     path, argv = installation.import_path(), ["paddock", *arguments]
     keeping = ""
     if confines:
-        names, searched = installation.names(), [tuple(each) for each in installation.searched()]
+        names, searched = installation.names(), list(installation.searched())
         kept = names, searched, installation.concealed()
         keeping = f"from paddock.installation import take_over; take_over(*{kept!r}); "
     code = (

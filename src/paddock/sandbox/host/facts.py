@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -177,7 +177,7 @@ class FileFacts:
         return PathFact(Kind.DIRECTORY if is_directory else Kind.FILE, path)
 
 
-class _Status(NamedTuple):
+class _Status(Struct, frozen=True):
     """The parts of a file's status that matter to a plan."""
 
     mode: int

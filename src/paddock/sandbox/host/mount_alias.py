@@ -11,7 +11,9 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.profile.path import is_within
@@ -19,7 +21,7 @@ from paddock.sandbox.profile.path import is_within
 _ESCAPE: Final = rb"\\([0-7]{3})"
 
 
-class Mount(NamedTuple):
+class Mount(Struct, frozen=True):
     """One line of the table."""
 
     device: bytes

@@ -40,6 +40,10 @@ LIMITS: Final = tuple(
 REFUSED_COUNT: Final = 64
 """Keys that are known to have no spares. Each is a profile and a few paths."""
 
+HEAD_START_S: Final = 0.005
+"""How long a command runs before the next spare is made: to start and end `true` takes half of it. An agent
+takes longer before its next command."""
+
 CLOSE_TIMEOUT_S: Final = 5.0
 """A spare whose thread is stuck in the kernel is left behind after this; it ends with the server."""
 
@@ -194,8 +198,8 @@ class WarmSandboxes:
             journal.error("spare sandboxes could not be made", error=error)
 
     async def _make_all(self) -> None:
-        # The caller that has just been answered runs first.
-        await asyncio.sleep(0)
+        # Many commands end at once, and the news of it must not wait for a plan.
+        await asyncio.sleep(HEAD_START_S)
         while not self._starts and (key := self._next()) is not None:
             await self._make_one(key)
 

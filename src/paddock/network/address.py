@@ -6,6 +6,7 @@ both. The ranges of documentation are not here: nobody routes them, so they lead
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
@@ -17,6 +18,8 @@ class AddressClass(StrEnum):
     """Why an address is not simply somewhere on the internet."""
 
     LOOPBACK = "loopback"
+    OWN = "host's own"
+    """Of one of this host's interfaces."""
     PRIVATE = "private"
     LINK_LOCAL = "link-local"
     METADATA = "metadata of the cloud"
@@ -26,7 +29,7 @@ class AddressClass(StrEnum):
     @property
     def is_local(self) -> bool:
         """Return whether a profile may allow the address; otherwise none may."""
-        return self in (AddressClass.LOOPBACK, AddressClass.PRIVATE)
+        return self in (AddressClass.LOOPBACK, AddressClass.OWN, AddressClass.PRIVATE)
 
 
 Range = IPv4Network | IPv6Network
@@ -64,12 +67,17 @@ _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE: Final = IPv6Network("::/96")
 
 
-def class_of(address: Address) -> AddressClass | None:
-    """Return the class of an address that is not simply somewhere on the internet; None for one that is."""
+def class_of(address: Address, own: Collection[Address] = ()) -> AddressClass | None:
+    """Return the class of an address that is not simply somewhere on the internet; None for one that is.
+
+    `own` are the addresses of this host.
+    """
     for network, kind in _RANGES:
         if address.version == network.version and address in network:
             return kind
-    return class_of(inner) if (inner := _inner(address)) is not None else None
+    if address in own:
+        return AddressClass.OWN
+    return class_of(inner, own) if (inner := _inner(address)) is not None else None
 
 
 def _inner(address: Address) -> IPv4Address | None:

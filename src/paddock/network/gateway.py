@@ -1,6 +1,7 @@
 """Connects the proxy to a host: decides, resolves, and connects to the very address that was judged.
 
-The caller supplies the judge, the resolver and the connector; nothing else here touches the network.
+The caller supplies the judge, the resolver, the connector and the addresses of this host; nothing else here
+touches the network.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from paddock.model.network_secret import Scheme
 from paddock.network.address import Address
 from paddock.network.credential import Credentials
 from paddock.network.name_lookup import NameLookup
+from paddock.network.own_address import own_addresses
 from paddock.network.policy import Decision, Reason, Ruling
 from paddock.network.tls_stream import TlsStream
 from paddock.network.upstream import Upstream, connect_request, read_answer
@@ -46,14 +48,21 @@ Connect = Callable[[Address, int], Awaitable[Wire]]
 """Connects to an address. Raises OSError."""
 
 
+FindOwn = Callable[[], Collection[Address]]
+"""Returns the addresses of this host. Raises OSError."""
+
+
 class Judge(Protocol):
     """Decides on connections. It may be called at any time, even during another call."""
 
     async def decide(self, endpoint: Endpoint) -> Ruling:
         """Decide by the name. Never returns ASK."""
 
-    def decide_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
-        """Return why one address of a host that may be reached may not be; None if it may."""
+    def decide_address(self, endpoint: Endpoint, address: Address, own: Collection[Address]) -> Ruling | None:
+        """Return why one address of a host that may be reached may not be; None if it may.
+
+        `own` are the addresses of this host.
+        """
 
     async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:
         """Note a connection that was denied to the command."""
@@ -76,6 +85,7 @@ class Gateway:
         *,
         resolve: Resolve | None = None,
         connect: Connect | None = None,
+        find_own: FindOwn = own_addresses,
         upstream: Upstream | None = None,
         secrets: Secrets | None = None,
     ) -> None:
@@ -84,6 +94,7 @@ class Gateway:
         self._resolve = resolve or NameLookup()
         self._connect = connect or connect_by_system
         self._upstream = upstream
+        self._find_own = find_own
 
     async def open(self, endpoint: Endpoint) -> Wire | Ruling:
         """Connect, or return why not. Raises HostUnreachable."""
@@ -91,7 +102,11 @@ class Gateway:
         if not ruling.is_allowed:
             return await self.block(endpoint, ruling)
         addresses = await self._addresses(endpoint)
-        refused = [self._judge.decide_address(endpoint, address) for address in addresses]
+        try:
+            own = self._find_own()
+        except OSError as error:
+            raise HostUnreachable(str(endpoint), "the addresses of this host are not known") from error
+        refused = [self._judge.decide_address(endpoint, address, own) for address in addresses]
         left = [address for address, why in zip(addresses, refused, strict=True) if why is None]
         # An upstream proxy is told the name, and may choose any of its addresses.
         is_blocked = not left or self._upstream is not None

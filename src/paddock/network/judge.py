@@ -6,7 +6,7 @@ The caller supplies functions that report decisions and that ask about hosts.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -152,9 +152,9 @@ class PolicyJudge:
             self._changes.clear()
         return self._own
 
-    def decide_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
+    def decide_address(self, endpoint: Endpoint, address: Address, own: Collection[Address]) -> Ruling | None:
         """Return why one address of a host that may be reached may not be."""
-        found = (policy.judge_address(endpoint, address) for policy in (self._changed(), *self._caps))
+        found = (policy.judge_address(endpoint, address, own) for policy in (self._changed(), *self._caps))
         return next(filter(None, found), None)
 
     async def blocked(self, endpoint: Endpoint, ruling: Ruling) -> None:

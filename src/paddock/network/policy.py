@@ -6,7 +6,7 @@ that was allowed is not enough: the address that it has at the moment of connect
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -100,13 +100,18 @@ class Policy(Struct, frozen=True):
             return Ruling(Decision.DENY, Reason.NOT_ALLOWED, NOT_NAMED)
         return Ruling(Decision.ALLOW, Reason.ALLOWED, granted.origin)
 
-    def judge_address(self, endpoint: Endpoint, address: Address) -> Ruling | None:
-        """Decide whether one address of a host that was allowed may be connected to; None if it may."""
+    def judge_address(
+        self, endpoint: Endpoint, address: Address, own: Collection[Address] = ()
+    ) -> Ruling | None:
+        """Decide whether one address of a host that was allowed may be connected to; None if it may.
+
+        `own` are the addresses of this host.
+        """
         text = str(address)
         for rule in self.deny:
             if endpoint.protocol in rule.protocols and rule.pattern.refuses(text, endpoint.port):
                 return Ruling(Decision.DENY, Reason.DENIED, rule.origin)
-        kind = class_of(address)
+        kind = class_of(address, own)
         if kind is None:
             return None
         if not kind.is_local:

@@ -63,6 +63,8 @@ class Scene:
     """The addresses that the proxy has connected to."""
     resolved: list[str] = field(default_factory=list)
     """The names that it has asked for."""
+    own: set[Address] = field(default_factory=set)
+    """The addresses of this host."""
     _listening: list[asyncio.Server] = field(default_factory=list)
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
@@ -121,7 +123,14 @@ async def proxy_scene(
     known = {name.replace("_", "."): [address] for name, address in addresses.items()}
     scene = Scene(listener.getsockname()[1], known, judge)
     proxy = PolicyProxy(
-        Gateway(judge, resolve=scene.resolve, connect=scene.connect, upstream=upstream, secrets=secrets)
+        Gateway(
+            judge,
+            resolve=scene.resolve,
+            connect=scene.connect,
+            find_own=lambda: scene.own,
+            upstream=upstream,
+            secrets=secrets,
+        )
     )
     server = WireServer()
     await server.listen(listener, proxy.serve)

@@ -7,9 +7,11 @@ import json
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
+from ipaddress import ip_address
 
 import pytest
 
+from paddock.network.policy import policy_of
 from paddock.network.upstream import Upstream
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from tests.unit.network.scene import ANSWER, Origin, Scene, proxy_scene, read_head
@@ -575,6 +577,22 @@ async def test_host_that_does_not_answer_is_not_called_blocked(scene: Scene) -> 
     socks = await scene.say(b"\x05\x01\x00" + b"\x05\x01\x00\x03\x09good.test\x01\xbb")
     assert socks[2:4] == b"\x05\x04"
     assert scene.judge.denials == ()
+
+
+@pytest.mark.parametrize("own", ["192.0.2.77", "2001:db8::77"])
+async def test_public_address_of_this_host_is_local(origin: Origin, own: str) -> None:
+    literal = f"[{own}]" if ":" in own else own
+    for allows_local in (False, True):
+        policy = policy_of(["me.test", literal, "*"], [], allows_local=allows_local)
+        async with proxy_scene([], policy=policy, me_test=own, other_test=own) as scene:
+            await scene.add_server(own, 80, origin.serve)
+            for target, is_named in (("me.test", True), (literal, True), ("other.test", False)):
+                asked = request(f"http://{target}/", target)
+                assert (await scene.say(asked)).endswith(b"ok\n")
+                scene.own = {ip_address(own)}
+                is_allowed = allows_local and is_named
+                assert (b" 403 " in await scene.say(asked)) is not is_allowed
+                scene.own = set()
 
 
 # --- another proxy ----------------------------------------------------------

@@ -182,6 +182,17 @@ def test_profile_without_hosts_reaches_nobody(network: NetworkGround) -> None:
         assert "network.allow does not name it" in done.stdout
 
 
+def test_group_stands_for_the_hosts_of_its_ecosystem(network: NetworkGround) -> None:
+    urls = ("-o", "/dev/null", "http://pypi.org/", "-o", "/dev/null", f"http://{OTHER}/")
+    fetch = ("curl", "-s", "-w", "%{http_code}\n", *urls)
+    done = network.run(PADDOCK, "run", "--profile", ":workspace", "--allow-group", "python", "--", *fetch)
+    # The one is allowed, and nobody is there under that name; the other is there, and blocked.
+    assert done.stdout.split() == ["502", "403"]
+    unknown = network.run(PADDOCK, "run", "--profile", ":workspace", "--allow-group", "snakes", "--", "true")
+    assert unknown.returncode != 0
+    assert "there is no group '@snakes'" in unknown.stderr
+
+
 def test_rules_about_hosts_feed_the_proxy(network: NetworkGround) -> None:
     rules = network.directory / "hosts.rules"
     rules.write_text(

@@ -114,7 +114,7 @@ class BashSession:
             await self._told(SUSPEND)
             stopped = await self._observed(patterns, timeout_s)
             # In the foreground Bash waits for its end, and tells of it.
-            await self._told("kill -9 %% && fg\n")
+            await self._told("kill -9 %% && fg; true\n")
             killed = await self._observed(patterns, timeout_s)
             self._notice = killed.output
         return Observed(stopped.output, killed.exit_code, killed.seen)

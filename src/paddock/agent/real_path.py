@@ -1,4 +1,4 @@
-"""Where a path leads on an executor's host, also if it does not exist yet."""
+"""Finds where a path leads on an executor's host, even if nothing is there yet."""
 
 from __future__ import annotations
 

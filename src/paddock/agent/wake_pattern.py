@@ -21,7 +21,7 @@ STEPS_LIMIT: Final = 2_000_000
 LINE_BYTES: Final = 500
 """How much of a line, from its beginning, the search looks at."""
 LEAST_LINE_BYTES: Final = 100
-"""How much of a line an expression must let the search look at; it has up to two repetitions, then."""
+"""How much of a line every accepted expression can search; such an expression has up to two repetitions."""
 
 _OPAQUE: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _TOKEN: Final = re.compile(r"\((?:\?:)?|\)|\||(?P<quantifier>[*+?]|\{\d+(?:,\d*)?\})\??")

@@ -18,7 +18,7 @@ from paddock.fs.operation import Edit, TextEdit
 from paddock.fs.replacement import Replacement
 
 SURPLUS_COUNTED = 100
-"""How many surplus occurrences to count: a large file may hold millions, one by one, in every edit."""
+"""Limit of surplus occurrences to count: a large file may hold millions, for each edit."""
 
 
 def edit(operation: Edit) -> Edited:

@@ -22,7 +22,8 @@ from paddock.fs.failure import no_thread
 T = TypeVar("T")
 
 PATIENCE_S = 0.005
-"""How long a queue may stand still before it gets another thread, and a result wait for its neighbours."""
+"""How long a queue may stand still before it gets another thread, and how long a result waits for its
+neighbours."""
 
 REPORTED_TOGETHER = 16
 """Results after which the loop is woken, though more jobs wait."""

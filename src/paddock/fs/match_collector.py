@@ -15,7 +15,7 @@ BINARY_PROBE_BYTES = 8192
 MAX_ERRORS = 100
 
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""For files that were found: whatever took their place meanwhile, it is not waited for."""
+"""Flags to open found files with. Opening never blocks, whatever has taken the place of a file."""
 
 
 class MatchCollector:

@@ -13,7 +13,7 @@ import re
 MAX_PATTERN_CHARACTERS = 1000
 MAX_REPEAT = 1000
 MAX_NESTING = 100
-"""Of groups. ripgrep refuses more than 250; Python's stack may hold less, as deep as it is already."""
+"""Limit of nested groups. ripgrep refuses more than 250; Python's stack, already deep, may hold fewer."""
 
 _ESCAPES = frozenset("dDwWsSbB")
 _SPECIAL = frozenset("\\.+*?()|[]{}^$#&-~")

@@ -46,8 +46,8 @@ _statx_at_once = _libc_at_once["statx"]
 
 
 Status = tuple[int, int, int, int]
-"""What statx tells of a file: its mode, its size in bytes, when it was made (0 where the file system does not
-record it) and when it was modified, both in milliseconds; 0 for a time that 64 bits cannot hold."""
+"""What statx reports about a file: its mode, its size in bytes, when it was made (0 where the file system
+does not record it) and when it was modified, both in milliseconds; 0 for a time that 64 bits cannot hold."""
 
 _MIN_TIME_MS, _MAX_TIME_MS = -(2**63), 2**63 - 1
 

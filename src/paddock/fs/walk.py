@@ -18,7 +18,7 @@ from paddock.fs.resolve import open_beneath
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 ENTRY_BYTES = 48
-"""What an entry counts in addition to its path: about the rest of its JSON, `{"path":"file://","kind":"directory"},`."""
+"""Bytes counted for an entry in addition to its path: about the rest of its JSON, `{"path":"file://","kind":"directory"},`."""
 
 
 def walk(operation: Walk) -> Walked:

@@ -35,7 +35,7 @@ class Directory(Subscription, gc=False, eq=False):
     relative: bytes
     """Its path below the root; empty for the root itself."""
     is_new: bool
-    """Whether it has appeared since the watch began, and what is in it is to be told."""
+    """Whether it has appeared since the watch began, so that the watch must report what is in it."""
     watch: int = -1
     """Its number, once it is watched."""
     is_waiting: bool = False
@@ -92,11 +92,11 @@ class Found(NamedTuple):
     untried: Sequence[Directory] = ()
     """Directories that were not examined, because one before them met a shortage."""
     named: Sequence[Doubt] = ()
-    """Of the changes that were in doubt, those of files that have their names."""
+    """The uncertain changes whose files still have their names."""
 
 
 class LookBudget:
-    """How many names one look may keep, in all directories together."""
+    """Limit of names that one look keeps, over all directories."""
 
     __slots__ = ("directories", "names")
 
@@ -164,7 +164,7 @@ class TreeLook:
         return root
 
     def _look_at(self, root: Root, directory: Directory, budget: LookBudget) -> Look:
-        """Add a directory and list it. If it is moved on meanwhile, what was found in it is not told."""
+        """Add a directory and list it. If it moves meanwhile, the watch does not report what was in it."""
         look = Look(directory)
         real = directory.at(root.real)
         try:

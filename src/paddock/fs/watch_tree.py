@@ -43,8 +43,8 @@ MAX_DIRECTORIES = 50_000
 """Directories of one watch: each costs about a kilobyte of the kernel's memory."""
 
 DIRECTORY_BYTES = 512
-"""What a directory takes here beside its path: 72 for itself, 100 among the children of its parent and 230 if
-it has some, 100 for its watch."""
+"""Bytes that a directory takes here besides its path: 72 for itself, 100 among the children of its parent and
+230 if it has some, 100 for its watch."""
 
 LOOKED_AT_ONCE = 128
 """Directories that one look adds: some milliseconds, in which no notices are read."""
@@ -56,7 +56,7 @@ MAX_DOUBTS = 512
 """Changes of what perhaps has no name that wait for the next look, which takes them all."""
 
 RETRY_S = 1.0
-"""How long directories without room wait."""
+"""Delay before directories that found no room are tried again."""
 
 _KINDS = (
     (Notice.CREATE | Notice.MOVED_TO, ChangeKind.CREATED),

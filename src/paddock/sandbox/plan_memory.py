@@ -20,10 +20,10 @@ SCENE_COUNT: Final = 32
 """Scenes that are remembered: as many as there are workers for file operations. The oldest is forgotten."""
 
 VARIANT_COUNT: Final = 2
-"""Plans for one scene: without and with the placeholders that other commands hold there meanwhile."""
+"""Plans for one scene: without and with the placeholders that other commands hold there."""
 
 PATH_CHARS: Final = 256 * 1024
-"""Of all paths that a remembered plan follows from: 16 MiB for all scenes. An ordinary one has some KiB."""
+"""Limit of the paths that a remembered plan depends on: 16 MiB for all scenes. Most plans have some KiB."""
 
 _Known = tuple[Plan, LookupRecord]
 

@@ -88,7 +88,7 @@ class NetworkAttempt(Struct, frozen=True):
     is_refused: bool
     """Whether the call as such is refused, whatever the address."""
     is_vain: bool = False
-    """Whether nobody would be there anyway: many programs ask for services that few hosts have."""
+    """Whether nothing would answer there anyway: many programs ask for services that few hosts have."""
 
 
 class CallAttempt(Struct, frozen=True):

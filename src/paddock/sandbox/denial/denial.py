@@ -65,7 +65,7 @@ class Ended(Struct, frozen=True):
 
 
 class Unclear(Enum):
-    """What is known of a failure that no rule refuses."""
+    """What is known about a failure that no rule explains."""
 
     ORDINARY = "the profile allows what failed"
     UNKNOWN = "what failed, or what the profile says of it, is not known"

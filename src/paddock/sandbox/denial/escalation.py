@@ -42,7 +42,7 @@ _UNLIMITED: Final = 2**64 - 1
 _PIDFD_GETFD: Final = 438
 _WORD_BITS: Final = 64
 _STATUS_BYTES: Final = 8192
-"""Of /proc/PID/status, which has about 1,500 (proc_pid_status(5))."""
+"""Bytes to read of /proc/PID/status, which has about 1,500 (proc_pid_status(5))."""
 _STATUS: Final = re.compile(
     rb"^Umask:\s*(\d+)$.*^FDSize:\s*(\d+)$.*^SigBlk:\s*(\w+)$.*^SigIgn:\s*(\w+)$", re.MULTILINE | re.DOTALL
 )
@@ -115,7 +115,7 @@ class Escalation(Struct):
     told: bytes
     """Path, arguments and variables, as native/instruction.h has them."""
     is_script: bool
-    """Whether it is executed by its path, as its interpreter needs it; the sandbox can not change that."""
+    """Whether it is executed by its path, which its interpreter needs; the sandbox can't change that path."""
     problem: str | None = NOT_BEGUN
     """Why it is not started, as far as that is known; None once the leader says what becomes of it."""
 

@@ -232,7 +232,7 @@ class Executions:
         leave(answer)
 
     def _settle(self, listener: Listener) -> None:
-        """Carry out what was answered meanwhile."""
+        """Carry out the answers that have arrived."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.file)
         while self._answers:

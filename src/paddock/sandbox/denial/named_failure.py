@@ -64,7 +64,7 @@ class NamedFailure(Struct, frozen=True):
     speaker: str = ""
     """How the line begins, which is usually the name of the program."""
     is_in_place: bool = False
-    """Whether it was about a file as it is, and not about making or removing a name, as far as is said."""
+    """Whether the line is about a file as it is, not about making or removing a name, as far as it says."""
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
@@ -100,13 +100,13 @@ _SIGNS: Final = (
     "spawn",
     *(keyword.decode() for keyword in KEYWORDS),
 )
-"""What must stand in a line that is worth a closer look: most have nothing of it, and there may be many."""
+"""Words that a line must contain to be worth a closer look: most lines have none."""
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 """Escape sequences for colours in terminals."""
 
 _WRAP: Final = re.compile(r"\nWarning: (?!Failed)")
-"""How curl goes on in the next line, in the middle of a path if need be; the rest would look like another."""
+"""How curl continues in the next line, even in the middle of a path; the rest would look like another."""
 
 _FRAME: Final = '  File "'
 """Begins the lines of a Python traceback that say where it was."""
@@ -196,10 +196,10 @@ _RENAMING: Final = re.compile(
     r"\b(?:remove|unlink|rmdir|rename|move|delete|replace|\[errno [0-9]{1,3}\])|' (?:to|->|=>) '",
     re.IGNORECASE,
 )
-"""What is said of names that come or go. Python says the same of all calls."""
+"""Words about names that come or go. Python uses the same words for all calls."""
 
 _COPYING: Final = re.compile(r"\bcannot copy '|, (?:copyfile|link|symlink) '")
-"""What is said of two names, of which only the second was to be written."""
+"""Words about two names, of which only the second was to be written."""
 
 _OPENINGS: Final = {"'": "'", '"': '"', "\u2019": "\u2018"}
 """Quotation marks, by those that close."""

@@ -51,7 +51,7 @@ class Operand(Struct, frozen=True):
     follows: bool = True
     """Whether a link at the end of the path is followed."""
     flags: int | None = None
-    """Where AT_SYMLINK_NOFOLLOW may say otherwise."""
+    """The argument in which AT_SYMLINK_NOFOLLOW may say otherwise."""
     is_moved: bool = False
     """Whether the name goes away, and something may be mounted there."""
 
@@ -132,11 +132,11 @@ SOCKET_CALLS: Final = frozenset(
     {"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"}
     | {"sendto", "sendmmsg", "recvmmsg"}
 )
-"""What the filter refuses of these is the network; of all others, a system call."""
+"""Calls whose refusal by the filter counts as network; that of any other counts as a system call."""
 
 
 class Observation:
-    """What is watched of a command under a plan, on one machine.
+    """The calls of a command to watch under a plan, on one machine.
 
     Of one that is not traced, nothing but what it executes, if that `is_intercepted`.
     """

@@ -42,7 +42,7 @@ class Copy(Struct, frozen=True):
 
     told: bytes
     binary: os.stat_result
-    """What the process is then: the program, or of a script the interpreter."""
+    """What the process becomes: the program or, for a script, its interpreter."""
 
 
 Instruction = bytes | Copy | Escalation

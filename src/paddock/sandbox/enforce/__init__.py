@@ -1,1 +1,1 @@
-"""Doing it: plans in the words of bubblewrap and paddock-init, and what is kept on the host meanwhile."""
+"""Carries out plans: translates them for bubblewrap and paddock-init, keeps what they need on the host."""

@@ -61,7 +61,7 @@ class Script(Struct, frozen=True):
     early: Sequence[Bind]
     """Mounts to make before bubblewrap starts, if possible."""
     needs_own_mounts: bool
-    """Whether bubblewrap has to start among other mounts than those of this process."""
+    """Whether bubblewrap must start with other mounts than this process has."""
     filter: bytes
     """For bubblewrap to load."""
     init_words: Sequence[str]

@@ -20,7 +20,7 @@ class Command(Struct, frozen=True):
     """Absolute."""
     project_roots: tuple[str, ...]
     environment: Mapping[str, str]
-    """That of the command."""
+    """The environment of the command."""
     arg0: str | None = None
     """The name that the program sees as its own, if not `argv[0]`."""
     root_id: tuple[int, int] | None = None

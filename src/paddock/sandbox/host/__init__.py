@@ -1,1 +1,1 @@
-"""What this machine has: its files, its kernel, its bubblewrap, and what they can enforce."""
+"""Finds out what this machine has: its files, its kernel, its bubblewrap, and what they can enforce."""

@@ -1,4 +1,4 @@
-"""What each version of the kernel's Landlock can enforce. Pure: the ABI is a number given by the caller."""
+"""Lists what each version of the kernel's Landlock can enforce. Pure: the caller gives the ABI."""
 
 from __future__ import annotations
 

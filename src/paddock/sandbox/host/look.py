@@ -47,7 +47,7 @@ class PathFact(Struct, frozen=True):
     is_hidden: bool = False
     """Whether it may exist all the same, in a directory that can't be searched."""
     placeholder: PlaceholderKind | None = None
-    """The placeholder that other commands of this user have there meanwhile."""
+    """The placeholder that other commands of this user hold there now."""
     is_circle: bool = False
     """Whether the links lead nowhere, because there are too many of them; it counts as missing then."""
 

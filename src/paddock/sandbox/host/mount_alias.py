@@ -28,7 +28,7 @@ class Mount(Struct, frozen=True):
     root: str
     """The part of its file system that it shows."""
     point: str
-    """Where."""
+    """Where the alias is."""
     kind: bytes
     """The type of its file system."""
 

@@ -23,7 +23,7 @@ ENTRIES_LIMIT: Final = 8
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer holds for."""
+    """The conditions under which an answer holds."""
 
     path: str
     inode: int

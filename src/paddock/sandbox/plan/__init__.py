@@ -1,1 +1,1 @@
-"""What will be done: a profile and the facts of a host become mounts, rules and filters. Pure."""
+"""Plans: turns a profile and the facts of a host into mounts, rules and filters. Pure."""

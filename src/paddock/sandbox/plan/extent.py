@@ -29,7 +29,7 @@ _WORDS: Final = {Access.DENY: "none", Access.READ: "read", Access.WRITE: "write"
 
 
 class Extent(Struct, frozen=True):
-    """What a profile grants on a host."""
+    """Everything that a profile grants on a host."""
 
     rules: tuple[Rule, ...]
     network: NetworkMode

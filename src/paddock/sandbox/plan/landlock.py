@@ -50,7 +50,7 @@ class Ruleset(Struct, frozen=True):
 
 
 class Reach(Struct, frozen=True):
-    """What a profile comes to on this host, as far as it decides whether Landlock alone can enforce it."""
+    """The facts about a profile on this host that decide whether Landlock alone can enforce it."""
 
     is_fully_readable: bool
     is_fully_writable: bool

@@ -26,7 +26,7 @@ from paddock.sandbox.profile.access import METADATA_NAMES, AccessTable, Rule
 from paddock.sandbox.profile.path import DEV, KERNEL_OBJECTS, PROC, ROOT, ancestors, is_within, join, parent
 
 OTHER_REPOSITORIES: Final = (".hg", ".jj")
-"""Of Mercurial and Jujutsu, whose configuration runs programs, too: protected where they exist."""
+"""Directories of Mercurial and Jujutsu, whose configuration runs programs too: protected where they exist."""
 
 
 class Protection:

@@ -47,7 +47,7 @@ class Scene(Struct, frozen=True):
     has_proc: bool = True
     """Whether a new /proc can be mounted."""
     is_root: bool = False
-    """Whether root runs the command, who may write what others may not."""
+    """Whether root runs the command; root may write what others may not."""
     is_strict: bool = False
     """Whether only programs that were decided on run, so that no process may change another's memory."""
     closed: tuple[KernelFile, ...] = ()
@@ -62,7 +62,7 @@ class Plan(Struct, frozen=True):
     mounts: tuple[Mount, ...]
     """The view of the file system, in the order in which it is built."""
     placeholders: tuple[Placeholder, ...]
-    """Mount points that must exist on the host meanwhile."""
+    """Mount points that must exist on the host while the command runs."""
     rules: tuple[Rule, ...]
     """What is granted, resolved; shallow paths first."""
     network: NetworkMode

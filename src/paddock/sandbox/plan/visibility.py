@@ -16,7 +16,7 @@ from paddock.sandbox.profile.path import ROOT, is_within, join, parent
 
 
 class Visibility:
-    """Which names rules let one see: what is granted, and what leads there.
+    """The names that rules make visible: those that are granted, and those that lead there.
 
     `links` and `named` are those by which granted paths are reached.
     """

@@ -1,1 +1,1 @@
-"""What is asked: profiles as people write them, and what their entries grant."""
+"""Profiles: how people write them, and what their entries grant."""

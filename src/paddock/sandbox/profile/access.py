@@ -1,4 +1,4 @@
-"""What a profile's entries grant: the most specific one decides.
+"""Works out what a profile's entries grant: the most specific one decides.
 
 From entries to rules, each about one absolute path and everything below it; then
 from rules to the access of any path. Of two rules about the same path the stricter
@@ -60,7 +60,7 @@ class Surroundings(Struct, frozen=True):
 
     project_roots: tuple[str, ...]
     linked_roots: tuple[tuple[str, str], ...] = ()
-    """Of the project roots that were named by links: as they were named, and resolved."""
+    """The project roots that were named by links: as named, and resolved."""
     tmpdir: str | None = None
     """The temporary directory of the launcher itself, if it has another than /tmp."""
     has_slash_tmp: bool = True
@@ -86,7 +86,7 @@ class Rule(Struct, frozen=True):
     path: str
     access: Access
     origin: str
-    """Which words of the profile, or which default, it comes from."""
+    """The words of the profile, or the default, that it comes from."""
     skips_missing: bool = False
     """Whether a path that does not exist may be made."""
     is_metadata: bool = False

@@ -1,4 +1,4 @@
-"""What a profile leaves to enforce, and the parts that not every kind of profile has. Pure.
+"""Finds what a profile leaves to enforce, and the parts that not every kind of profile has. Pure.
 
 Whoever wants to know the limits of a profile, or whether there is anything to do for it, asks here.
 """

@@ -9,7 +9,7 @@ from paddock.errors import InvalidProfile
 from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
 
 SIZE_LIMIT_BYTES = 1 << 20
-"""Of a profile's file: some ten thousand entries, more than could ever be enforced."""
+"""Size limit of a profile's file: some ten thousand entries, more than Paddock could ever enforce."""
 
 
 PROFILE_ENDINGS = (".toml", ".json")

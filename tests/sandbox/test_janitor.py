@@ -18,10 +18,20 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox.enforce.janitor import JOURNALS, PROGRAM, Janitor, PlaceholderTaken, locate, lock
+from paddock.sandbox.enforce import janitor as janitor_module
+from paddock.sandbox.enforce.janitor import (
+    JOURNALS,
+    PROGRAM,
+    Janitor,
+    NotMasked,
+    PlaceholderTaken,
+    locate,
+    lock,
+)
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
+from tests.processes import open_descriptors
 from tests.sandbox.helper_process import kill_janitors, wait_until
 from tests.sandbox.storm import janitors
 
@@ -384,6 +394,63 @@ def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
 def test_place_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
     with pytest.raises(PlaceholderTaken):
         lock([_directory(tmp_path / ".git")])
+
+
+def test_place_that_is_exchanged_while_it_is_locked_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the lock is there, anybody may remove it."""
+    place, real = tmp_path / "secret", fcntl.flock
+    place.touch()
+
+    def exchange_and_lock(file: int, how: int) -> None:
+        (tmp_path / "new").touch()
+        (tmp_path / "new").rename(place)
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", exchange_and_lock)
+    before = open_descriptors()
+    with pytest.raises(PlaceholderTaken):
+        lock([_file(place)])
+    assert open_descriptors() == before
+
+
+def test_directory_out_of_reach_is_a_problem_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(janitor_module, "open_without_links", refuse)
+    with pytest.raises(SandboxUnavailable, match="Permission denied"):
+        _directory(tmp_path / ".git")
+
+
+def test_janitor_that_never_lives_holds_nothing(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor_module, "PROGRAM", Path("/bin/true"))
+    janitor = Janitor(runtime)
+    with pytest.raises(SandboxUnavailable, match="the janitor of mount points ends"):
+        janitor.hold([_directory(tmp_path / ".git")])
+    janitor.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mask_that_can_not_be_mounted_is_told(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
+    place = _directory(tmp_path / ".git")
+    with open("/dev/null", "rb") as no_namespace:
+        files = [no_namespace.fileno()] * 2
+        with pytest.raises(NotMasked):
+            # Nobody was asked for anything yet.
+            janitor.mask([place], files)
+        janitor.hold([place])
+        with pytest.raises(NotMasked, match="Invalid argument"):
+            janitor.mask([place], files)
+        kill_janitors(runtime)
+        with pytest.raises(NotMasked):
+            janitor.mask([place], files)
+    janitor.release([place], was_killed=False)
 
 
 def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from paddock import own_program
-from paddock.errors import ProfileRefused, SandboxUnavailable
+from paddock.errors import ProfileExceeded, ProfileRefused, SandboxUnavailable
 from paddock.model.host import BwrapCapabilities, Enforcement, HostFacts, Problem
 from paddock.model.profile import (
     Access,
@@ -21,6 +22,7 @@ from paddock.model.profile import (
     ExactPath,
     ExternalProfile,
     GlobPath,
+    Limits,
     ManagedProfile,
     MinimalPath,
     NamedPath,
@@ -30,15 +32,20 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     RootPath,
 )
+from paddock.sandbox import planner as planner_module
+from paddock.sandbox.denial.exec_answer import ExecPolicy, Run
 from paddock.sandbox.enforce import bwrap, init
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.init import Report, ReportKind
 from paddock.sandbox.host import probe
 from paddock.sandbox.host.kernel_file import closed_files
+from paddock.sandbox.host.landlock_abi import COMPLETE_ABI
 from paddock.sandbox.launch import Sandbox
+from paddock.sandbox.plan.cap import Cap
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan_attempts import PLAN_LIMIT, PlanAttempts
 from paddock.sandbox.planner import Planner
+from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.enforced import EnforcedProfile
 from paddock.sandbox.profile.table import built_in
 
@@ -49,6 +56,11 @@ PROJECT_WRITE = ManagedProfile(
             AccessEntry(path=NamedPath(value=RootPath()), access=Access.READ),
             AccessEntry(path=NamedPath(value=ProjectRoots()), access=Access.WRITE),
         )
+    )
+)
+EVERYTHING_READ = ManagedProfile(
+    file_system=RestrictedFileSystem(
+        entries=(AccessEntry(path=NamedPath(value=RootPath()), access=Access.READ),)
     )
 )
 NO_USER_NAMESPACES = Problem("user namespaces", "they are switched off", "switch them on")
@@ -346,3 +358,82 @@ def test_landlock_alone_is_used_when_asked_for_and_able(host: HostFacts, private
     assert "refused" in output
     with pytest.raises(SandboxUnavailable, match="protects paths below writable ones"):
         _run(host, private, built_in(":workspace"), ["/bin/true"], use_legacy_landlock=True)
+
+
+def test_level_is_that_of_the_weakest_mechanism(host: HostFacts, private: Path) -> None:
+    sandbox = Sandbox(replace(host, landlock_abi=COMPLETE_ABI), private)
+    poor = Sandbox(replace(host, can_unshare=False), private)
+    network_alone = ExternalProfile(network=NetworkMode.RESTRICTED)
+    assert sandbox.level_of(EVERYTHING_READ) is Enforcement.FULL
+    assert sandbox.level_of(DisabledProfile()) is Enforcement.NONE
+    assert poor.level_of(network_alone) is Enforcement.PARTIAL
+    for each in (sandbox, poor):
+        each.close()
+
+
+def test_limits_and_interception_that_a_host_does_not_have_start_nothing(
+    host: HostFacts, private: Path
+) -> None:
+    command = Command(["/bin/true"], "/", ("/",), os.environ)
+    uncounted = Sandbox(replace(host, memory_cgroup=None), private)
+    limited = replace(PROJECT_WRITE, limits=Limits(total_memory_bytes=1 << 30))
+    with pytest.raises(SandboxUnavailable, match="memory of a command as a whole can't be limited"):
+        uncounted.prepare(limited, command)
+    alone = Sandbox(host, private, use_legacy_landlock=True)
+    with pytest.raises(SandboxUnavailable, match="only what bubblewrap confines can be intercepted"):
+        alone.prepare(EVERYTHING_READ, command, execution_policy=lambda _: ExecPolicy(lambda *_: Run()))
+    for each in (uncounted, alone):
+        each.close()
+
+
+def test_what_is_hidden_and_the_cap_can_be_renewed(host: HostFacts, private: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    command = Command(["/bin/true"], str(tmp_path), (str(tmp_path),), os.environ)
+    sandbox = Sandbox(host, private)
+
+    def access() -> Access:
+        return AccessTable(sandbox.planner.plan(PROJECT_WRITE, command).rules).access_of(str(secret))
+
+    assert access() is Access.WRITE
+    sandbox.renew([secret], None)
+    assert access() is Access.DENY
+    sandbox.renew([], Cap("most", EVERYTHING_READ, (str(tmp_path),)))
+    with pytest.raises(ProfileExceeded, match="most"):
+        access()
+    sandbox.close()
+
+
+def test_command_that_needs_no_plan_is_held_against_the_cap(host: HostFacts, private: Path) -> None:
+    poor = replace(host, can_unshare=False)
+    root = str(private.parent)
+    command = Command(["/bin/true"], root, (root,), os.environ)
+    network_alone = ExternalProfile(network=NetworkMode.RESTRICTED)
+    sandbox = Sandbox(poor, private, cap=Cap("most", EVERYTHING_READ, (root,)))
+    with pytest.raises(ProfileExceeded, match="most"):
+        sandbox.prepare(network_alone, command)
+    sandbox.renew([], Cap("more", network_alone, (root,)))
+    sandbox.prepare(network_alone, command).ended(was_killed=False)
+    sandbox.close()
+
+
+def test_cap_that_can_not_be_resolved_is_named(host: HostFacts, private: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    denied = AccessEntry(path=ExactPath(path=str(tmp_path / "a")), access=Access.DENY)
+    profile = ManagedProfile(file_system=RestrictedFileSystem(entries=(denied,)))
+    planner = Planner(host, private, cap=Cap("most", profile, (str(tmp_path),)))
+    with pytest.raises(ProfileRefused, match="of the profile most is behind") as refusal:
+        planner.plan(EVERYTHING_READ, Command(["/bin/true"], "/", (str(tmp_path),), os.environ))
+    assert refusal.value.remedy == "remove the link"
+
+
+def test_without_the_table_of_mounts_nothing_is_planned(
+    host: HostFacts, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> tuple[str, ...]:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    planner = Planner(host, private)
+    monkeypatch.setattr(planner_module, "aliases_of", fail)
+    with pytest.raises(ProfileRefused, match="the table of mounts can't be read: No such file"):
+        planner.plan(EVERYTHING_READ, Command(["/bin/true"], "/", ("/",), os.environ))

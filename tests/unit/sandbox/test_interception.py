@@ -9,10 +9,11 @@ from paddock.cli.sandbox_diagnosis import interception_finding
 from paddock.errors import SandboxUnavailable
 from paddock.model.host import HostFacts, Problem
 from paddock.model.interceptor import Interceptor
+from paddock.sandbox.denial.exec_answer import ExecPolicy, Run
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.wrapped_command import control_variables, wrapped
 from paddock.sandbox.host.tracing import unnotifiable
-from paddock.sandbox.interception import Availability, choose
+from paddock.sandbox.interception import Availability, Interceptors, choose
 
 NO_NOTIFY = Problem("notify", "ptrace is refused", "allow it")
 NO_WRAPPER = Problem("wrapper", "there is no shell", "make one")
@@ -77,3 +78,12 @@ def test_a_command_of_bash_is_run_by_the_patched_one_under_its_own_name(program:
 def test_no_other_command_can_be_wrapped(program: str) -> None:
     with pytest.raises(SandboxUnavailable):
         wrapped(Command([program], "/", (), {}), "/opt/bash")
+
+
+def test_host_on_which_nobody_answers_refuses_interception() -> None:
+    facts = HostFacts(arch="aarch64", kernel=(6, 18), bwrap=None, can_unshare=True)
+    there = Interceptors(facts, wanted=Interceptor.NOTIFY)
+    with pytest.raises(SandboxUnavailable, match="not there for aarch64"):
+        there.choose()
+    with pytest.raises(SandboxUnavailable, match="answers wrappers"):
+        there.serve_wrappers(ExecPolicy(lambda *_: Run()), None)

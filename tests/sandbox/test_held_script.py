@@ -1,0 +1,52 @@
+"""Placeholders are held for a script as long as it may be carried out, and no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.model.profile import Limits, NetworkMode
+from paddock.sandbox.enforce import held_script
+from paddock.sandbox.enforce.assembly import Script
+from paddock.sandbox.enforce.held_script import hold_script
+from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken
+from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
+from paddock.sandbox.plan.plan import Plan
+from tests.processes import open_descriptors
+
+
+def script_of(plan: Plan) -> Script:
+    return Script(plan, (), (), (), False, b"", (), plan.limits, None, None)
+
+
+def plan_with(place: Path) -> Plan:
+    """A plan that needs a placeholder which is not in sight."""
+    places = (Placeholder(str(place), PlaceholderKind.FILE),)
+    return Plan((), places, (), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
+
+
+def test_script_that_is_not_used_leaves_nothing(janitor: Janitor, tmp_path: Path) -> None:
+    plan = plan_with(tmp_path / "secret")
+    janitor.hold([])
+    hold_script(plan, janitor, lambda: script_of(plan)).discard()
+    before = open_descriptors()
+    held = hold_script(plan, janitor, lambda: script_of(plan))
+    assert [made.path for made in held.made_placeholders] == [str(tmp_path / "secret")]
+    assert (tmp_path / "secret").exists()
+    held.discard()
+    assert list(tmp_path.iterdir()) == []
+    assert open_descriptors() == before
+
+
+def test_placeholder_that_can_not_be_locked_is_let_go_of(
+    janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> list[int]:
+        raise PlaceholderTaken(str(tmp_path / "secret"))
+
+    monkeypatch.setattr(held_script, "lock", fail)
+    plan = plan_with(tmp_path / "secret")
+    with pytest.raises(PlaceholderTaken):
+        hold_script(plan, janitor, lambda: script_of(plan))
+    assert list(tmp_path.iterdir()) == []

@@ -57,7 +57,8 @@ def _page(parser: argparse.ArgumentParser, purpose: str) -> str:
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     lines: list[str] = []
     for title, actions in argument_groups(parser):
-        lines.append(f".SS {_text(title)}" if title else ".SH OPTIONS")
+        section = "OPTIONS" if actions[0].option_strings else "ARGUMENTS"
+        lines.append(f".SS {_text(title)}" if title else f".SH {section}")
         for action in actions:
             lines += [".TP", rf"\fB{_text(', '.join(signature_words(action)))}\fR", _text(help_of(action))]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pty
@@ -16,6 +17,7 @@ from typing import IO
 
 import pytest
 
+from paddock.errors import ConnectError
 from paddock.transport.stdio import connect_socket
 from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
@@ -184,3 +186,18 @@ def test_what_the_receiver_factory_raises_comes_out(command: list[str]) -> None:
     with running([*command, "refuse"], subprocess.PIPE, subprocess.PIPE) as process:
         assert report(process) == "error: no receiver today\n"
     assert process.returncode == 1
+
+
+async def test_a_socket_that_can_not_be_used_is_an_error_and_closed(
+    acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class BrokenLoop:
+        async def create_unix_connection(self, *_: object, **__: object) -> None:
+            raise OSError(9, "Bad file descriptor")
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        monkeypatch.setattr(asyncio, "get_running_loop", BrokenLoop)
+        with pytest.raises(ConnectError, match="bad file descriptor"):
+            await connect_socket(ours, acceptor)
+        assert ours.fileno() < 0

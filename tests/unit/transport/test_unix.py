@@ -19,6 +19,7 @@ import pytest
 from paddock.errors import ConnectError, ListenError
 from paddock.transport import unix
 from paddock.transport.limits import TransportLimits
+from tests.processes import open_descriptors
 from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 
@@ -349,3 +350,50 @@ def test_credentials_are_those_that_the_kernel_noted() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert unix.peer_credentials(ours) == (os.getpid(), os.geteuid())
+
+
+async def test_a_place_where_other_servers_come_and_go_is_given_up(
+    path: Path, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object) -> None:
+        raise FileExistsError
+
+    monkeypatch.setattr(Path, "hardlink_to", taken)
+    # What was there is gone each time it is looked at.
+    with pytest.raises(ListenError, match="address in use: other servers"):
+        await unix.listen(path, acceptor)
+    assert list(path.parent.iterdir()) == []
+
+
+async def test_connecting_that_is_given_up_leaves_no_socket(
+    path: Path, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def give_up(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(unix, "_connect", give_up)
+    before = open_descriptors()
+    with pytest.raises(asyncio.CancelledError):
+        await unix.connect(path, acceptor)
+    assert open_descriptors() == before
+
+
+async def test_a_connection_that_is_lost_while_it_is_made_frees_its_place(
+    path: Path, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(sock: socket.socket, _: object) -> None:
+        sock.close()
+        raise OSError("Bad file descriptor")
+
+    listener = await unix.listen(path, acceptor, TransportLimits(max_connections=1))
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as broken:
+        broken.setattr(unix, "open_stream", fail)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.setblocking(False)
+            assert await loop.sock_recv(client, 1) == b""
+    assert "connection lost while" in caplog.text
+    link = await unix.connect(path, acceptor)
+    link.abort()
+    await listener.aclose()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.config import Settings
+from paddock.fs.local import LocalOperations
 from paddock.server.app import serve
 from tests.processes import open_descriptors
 from tests.wire import WireClient, WireError, attach, encode, served, session
@@ -376,3 +377,32 @@ async def test_the_close_of_an_earlier_file_is_not_taken_for_that_of_a_later_one
         with pytest.raises(WireError, match="unknown file handle"):
             await client.call("fs/close", {"handleId": "h", "confirm": True})
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ({"maxEntries": 0}, "must be greater than zero"),
+        ({"maxDirectories": 0}, "must be greater than zero"),
+        ({"maxEntries": 1 << 30}, "exceed maximums"),
+        ({"maxDepth": 1 << 30}, "exceed maximums"),
+    ],
+)
+async def test_limits_of_a_walk_that_mean_nothing_are_refused(limit: dict[str, int], reason: str) -> None:
+    async with session() as client:
+        with pytest.raises(WireError, match=reason):
+            await client.call("fs/walk", {"path": "/", "options": WALK | limit})
+
+
+async def test_request_that_crashes_is_answered_without_a_word_of_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def crash(*_: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(LocalOperations, "perform", crash)
+    async with session() as client:
+        with pytest.raises(WireError, match="fs/readDirectory failed in the server; see its log"):
+            await client.call("fs/readDirectory", {"path": str(tmp_path)})
+        monkeypatch.undo()
+        assert await client.call("fs/readDirectory", {"path": str(tmp_path)}) == {"entries": []}

@@ -55,3 +55,14 @@ def test_clients_are_told_a_shell_that_they_can_write_for(
     shell_told = describe_environment(Settings(), with_extensions=False).shell
     assert (shell_told.name, shell_told.path) == (told, str(tmp_path / told))
     assert user_shell() == str(tmp_path / name)
+
+
+def test_host_without_an_id_of_its_machine_is_named_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    named = environment._provider_id.__wrapped__()
+    assert named.startswith("sha256:")
+    assert os.uname().nodename not in named
+    assert named == environment._provider_id.__wrapped__()

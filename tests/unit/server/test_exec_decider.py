@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from paddock.config import Settings
+from paddock.errors import AuditUnwritable
 from paddock.intercept.approvals import RememberedAnswers
+from paddock.intercept.execution import Execution
+from paddock.intercept.verdict import ExecVerdict, Ground
 from paddock.model.execution_note import ExecutionNote
+from paddock.model.profile import Limits, NetworkMode
 from paddock.model.verdict import Verdict
 from paddock.protocol.question import ExecApprovalParams
+from paddock.sandbox.denial.exec_answer import NOT_BEGUN, Deny
+from paddock.sandbox.plan.plan import Plan
 from paddock.server.exec_decider import UNTOLD_LIMIT, ExecDecider
 from paddock.server.metrics import Metrics
 from paddock.server.questions import Answer
@@ -26,8 +32,13 @@ async def nobody(_: str, __: ExecApprovalParams, ___: float | None) -> Answer:
     raise AssertionError("nobody is to be asked")
 
 
+Commit = Callable[[ExecutionNote], Awaitable[None]]
+
+
 def decider_of(
-    told: list[ExecutionNote], when_caught_up: Callable[[Callable[[], None]], None]
+    told: list[ExecutionNote],
+    when_caught_up: Callable[[Callable[[], None]], None],
+    commit: Commit | None = None,
 ) -> ExecDecider:
     return ExecDecider(
         "p",
@@ -39,7 +50,7 @@ def decider_of(
         ask=nobody,
         tell=told.append,
         when_caught_up=when_caught_up,
-        commit=None,
+        commit=commit,
     )
 
 
@@ -72,3 +83,39 @@ async def test_a_session_tells_when_its_client_has_caught_up(how: str) -> None:
     session.when_caught_up(lambda: told.append(3))
     assert told == [1, 2, 3]
     await registry.end_all(0)
+
+
+PLAN = Plan((), (), (), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
+OUTSIDE = ExecVerdict(Verdict.ESCALATE, Ground.RULE, "a rule lets it out")
+EXECUTION = Execution(id="1", program="/bin/x", called="/bin/x", argv=("x",), cwd="/", caller_pid=1)
+
+
+async def test_nothing_runs_that_the_audit_log_can_not_tell() -> None:
+    async def fail(_: ExecutionNote) -> None:
+        raise AuditUnwritable("No space left on device")
+
+    told: list[ExecutionNote] = []
+    decider = decider_of(told, lambda callback: callback(), fail)
+    decider.policy(PLAN)
+    (interception,) = decider._interceptions
+    answer = await decider._decided(interception, EXECUTION, OUTSIDE)
+    assert isinstance(answer, Deny)
+    assert "No space left on device" in answer.message
+    assert told == []
+
+
+async def test_program_whose_caller_ends_before_it_is_let_out_is_told_not_to_have_begun() -> None:
+    told: list[ExecutionNote] = []
+    is_waiting = asyncio.Event()
+    decider = decider_of(told, lambda _: is_waiting.set())
+    decider.policy(PLAN)
+    (interception,) = decider._interceptions
+    deciding = asyncio.create_task(decider._decided(interception, EXECUTION, OUTSIDE))
+    await is_waiting.wait()
+    deciding.cancel()
+    await asyncio.wait([deciding])
+    await asyncio.sleep(0)
+    assert deciding.cancelled()
+    (note,) = told
+    assert note.verdict is Verdict.DENY
+    assert NOT_BEGUN in note.reason

@@ -32,6 +32,14 @@ def test_health_checks_are_answered_to_everybody(request_filter: RequestFilter, 
     assert status_of(request_filter, path) == 200
 
 
+def test_server_that_can_start_nothing_is_alive_and_not_ready() -> None:
+    unready = RequestFilter(unreadiness=lambda: "the disk is full")
+    assert status_of(unready, "/healthz") == 200
+    response = ask(unready, "/readyz")
+    assert response is not None
+    assert (response.status, response.body) == (503, b"no command can be started: the disk is full\n")
+
+
 def test_the_root_is_upgraded() -> None:
     assert status_of(OPEN, "/") is None
 

@@ -159,6 +159,18 @@ def test_a_reader_that_is_gone_is_no_error(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == ""
 
 
+def test_a_line_that_can_not_be_made_is_no_error_of_the_program(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    reader, writer = pipe
+    handler = handler_for(writer)
+    handler.handle(record_of("%d", "no number"))
+    handler.handle(record_of("next"))
+    assert os.read(reader, 65536).count(b"\n") == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_configuring_sends_everything_from_the_level_up_to_one_place(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     root = logging.getLogger()

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from paddock.intercept import wire
 from paddock.intercept.wire import ExecRequest, WireError
-from paddock.sandbox.denial.exec_answer import ExecPolicy, Run
+from paddock.sandbox.denial.exec_answer import (
+    NOT_BEGUN,
+    Escalate,
+    ExecAnswer,
+    ExecPolicy,
+    OnExec,
+    Run,
+    Settle,
+    Withdraw,
+)
+from paddock.sandbox.denial.exec_call import ExecCall
+from paddock.server import wrapper_server
 from paddock.server.wrapper_server import VALUES_LIMIT, WrapperServer
 from tests.interop.escalation_reference import frame, send
+from tests.processes import open_descriptors
+
+TIMEOUT_S = 20.0
 
 
 @pytest.fixture(name="door")
@@ -64,3 +80,112 @@ def test_no_objects_are_made_of_a_message_with_too_many_values(
     for message in (many, few):
         assert ask(door, len(message).to_bytes(4, "little") + message) == b""
     assert [len(message) for message in read] == [len(few)]
+
+
+def request(file: str = "/bin/true") -> bytes:
+    return frame({"file": file, "argv": [file], "workdir": "/", "env": {}})
+
+
+@pytest.fixture(name="inside")
+def count_this_process_as_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    def enter(served: WrapperServer, process: int) -> None:
+        served._calls.enter(process)
+
+    monkeypatch.setattr(WrapperServer, "_require_root", enter)
+
+
+@contextmanager
+def deciding(on_exec: OnExec) -> Iterator[tuple[WrapperServer, socket.socket]]:
+    served = WrapperServer(ExecPolicy(on_exec), None)
+    served.begin()
+    with socket.socket(fileno=served.file) as door:
+        yield served, door
+    served.finish()
+
+
+def test_wrapper_outside_of_the_sandbox_is_not_served(door: socket.socket) -> None:
+    """Its number may belong to another process by now."""
+    assert ask(door, request()) == b""
+
+
+@pytest.mark.usefixtures("inside")
+def test_program_that_is_not_there_is_left_to_the_kernel(door: socket.socket) -> None:
+    assert b"Run" in ask(door, request("/nowhere/program"))
+
+
+@pytest.mark.usefixtures("inside")
+def test_decision_that_fails_denies() -> None:
+    def fail(_: ExecCall, __: Settle) -> ExecAnswer:
+        raise RuntimeError("a bug")
+
+    with deciding(fail) as (_, door):
+        assert b'"Deny"' in ask(door, request())
+
+
+@pytest.mark.usefixtures("inside")
+def test_answer_for_a_wrapper_that_is_gone_is_said_to_be_in_vain() -> None:
+    is_asked, is_withdrawn, is_heard = threading.Event(), threading.Event(), threading.Event()
+    settles: list[Settle] = []
+    heard: list[str | None] = []
+
+    def ask_somebody(_: ExecCall, settle: Settle) -> ExecAnswer | Withdraw:
+        settles.append(settle)
+        is_asked.set()
+        return is_withdrawn.set
+
+    def hear(problem: str | None) -> None:
+        heard.append(problem)
+        is_heard.set()
+
+    with deciding(ask_somebody) as (_, door):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            send(door, b"\0", [theirs.fileno()])
+            ours.sendall(request())
+            assert is_asked.wait(TIMEOUT_S)
+        assert is_withdrawn.wait(TIMEOUT_S)
+        settles[0](Escalate((), hear))
+        assert is_heard.wait(TIMEOUT_S)
+    settles[0](Escalate((), hear))
+    assert heard == [NOT_BEGUN] * 2
+
+
+def test_wrappers_that_say_too_much_at_once_are_dropped(
+    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrapper_server, "HELD_BYTES", 10)
+    assert ask(door, b"\xff\0\0\0" + b"x" * 10) == b""
+
+
+def test_next_wrapper_waits_while_too_many_are_served(
+    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrapper_server, "STREAMS_LIMIT", 1)
+    first, theirs = socket.socketpair()
+    with theirs:
+        send(door, b"\0", [theirs.fileno()])
+    second, theirs = socket.socketpair()
+    with theirs:
+        send(door, b"\0", [theirs.fileno()])
+    with first, second:
+        second.sendall(frame({}))
+        # The first is served: its end comes from the server, though the second has spoken before.
+        first.sendall(frame({}))
+        assert first.recv(100) == b""
+        assert second.recv(100) == b""
+
+
+def test_server_without_a_thread_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = open_descriptors()
+    served = WrapperServer(ExecPolicy(lambda call, settle: Run()), None)
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", fail)
+        served.begin()
+    with socket.socket(fileno=served.file) as door, pytest.raises(BrokenPipeError):
+        door.send(b"\0")
+    served.finish()
+    WrapperServer(ExecPolicy(lambda call, settle: Run()), None).discard()
+    assert open_descriptors() == before

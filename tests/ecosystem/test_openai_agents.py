@@ -16,7 +16,9 @@ import pytest_asyncio
 from agents import RunConfig, Runner
 from agents.sandbox import SandboxAgent, SandboxRunConfig
 from agents.sandbox.capabilities import Filesystem, Shell
+from agents.sandbox.snapshot import LocalSnapshotSpec
 from agents.testing import ScriptedModel, assistant_message, function_call
+from openai.types.responses import ResponseCustomToolCall
 
 from paddock.adapters.openai_agents import PaddockSandboxClient
 from paddock.adapters.openai_rules import ShellRules
@@ -96,6 +98,44 @@ async def test_a_patch_changes_files_without_a_command(session: Any, requests: C
     await inner.apply_patch({"type": "update_file", "path": "file.txt", "diff": "@@\n one\n-two\n+three\n"})
     assert await inner.workspace.read_bytes("file.txt") == b"one\nthree\n"
     assert requests["process/start"] == 0
+
+
+async def test_a_model_patches_files_and_is_told_of_a_path_that_is_not_its_own(
+    session: Any, requests: Counter[str]
+) -> None:
+    def patch(number: int, path: str) -> ResponseCustomToolCall:
+        text = f"*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch\n"
+        return ResponseCustomToolCall(
+            type="custom_tool_call", name="apply_patch", input=text, call_id=str(number)
+        )
+
+    steps = [[patch(1, "note.txt")], [patch(2, "/etc/paddock-no")], [assistant_message("done")]]
+    agent = SandboxAgent(name="a", model=ScriptedModel(steps), capabilities=[Filesystem()])
+    config = RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
+    requests.clear()
+    ended = await Runner.run(agent, "begin", run_config=config)
+    read = [str(item.output) for item in ended.new_items if item.type == "tool_call_output_item"]
+    assert await session._inner.workspace.read_bytes("note.txt") == b"hello"
+    assert read[1] == "apply_patch path must not escape root: /etc/paddock-no"
+    assert requests["process/start"] == 0
+
+
+async def test_a_session_whose_directory_is_gone_resumes_from_its_snapshot(
+    tmp_path: Path, server: Server
+) -> None:
+    client = PaddockSandboxClient(server.target)
+    session = await client.create(snapshot=LocalSnapshotSpec(base_path=tmp_path))
+    await session.start()
+    await session._inner.workspace.write_bytes("a/note", b"kept")
+    await session.stop()
+    known = session._inner.state.model_dump(mode="json")
+    await client.delete(session)
+
+    again = await client.resume(client.deserialize_session_state(known))
+    await again.start()
+    assert await again._inner.workspace.read_bytes("a/note") == b"kept"
+    assert again._inner.state.manifest.root != known["manifest"]["root"]
+    await client.delete(again)
 
 
 async def test_rules_refuse_a_command_or_have_somebody_asked_and_the_model_reads_why(session: Any) -> None:

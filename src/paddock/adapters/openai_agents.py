@@ -16,6 +16,7 @@ import io
 import posixpath
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Literal
@@ -49,6 +50,7 @@ from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE, SPOOL_BYTES, Target, Workspace
 from paddock.errors import NotFound, PaddockError, RunTimeout, SpawnError
+from paddock.errors.file import FileFailed
 from paddock.model.denial import DenialKind
 
 YIELD_S, POLL_S = 10.0, 0.25
@@ -215,6 +217,11 @@ class PaddockSandboxSession(BaseSandboxSession):
         wanted = str(await self._validate_path_access(path, for_write=True))
         there = await self.workspace.open()
         await there.files.remove(wanted, recursive=recursive, force=recursive)
+
+    async def _remove_workspace_entry_on_resume(self, path: Path) -> None:
+        # The sandbox covers names that the profile keeps; they are no content.
+        with suppress(FileFailed):
+            await self.rm(path, recursive=True)
 
     async def persist_workspace(self) -> io.IOBase:
         """Return the directory as a tar archive."""

@@ -77,12 +77,12 @@ class Probe(Struct):
         Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
         A bundled bubblewrap comes with an open descriptor, which the caller owns.
         """
-        abi = self.kernel.landlock_abi()
         kernel = _version(self.kernel.release())
         is_wsl1 = self._is_wsl1()
         # Namespaces do not exist there; nothing is even tried.
         search = _Search() if is_wsl1 else self._search(search_path, workspaces)
         answer = search.answer
+        abi = self._landlock_abi(answer)
         counts = limit.can_count_processes(kernel, self.kernel.user())
         pids_cgroup = None if counts else cgroup_controller.directory(self.kernel, "pids")
         return HostFacts(
@@ -97,6 +97,13 @@ class Probe(Struct):
             landlock_abi=abi,
             problems=(*search.problems, *self._kernel_problems(abi, is_wsl1)),
         )
+
+    def _landlock_abi(self, answer: Answer | None) -> int:
+        # To ask takes milliseconds, to load ctypes. Should less be there by now than remembered, the init
+        # fails to confine the command, and nothing runs.
+        if answer is not None and answer.landlock_abi >= landlock_abi.COMPLETE_ABI:
+            return answer.landlock_abi
+        return self.kernel.landlock_abi()
 
     def _is_wsl1(self) -> bool:
         version = (self.kernel.text("/proc/version") or "").lower()
@@ -167,7 +174,13 @@ class Probe(Struct):
             modified_ns=found.modified_ns,
             user=self.kernel.user(),
             boot=boot,
+            filters=self._filters(),
         )
+
+    def _filters(self) -> str:
+        """Return what filters of system calls this process has, which may refuse Landlock or namespaces."""
+        lines = (self.kernel.text("/proc/self/status") or "").splitlines()
+        return " ".join(line for line in lines if line.startswith("Seccomp"))
 
     def _capabilities(self, found: Candidate) -> BwrapCapabilities:
         told = self._run(found, ["--help"])
@@ -190,6 +203,7 @@ class Probe(Struct):
             version=told.stdout.strip().removeprefix("bubblewrap "),
             capabilities=capabilities,
             can_mount_proc=can_mount_proc,
+            landlock_abi=self.kernel.landlock_abi(),
         )
         if not tried.is_success:
             problem = bwrap_failure.explain_namespaces(tried.stderr, self.kernel.text, self.kernel.exists)

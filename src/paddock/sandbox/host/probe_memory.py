@@ -1,8 +1,8 @@
 """Keeps what was found out about a bubblewrap for the next process.
 
 Asking costs two starts of the program, as much as a whole confined command. The
-answer holds for one file, as told by its path, inode and time of change, one user
-and one boot. Only good answers are kept, so what was mended is noticed at once.
+answer holds for one file, as told by its path, inode and time of change, one user,
+one boot and one set of filters. Only good answers are kept, so what was mended is noticed at once.
 A file that can't be read or written is as if there were none. Whoever can write it decides which
 options are left out, and so how tight a sandbox is: it must be out of reach of every command.
 """
@@ -30,14 +30,17 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     modified_ns: int
     user: int
     boot: str
+    filters: str
+    """The filters of system calls of the process that asked."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The capabilities of a working bubblewrap."""
+    """The capabilities of a working bubblewrap, and of the kernel beneath it."""
 
     version: str
     capabilities: BwrapCapabilities
     can_mount_proc: bool
+    landlock_abi: int
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

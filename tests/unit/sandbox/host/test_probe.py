@@ -260,6 +260,27 @@ def test_what_was_found_is_not_asked_again_by_the_next_process(directory: Path, 
     assert second.runs == []
 
 
+def test_a_complete_landlock_is_remembered_and_a_lesser_one_is_asked_for_again(
+    directory: Path, tmp_path: Path
+) -> None:
+    for abi in (5, 6):
+        memory = tmp_path / str(abi)
+        memory.mkdir()
+        facts_of(FakeKernel(abi=abi), directory, memory=Memory(memory))
+    later = FakeKernel(abi=7)
+    assert facts_of(later, directory, memory=Memory(tmp_path / "5")).landlock_abi == 7
+    assert facts_of(later, directory, memory=Memory(tmp_path / "6")).landlock_abi == 6
+    assert later.runs == []
+
+
+def test_a_process_with_other_filters_of_system_calls_asks_anew(directory: Path, tmp_path: Path) -> None:
+    facts_of(FakeKernel(), directory, memory=Memory(tmp_path))
+    filtered = FakeKernel(abi=0)
+    filtered.files["/proc/self/status"] = "Name:\tpaddock\nSeccomp:\t2\nSeccomp_filters:\t1"
+    assert facts_of(filtered, directory, memory=Memory(tmp_path)).landlock_abi == 0
+    assert filtered.runs
+
+
 def test_another_file_boot_or_time_is_asked_anew(directory: Path, tmp_path: Path) -> None:
     cache = tmp_path
     facts_of(FakeKernel(), directory, memory=Memory(cache))

@@ -11,11 +11,11 @@ from paddock.model.host import BwrapCapabilities
 from paddock.sandbox.host import probe_memory
 from paddock.sandbox.host.probe_memory import Answer, Key, Memory
 
-ANSWER = Answer(version="1", capabilities=BwrapCapabilities(perms=True), can_mount_proc=True)
+ANSWER = Answer(version="1", capabilities=BwrapCapabilities(perms=True), can_mount_proc=True, landlock_abi=6)
 
 
 def key(number: int) -> Key:
-    return Key(path="/usr/bin/bwrap", inode=number, modified_ns=1, user=1, boot="one")
+    return Key(path="/usr/bin/bwrap", inode=number, modified_ns=1, user=1, boot="one", filters="")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[{}]", b"null", b'[{"key": 1}]', b"\xff"])

@@ -2,7 +2,7 @@
 
 `make ecosystem` runs this with the Python of .ecosystem: each suite on a private server, on a remote one and
 over TLS with a token; by root, as root and as an ordinary user. It fails if a test fails for no known reason,
-if one passes that is known to fail, and if the ways differ. Only root, who runs all, writes the page.
+if one passes that is known to fail, and if the ways differ. Only root, who runs all ways, writes the page.
 """
 
 from __future__ import annotations
@@ -109,24 +109,30 @@ def main() -> int:
     """Run all suites, or those that are named, and write the page; return 1 if a surprise is among it."""
     wanted = sys.argv[1:]
     chosen = [suite for suite in SUITES if not wanted or suite.package in wanted]
-    rows: list[str] = []
-    reasons: dict[str, None] = {}
+    rows: dict[str, str] = {}
+    reasons: dict[str, list[str]] = {}
     surprises: list[str] = []
     with ThreadPoolExecutor(WORKERS) as workers:
         # The last ones take longest.
         running = {suite.package: workers.submit(_runs, suite) for suite in reversed(chosen)}
     for suite in chosen:
         runs = running[suite.package].result()
-        rows.append(_row(suite, [runs[user, Way.PRIVATE] for user in USERS]))
+        rows[suite.package] = _row(suite, [runs[user, Way.PRIVATE] for user in USERS])
+        reasons[suite.package] = [
+            *dict.fromkeys(why for each in runs.values() for why in _reasons(suite, each))
+        ]
         for (user, way), count in runs.items():
-            reasons |= dict.fromkeys(_reasons(suite, count))
             found = [*_surprises(suite, count)]
             if count != runs[user, Way.PRIVATE]:
                 found.append("other numbers than on a private server")
             surprises += [f"{suite.package}, as {user}, {way}: {surprise}" for surprise in found]
-    if not wanted and len(USERS) == 2:
-        _write("\n".join([*HEADER, *rows, "", "What does not pass, and why:", "", *reasons, ""]))
-    print("\n".join([*HEADER, *rows, *reasons, *surprises]))
+    if len(USERS) == 2:
+        _write(rows, reasons)
+    print(
+        "\n".join(
+            [*HEADER, *rows.values(), *(each for some in reasons.values() for each in some), *surprises]
+        )
+    )
     return 1 if surprises else 0
 
 
@@ -237,11 +243,24 @@ def _own_tests(suite: Suite) -> set[str]:
     }
 
 
-def _write(table: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+def _write(rows: dict[str, str], reasons: dict[str, list[str]]) -> None:
+    """Write what the suites said into the page; suites that were not run keep what stands there."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    old, _, after = rest.partition(END)
+    lines = old.splitlines()
+    kept = {
+        suite.package: [each for each in lines if each.startswith(f"| {suite.package} ")] for suite in SUITES
+    }
+    table = [rows.get(package, *row[:1]) for package, row in kept.items() if package in rows or row]
+    why = [
+        line
+        for suite in SUITES
+        for line in reasons.get(
+            suite.package, [each for each in lines if each.startswith(f"- {suite.package}, ")]
+        )
+    ]
+    made = "\n".join([*HEADER, *table, "", "What does not pass, and why:", "", *why, ""])
+    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

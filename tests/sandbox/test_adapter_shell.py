@@ -16,6 +16,7 @@ from paddock.adapters import conversation, kernel_program
 from paddock.adapters.bash_session import BashSession
 from paddock.adapters.conversation import Conversation, ConversationOver
 from paddock.adapters.outcome import explained
+from paddock.adapters.relayed_shell import Relay
 from paddock.adapters.shell import NEW_SHELL, Shell
 from tests.wire import served
 
@@ -164,3 +165,28 @@ async def test_a_program_on_a_terminal_is_talked_to_and_killed_if_it_does_not_li
     assert (await session.interrupt(0.3, 1)).exit_code == 0
     assert "after\n" in (await session.run("echo after", 30)).output
     await session.close()
+
+
+async def test_a_relay_tells_of_refusals_in_front_of_the_markers_of_a_tool(
+    workspace: paddock.Workspace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    there = await workspace.open()
+    relay = Relay(await workspace.start(["bash"], stdin=True), workspace)
+    input = asyncio.StreamReader()
+    for number, command in enumerate(["printf unended", "touch /etc/paddock-no", "pwd; false", "exit 3"]):
+        input.feed_data(f"{command}\nprintf 'mark-{number} %s\\n' $?\n".encode())
+    input.feed_eof()
+    sending = asyncio.create_task(relay.send(input))
+    assert await relay.receive() == 3
+    await asyncio.gather(sending, return_exceptions=True)
+    out, err = capfd.readouterr()
+    assert out.splitlines() == [
+        "unended",
+        "mark-0 0",
+        "Note: The sandbox denied: write /etc/paddock-no.",
+        f"Note: Work in {there.directory}, or ask the user to grant more; trying again changes nothing.",
+        "mark-1 1",
+        there.directory,
+        "mark-2 1",
+    ]
+    assert err == "touch: cannot touch '/etc/paddock-no': Read-only file system\n"

@@ -36,6 +36,10 @@ LATER: Final = 100
 _ASK: Final = re.compile(rb"^printf '([\w-]+) %s\\n' \$\?\n", re.MULTILINE)
 """How the tool asks for the status of a command."""
 
+_ANSWER: Final = rb"""printf '\1 %d %s\\n' $? "$PWD$(printf '\1\\n' >&2)"\n"""
+"""How the shell is asked instead: for its directory too, because refused names are relative to it, and for a
+marker in stderr, which has a pipe of its own. What is in front of both markers belongs to the command."""
+
 
 class Relay:
     """Both directions of one shell."""
@@ -48,7 +52,9 @@ class Relay:
         self._said = bytearray()
         """The end of what the running command has written."""
         self._held = b""
-        """Output that may be the beginning of a marker."""
+        self._held_error = b""
+        """Output of both streams that waits for a marker, or may be the beginning of one."""
+        self._has_all_errors = False
         self._is_in_line = False
 
     async def send(self, input: asyncio.StreamReader) -> None:
@@ -63,8 +69,7 @@ class Relay:
                 self._commands.append((asked[1], command + whole[begin : asked.start()]))
                 command, begin = b"", asked.end()
             command = (command + whole[begin:])[-LINE_BYTES:]
-            # The directory as well, for the names that a command was refused are relative to it.
-            await self._process.write(_ASK.sub(rb"""printf '\1 %d %s\\n' $? "$PWD"\n""", whole))
+            await self._process.write(_ASK.sub(_ANSWER, whole))
         await self._process.write(line)
         await self._process.close_stdin()
 
@@ -72,20 +77,36 @@ class Relay:
         """Pass the output on until the shell ends; return its status."""
         async for output in self._process:
             if output.stream is Stream.STDERR:
-                self._write(2, output.data)
+                self._pass_error(output.data)
+                await self._pass(b"")
             else:
                 await self._pass(output.data)
         self._write(1, self._held)
+        self._write(2, self._held_error)
         return await self._process.wait()
+
+    def _pass_error(self, data: bytes) -> None:
+        data = self._held_error + data
+        marker = self._commands[0][0] if self._commands else b""
+        before, found, after = data.partition(marker + b"\n") if marker else (data, b"", b"")
+        if found and not self._has_all_errors:
+            self._has_all_errors = True
+            self._write(2, before)
+            self._held_error = after
+            return
+        kept = _beginning(data, marker)
+        self._held_error = data[len(data) - kept :]
+        self._write(2, data[: len(data) - kept])
 
     async def _pass(self, data: bytes) -> None:
         data = self._held + data
         while self._commands:
             marker, command = self._commands[0]
             found = re.search(rb"%b (\d+) (.*)\n" % re.escape(marker), data)
-            if found is None:
+            if found is None or not self._has_all_errors:
                 break
             self._commands.popleft()
+            self._has_all_errors = False
             self._write(1, data[: found.start()])
             if self._is_in_line:
                 # The tool looks for its marker at the beginning of a line.
@@ -93,6 +114,7 @@ class Relay:
             await self._explain(command, int(found[1]), os.fsdecode(found[2]))
             os.write(1, b"%b %b\n" % (marker, found[1]))
             data = data[found.end() :]
+            self._pass_error(b"")
         marker = self._commands[0][0] if self._commands else b""
         kept = _beginning(data, marker)
         self._held = data[len(data) - kept :]

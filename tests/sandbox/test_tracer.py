@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock import own_program
 from paddock.model.denial import Trace
 from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox.denial import tracer as tracer_module
@@ -25,6 +26,7 @@ from paddock.sandbox.denial.mount_overlay import MountOverlay
 from paddock.sandbox.denial.notification import Listener, Question
 from paddock.sandbox.denial.observation import Observation, Watched
 from paddock.sandbox.denial.policy import Policy
+from paddock.sandbox.denial.stubs import STUB
 from paddock.sandbox.denial.tracer import Tracer, trace_plan
 from paddock.sandbox.enforce import init
 from paddock.sandbox.host.syscall_table import MACHINES
@@ -155,9 +157,10 @@ def test_a_command_whose_tracer_gets_no_thread_is_not_started(monkeypatch: pytes
         raise RuntimeError("can't start new thread")
 
     tracer = made_tracer()
-    with monkeypatch.context() as short, started(tracer.file, os.geteuid(), "echo", "started") as process:
+    with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", fail)
         tracer.begin()
+    with started(tracer.file, os.geteuid(), "echo", "started") as process:
         said, complaint = process.communicate(timeout=TIMEOUT_S)
     tracer.finish()
     assert (process.returncode, said) == (init.NOT_CONFINED_STATUS, b"")
@@ -200,6 +203,7 @@ def test_a_tracer_that_can_not_be_made_leaves_nothing_open(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
+    own_program.opened(STUB)
     before = open_descriptors()
     policy = ExecPolicy(lambda _call, _settle: Run())
     monkeypatch.setattr(socket, "socketpair", fail)

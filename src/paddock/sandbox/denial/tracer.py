@@ -118,7 +118,7 @@ class Tracer:
         self._notes = Notes()
 
     def begin(self) -> None:
-        """Wait for the command, and answer for it. If there can be no thread, it will not be started."""
+        """Wait for the command, and answer for it. Without a thread, it is not started, or its calls fail."""
         try:
             self._thread.start()
         except RuntimeError:

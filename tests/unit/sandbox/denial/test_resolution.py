@@ -15,7 +15,8 @@ from paddock.sandbox.denial.resolution import resolve
 
 @pytest.fixture(scope="module", name="tree")
 def tree_with_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tree = tmp_path_factory.mktemp("tree").resolve()
+    # So deep that no path of the tests leaves it: others may have made anything anywhere else.
+    tree = tmp_path_factory.mktemp("tree").resolve() / "d/d/d/d/d/d"
     (tree / "a/b").mkdir(parents=True)
     (tree / "a/f").write_text("")
     for name, target in {

@@ -373,7 +373,7 @@ async def test_profile_that_hides_something_is_never_left(project: Path) -> None
 
 
 async def test_confined_command_can_not_reach_the_socket_of_its_questions(project: Path) -> None:
-    script = "ls -A $PADDOCK_RUNTIME_DIR; ls $PADDOCK_RUNTIME_DIR | grep -c ask$"
+    script = "ls $PADDOCK_RUNTIME_DIR 2> /dev/null | grep -c ask$"
     seen = []
     async with paddock.ConsoleApprover() as ask:
         for profile in (":workspace", ":danger-full-access"):

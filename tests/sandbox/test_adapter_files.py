@@ -53,7 +53,7 @@ async def test_what_can_not_be_done_is_said_so_that_a_model_can_act_on_it(
         (file.insert(5, "y"), "no line 5 in a.txt; it has 1"),
         (file.lines([1]), "two numbers"),
         (file.text(2), "has 3 bytes, and no more than 2"),
-        (TextFile(workspace, "binary").text(), "no text"),
+        (TextFile(workspace, "binary").text(), "not text"),
         (TextFile(workspace, "").text(), "is a directory"),
     ):
         with pytest.raises(CallRejected, match=words):

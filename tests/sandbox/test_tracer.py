@@ -33,6 +33,7 @@ from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import Rule
 from tests.processes import open_descriptors
+from tests.sandbox.helper_process import wait_until
 from tests.sandbox.identity import PYTHON, drop_to, each_user
 from tests.sandbox.init_start import ENVIRONMENT
 
@@ -150,6 +151,8 @@ def test_nothing_survives_a_launcher_that_is_killed_while_it_traces(place: Path)
         launcher.send_signal(signal.SIGKILL)
         # The end of the pipe is the end of everybody who had it.
         assert launcher.stdout.read() == b""
+    # The janitor, which outlives its launcher, takes its time.
+    wait_until(lambda: not any(place.iterdir()))
 
 
 def test_a_command_whose_tracer_gets_no_thread_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:

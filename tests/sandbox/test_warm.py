@@ -428,3 +428,18 @@ async def test_reading_everything_is_no_reason_for_a_directory_to_stay(workspace
         await made(pool_of(server))
         shutil.rmtree(workspace)
         assert len(pool_of(server)) == 2
+
+
+async def test_new_settings_of_a_running_server_end_its_spares(workspace: Path) -> None:
+    """What is hidden may have changed."""
+    kind: Json = {"sandbox": workspace_write(workspace), "cwd": str(workspace)}
+    async with warm_server() as (server, client):
+        await run(client, "/bin/true", **kind)
+        await made(pool_of(server))
+        spares = spares_of(server)
+        assert spares
+        await server.reload(server.settings)
+        assert spares_of(server) == []
+        await ended(spares)
+        way, done = await run(client, *shell("echo again"), **kind)
+    assert (way, done.streams) == ("cold", {"stdout": b"again\n"})

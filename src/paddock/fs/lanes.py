@@ -21,6 +21,9 @@ QUICK_THREADS = 16
 BULK_THREADS = 8
 """Most transfers and walks at once, which is more than the disks of one host can serve."""
 
+BULK_SHARE = 4
+"""How many of these one connection uses at once: its searches of large trees leave threads to the others."""
+
 
 class Lanes:
     """The threads of a server, and the turns of its loop for what is done in steps. `aclose` must follow."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from paddock.fs.handle import HandleTable
 from paddock.fs.lane import CLOSE_TIMEOUT_S
-from paddock.fs.lanes import Lanes
+from paddock.fs.lanes import BULK_SHARE, Lanes
 from paddock.fs.metadata import get_metadata_at_once
 from paddock.fs.operation import A, Operation, is_bulky
 from paddock.fs.perform import perform
@@ -19,14 +19,18 @@ class LocalOperations:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._handles = HandleTable()
+        self._bulk_share = asyncio.Semaphore(BULK_SHARE)
 
     # See `Operations`. What waits for nothing needs no thread.
     metadata_at_once = staticmethod(get_metadata_at_once)
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""
-        lane = self._lanes.bulk if is_bulky(operation) else self._lanes.quick
-        return await lane.submit(partial(perform, operation, self._handles))
+        work = partial(perform, operation, self._handles)
+        if not is_bulky(operation):
+            return await self._lanes.quick.submit(work)
+        async with self._bulk_share:
+            return await self._lanes.bulk.submit(work)
 
     async def aclose(self) -> None:
         """Close every open file; what was to be published is discarded. Waits a while, if threads hang."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -27,6 +28,9 @@ from paddock.fs.framing import (
 )
 from paddock.fs.operation import A, Operation
 
+BULK_SHARE = 2
+"""How many long operations of one client a worker carries out at once, in half of its threads for those."""
+
 CLOSE_TIMEOUT_S = 2.0
 """A worker that has not ended by then, with its input at the end, is left to its starter."""
 
@@ -38,6 +42,7 @@ class WorkerOperations:
         self._answers = answers
         self._requests = requests
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._bulk_shares: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
         self._under_way: dict[int, asyncio.Future[AnyAnswer]] = {}
         self._last_number = 0
         self._failure: str | None = None
@@ -58,6 +63,10 @@ class WorkerOperations:
     def metadata_at_once(self, path: bytes) -> Metadata | None:
         """See `Operations`. A worker has to be asked, and that is to wait."""
         return None
+
+    def bulk_share(self, client: int) -> asyncio.Semaphore:
+        """Return what to hold during a long operation of a client, so that it leaves threads to others."""
+        return self._bulk_shares.setdefault(client, asyncio.Semaphore(BULK_SHARE))
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError, also when the worker ends before it answers."""

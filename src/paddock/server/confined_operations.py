@@ -29,6 +29,7 @@ from paddock.fs.operation import (
     Search,
     Walk,
     WriteBlock,
+    is_bulky,
 )
 from paddock.fs.remote import WorkerOperations
 from paddock.model.profile import Access, ManagedProfile, Profile
@@ -83,6 +84,8 @@ class ConfinedOperations:
             worker = await keeping.enter_async_context(using)
             if isinstance(operation, Open):
                 return cast("A", await self._open(worker, operation, keeping))
+            if is_bulky(operation):
+                await keeping.enter_async_context(worker.bulk_share(self._client))
             return await worker.perform(operation)
 
     async def aclose(self) -> None:

@@ -11,13 +11,23 @@ import pytest
 
 from paddock.errors import NotFound
 from paddock.fs.answer import Opened
-from paddock.fs.operation import Close, Open, OpenMode
+from paddock.fs.operation import Close, GetMetadata, Open, OpenMode, ReadDirectory
+from paddock.fs.remote import BULK_SHARE, WorkerOperations
+from paddock.fs.worker import BULK_THREADS
 from paddock.model.profile import ExternalProfile
 from paddock.server.confined_operations import ConfinedOperations, without_writing
 from paddock.server.confinement import Confinement
 from paddock.server.file_workers import FileWorkers
+from tests.unit.fs.places import worker
 
 PROFILE = ExternalProfile()
+
+SLOWLY = (
+    "import paddock.fs.worker as w, threading; at_once = w.perform; end = threading.Event();"
+    "w.perform = lambda operation, handles: (operation.path == b'/slow' and end.wait(),"
+    " operation.path == b'/end' and end.set(), at_once(operation, handles))[2];"
+)
+"""Lets operations of a worker on /slow wait until there was one on /end."""
 
 
 class SlowWorkers:
@@ -69,6 +79,42 @@ async def test_file_that_is_not_open_can_not_be_closed() -> None:
     operations = ConfinedOperations(cast(FileWorkers, SlowWorkers()), Confinement(PROFILE, ()), 1, set())
     with pytest.raises(NotFound, match="not open"):
         await operations.perform(Close(handle=1, discard=False))
+
+
+class OneWorker:
+    """One worker for all clients."""
+
+    def __init__(self, operations: WorkerOperations) -> None:
+        self._operations = operations
+
+    async def admit(self, _: Confinement) -> None:
+        pass
+
+    @asynccontextmanager
+    async def worker(self, _: Confinement, __: int) -> AsyncIterator[WorkerOperations]:
+        yield self._operations
+
+
+async def test_client_with_many_long_operations_leaves_threads_of_a_worker_to_the_others() -> None:
+    assert BULK_SHARE < BULK_THREADS
+    async with worker(preparation=SLOWLY) as (files, _):
+        workers = cast(FileWorkers, OneWorker(files))
+        busy, other = (ConfinedOperations(workers, Confinement(PROFILE, ()), each, set()) for each in (1, 2))
+        slow = [
+            asyncio.ensure_future(busy.perform(ReadDirectory(path=b"/slow", max_entries=1)))
+            for _ in range(2 * BULK_THREADS)
+        ]
+        try:
+            # The worker has got all that it gets of these before this.
+            await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                await other.perform(ReadDirectory(path=b"/", max_entries=100))
+            assert not any(each.done() for each in slow)
+        finally:
+            with pytest.raises(NotFound):
+                await other.perform(GetMetadata(path=b"/end"))
+            ended = await asyncio.gather(*slow, return_exceptions=True)
+        assert all(isinstance(each, NotFound) for each in ended)
 
 
 def test_profile_that_says_nothing_of_files_stays_as_it_is() -> None:

@@ -47,8 +47,9 @@ def same_descriptor_limit() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def same_files_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process forget the settings and rules that a test reads: every later sandbox protects them."""
+    """Let the process forget which settings and modules a test obeys: every later sandbox protects them."""
     monkeypatch.setattr(installation, "_obeyed", dict(installation._obeyed))
+    monkeypatch.setattr(installation, "_searched", list(installation._searched))
 
 
 # ---------------------------------------------------------------- coverage

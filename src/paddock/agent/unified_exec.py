@@ -50,6 +50,9 @@ PAUSE_AFTER_WRITE_S: Final = 0.1
 EARLY_EXIT_S: Final = 0.15
 """A command that ends so soon takes nobody's place among those that are kept."""
 
+START_S: Final = 5.0
+"""How long a cancelled call waits for a start that is under way, to keep its command."""
+
 CLOSE_S: Final = 1.0
 """Time for killed commands to be reported as ended when the agent is closed."""
 
@@ -111,6 +114,7 @@ class UnifiedExec:
         self._allow_login = allow_login
         self._table: ProcessTable[CommandSession] = ProcessTable(choose_number or _random_number)
         self._gone: OrderedDict[int, str] = OrderedDict()
+        self._beginning: set[asyncio.Task[CommandSession]] = set()
         self._following: dict[asyncio.Task[None], LiveProcess] = {}
         self._when_ended = when_ended
 
@@ -163,6 +167,8 @@ class UnifiedExec:
 
     async def aclose(self) -> None:
         """Kill all commands, and wait a moment for their ends, so that events and calls report them."""
+        if self._beginning:
+            await asyncio.wait(self._beginning, timeout=CLOSE_S)
         following = dict(self._following)
         for live in following.values():
             if not live.has_exited:
@@ -229,6 +235,30 @@ class UnifiedExec:
         return self._rules.proposed_prefix(arguments.cmd)
 
     async def _attempt(self, wanted: ExecRequest, launch: Launch, attempt: int) -> Attempt[_Collected]:
+        beginning = asyncio.create_task(self._begin(wanted, launch, attempt))
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
+        try:
+            session = await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            await self._keep_late(beginning)
+            raise
+        live, began = session.live, time.monotonic()
+        async with live.lock:
+            try:
+                is_short = await live.exited_within(min(EARLY_EXIT_S, wanted.yield_s))
+            except asyncio.CancelledError:
+                self._keep(session)
+                raise
+            if not is_short:
+                self._keep(session)
+            left_s = wanted.yield_s - (time.monotonic() - began)
+            collected = await self._collect(session, left_s, wanted.wake, began)
+        ending = live.ending
+        return Attempt(collected, live.was_denied, () if ending is None else ending.denials)
+
+    async def _begin(self, wanted: ExecRequest, launch: Launch, attempt: int) -> CommandSession:
+        """Start a command and follow it. Raises as `Executor.start`."""
         clock = YieldClock()
         argv, cwd = launch.argv, launch.cwd
         command = await self._executor.start(
@@ -243,7 +273,6 @@ class UnifiedExec:
                 has_stdin=wanted.stdin is not None,
             )
         )
-        began = time.monotonic()
         begin = ExecCommandBegin(
             call_id=wanted.call_id,
             process_id=str(wanted.number),
@@ -256,20 +285,18 @@ class UnifiedExec:
         )
         report = CommandReport(self._events, begin, self._limit_tokens)
         live = LiveProcess(command, report.output, lambda live: self._ended(live, report), clock)
-        session = CommandSession(wanted.number, wanted.call_id, live, argv, cwd, wanted.is_terminal)
         self._follow(live, wanted.stdin)
-        async with live.lock:
-            try:
-                is_short = await live.exited_within(min(EARLY_EXIT_S, wanted.yield_s))
-            except asyncio.CancelledError:
-                self._keep(session)
-                raise
-            if not is_short:
-                self._keep(session)
-            left_s = wanted.yield_s - (time.monotonic() - began)
-            collected = await self._collect(session, left_s, wanted.wake, began)
-        ending = live.ending
-        return Attempt(collected, live.was_denied, () if ending is None else ending.denials)
+        return CommandSession(wanted.number, wanted.call_id, live, argv, cwd, wanted.is_terminal)
+
+    async def _keep_late(self, beginning: asyncio.Task[CommandSession]) -> None:
+        """Keep the command of a call that was cancelled during the start, if it runs soon."""
+        try:
+            await asyncio.wait((beginning,), timeout=START_S)
+        finally:
+            # Without effect on a start that is done. Any other kills what it has started.
+            beginning.cancel()
+        if beginning.done() and not beginning.cancelled() and beginning.exception() is None:
+            self._keep(beginning.result())
 
     def _ended(self, live: LiveProcess, report: CommandReport) -> None:
         report.end(live)

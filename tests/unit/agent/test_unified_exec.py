@@ -9,12 +9,13 @@ from itertools import count
 import pytest
 
 import paddock
+from paddock.agent import unified_exec
 from paddock.agent.approval_asker import ApprovalAsker
 from paddock.agent.approval_policy import ApprovalPolicy
 from paddock.agent.approver import deny_all
 from paddock.agent.event import EventHub, ExecCommandBegin, ExecCommandEnd, TerminalInteraction
 from paddock.agent.exec_arguments import ExecArguments, StdinArguments
-from paddock.agent.executor import Command
+from paddock.agent.executor import Command, RunningCommand
 from paddock.agent.fake_executor import FakeCommand, FakeExecutor
 from paddock.agent.orchestrator import Orchestrator
 from paddock.agent.permission import Reach, confinement_of
@@ -198,6 +199,56 @@ async def test_cancelled_call_leaves_its_command_at_any_moment() -> None:
     executor.started[0].say(b"later\n")
     executor.started[0].end(0)
     assert (await unit.write_stdin(StdinArguments(1000))).output == "later\n"
+    await unit.aclose()
+
+
+class SlowExecutor(FakeExecutor):
+    """Answers a start when it is told to, though its command runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_running, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def start(self, command: Command) -> RunningCommand:
+        running = await super().start(command)
+        self.is_running.set()
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            running.kill()
+            raise
+        return running
+
+
+async def test_call_that_is_cancelled_before_its_start_is_answered_leaves_its_command() -> None:
+    executor = SlowExecutor()
+    unit = unified(executor)
+    call = asyncio.create_task(unit.exec_command("call", ExecArguments("x")))
+    await executor.is_running.wait()
+    call.cancel()
+    executor.may_answer.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    executor.started[0].say(b"later\n")
+    executor.started[0].end(0)
+    assert (await unit.write_stdin(StdinArguments(1000))).output == "later\n"
+    await unit.aclose()
+
+
+async def test_start_that_is_not_answered_in_time_is_given_up_with_its_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unified_exec, "START_S", 0.01)
+    executor = SlowExecutor()
+    unit = unified(executor)
+    call = asyncio.create_task(unit.exec_command("call", ExecArguments("x")))
+    await executor.is_running.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await asyncio.sleep(0)
+    assert executor.started[0].is_killed
+    assert unit.sessions == []
     await unit.aclose()
 
 

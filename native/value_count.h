@@ -12,23 +12,29 @@
 #include <stddef.h>
 #include <string.h>
 
+/* How far a string is followed byte by byte behind an escape: where they are dense, a search for each takes long. */
+#define NEAR_BYTES 64
+
 /* Where a string ends whose content begins at `at`: behind its quote, or at the end of the text. */
 static const char *
 string_end(const char *at, const char *end)
 {
     const char *quote = at;
     while (at < end) {
-        /* Looked for again only when it was escaped, so that each byte is looked at twice at most. */
+        /* Looked for again only when it was escaped, so that each byte is looked at three times at most. */
         if (quote <= at)
             quote = memchr(at, '"', (size_t)(end - at));
         if (quote == NULL)
             return end;
-        if (quote == at)
-            return at + 1;
-        const char *escape = memchr(at, '\\', (size_t)(quote - at));
-        if (escape == NULL)
+        at = memchr(at, '\\', (size_t)(quote - at));
+        if (at == NULL)
             return quote + 1;
-        at = end - escape < 2 ? end : escape + 2;
+        const char *far = end - at < NEAR_BYTES ? end : at + NEAR_BYTES;
+        while (at < far) {
+            if (*at == '"')
+                return at + 1;
+            at += *at == '\\' ? 2 : 1;
+        }
     }
     return end;
 }

@@ -145,9 +145,9 @@ class FrameReader:
                 self._view[:rest] = self._view[self._begin : self._end]
             self._begin, self._end = 0, rest
         needed = rest + size
-        # Twice what has come of a long frame, to avoid a copy with every read; and shrink again later.
-        if not needed <= len(self._view) <= 4 * needed:
-            grown = memoryview(bytearray(needed + rest))
+        # Four times what has come of a long frame, to avoid a copy with every read; and shrink again later.
+        if not needed <= len(self._view) <= 8 * needed:
+            grown = memoryview(bytearray(needed + 3 * rest))
             grown[:rest] = self._view[:rest]
             self._view = grown
         return self._view[rest:needed]

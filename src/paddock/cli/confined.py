@@ -64,11 +64,12 @@ def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> 
         tell(f"can't run {error.filename}: {error.strerror}")
         is_missing = isinstance(error, FileNotFoundError)
         return exit_status.NOT_FOUND if is_missing else exit_status.NOT_EXECUTABLE
-    confined.started()
-    if network is not None:
-        network.start(confined)
-    streams.started()
+    # Before the first output is seen: whoever has read it may send signals.
     with _passed_on(child, confined) as passed_on:
+        confined.started()
+        if network is not None:
+            network.start(confined)
+        streams.started()
         status = child.wait()
     if network is not None:
         network.finish()

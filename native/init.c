@@ -171,11 +171,15 @@ static void kill_everything(void) {
     }
 }
 
-/* Ends this process and all below it. */
-static _Noreturn void finish(int status) {
-    /* Where no child is left, no descendant is either. */
+/* Where no child is left, no descendant is either. */
+static void kill_the_rest(void) {
     if (waitpid(-1, NULL, WNOHANG) >= 0)
         kill_everything();
+}
+
+/* Ends this process and all below it. */
+static _Noreturn void finish(int status) {
+    kill_the_rest();
     /* A command in the group of bubblewrap may have stopped that, and nobody would learn of the end. */
     if (getpgrp() != getpid())
         kill(0, SIGCONT);
@@ -210,6 +214,16 @@ static void end_with_masks(void) {
         tell_breach(lost);
 }
 
+/* Closes everything but the way of reports: the streams, at whose end others wait, and the locks of placeholders, which are
+ * removed as soon as the exit is reported. The kernel takes longer to take this sandbox down. To be called when nothing of
+ * the command lives any more, and its masks were in place to the end. */
+static void let_go(void) {
+    if (task.report > 0 && syscall(SYS_dup3, task.report, 0, 0) == 0) {
+        task.report = 0;
+        syscall(SYS_close_range, 1u, ~0u, 0u);
+    }
+}
+
 /* Reaps what has ended, if the command itself has not. Returns whether there may be more: processes can end as fast as
  * they are reaped, and the command is the first to be found, because it is the oldest child. */
 static bool reap(pid_t command) {
@@ -223,6 +237,8 @@ static bool reap(pid_t command) {
         if (pid != command)
             continue;
         end_with_masks();
+        kill_the_rest();
+        let_go();
         report(&(struct report){
             .kind = REPORT_EXITED, .value = status,
             .user_us = microseconds(usage.ru_utime), .system_us = microseconds(usage.ru_stime),

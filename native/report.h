@@ -17,7 +17,7 @@
 #endif
 
 enum report_kind {
-    REPORT_EXITED = 1,       /* value: status of the command, as of wait(2) */
+    REPORT_EXITED = 1,       /* value: status of the command, as of wait(2); nothing of it lives, its streams are closed */
     REPORT_NOT_EXECUTED = 2, /* value: errno of execve(2); no program ran */
     REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran */
     REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and everything was killed */

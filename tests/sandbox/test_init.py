@@ -65,6 +65,27 @@ def test_whoever_is_not_waited_for_is_killed_with_all_that_it_started(has_bwrap:
             assert process.stdout.read() == b""
 
 
+@each_user
+def test_when_the_exit_is_reported_nothing_of_the_command_lives_and_its_streams_are_at_their_end(
+    user: int,
+) -> None:
+    # Without bubblewrap, which may have the streams too.
+    start = Start(user, has_bwrap=False)
+    command = ["sh", "-c", "sleep 1000 & echo last; exit 3"]
+    with (
+        start.prepared(command) as (argv, options, report),
+        subprocess.Popen(argv, stdout=subprocess.PIPE, **options) as process,
+    ):
+        assert process.stdout is not None
+        reports = init.read_reports(os.read(report, 4096))
+        while reports[-1].kind is not ReportKind.EXITED:
+            reports += init.read_reports(os.read(report, 4096))
+        os.set_blocking(process.stdout.fileno(), False)
+        assert os.read(process.stdout.fileno(), 100) == b"last\n"
+        assert os.read(process.stdout.fileno(), 100) == b"", "somebody still has the other end"
+        assert process.wait(TIMEOUT_S) == 3
+
+
 @each_way
 def test_command_of_a_launcher_that_is_gone_already_is_not_started(has_bwrap: bool) -> None:
     with Start(os.geteuid(), has_bwrap).prepared(["echo", "started"]) as (argv, options, report):

@@ -1,8 +1,8 @@
 """The surroundings of a process, as far as its end is concerned.
 
 A process that runs in an enclosure, such as a sandbox, needs more than an exit to be over: Paddock
-may have to clear directories, and the parent that the spawner waited for is not the command
-itself. This module does not know how a process is enclosed.
+may have to clear directories, and the parent that the spawner waits for is not the command
+itself. It also ends later. This module does not know how a process is enclosed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,18 @@ class Enclosure(Protocol):
     async def confirmed(self, said: Callable[[], bytes]) -> None:
         """Wait until the process is enclosed; `said` returns its output so far. Raises RequestError."""
 
-    async def cleared(self, report: ExitReport) -> Ending:
-        """Remove what the process needed, and return how the command itself ended."""
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Call `tell` once when it is certain that nothing of the command lives any more.
+
+        That may be before the spawner reports the end of what encloses the command. It may also never
+        happen, and does not after `cleared` was called.
+        """
+
+    async def cleared(self, report: ExitReport | None) -> Ending:
+        """Remove what the process needed, and return how the command itself ended.
+
+        The spawner's `report` is None if `when_over` has told of the end first.
+        """
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """Return what the surroundings kept the command from, as far as is known. Never fails."""

@@ -97,6 +97,8 @@ class ManagedProcess:
         self._output_streams: list[OutputStream] = []
         self._window_fd = -1
         self._report: ExitReport | None = None
+        self._is_reaped = False
+        """Whether the spawner has reported the end, or never will."""
         self._enclosure: Enclosure | None = None
         self._settling: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -147,25 +149,42 @@ class ManagedProcess:
                 output_stream.begin()
         if self._report is not None:
             self._settle(self._report)
+        elif self._enclosure is not None:
+            self._enclosure.when_over(self._over)
 
     def exited(self, report: ExitReport) -> None:
         """Take the spawner's report that the process has ended."""
+        self._is_reaped = True
+        if self._settling is not None:
+            # The enclosure has told of the end, and what was left of it is gone now.
+            if self.is_closed:
+                self._leave_group()
+            self._wake()
+            return
         self._report = report
         self._ended_at_s = self._loop.time()
         if self._has_begun:
             self._settle(report)
 
+    def _over(self) -> None:
+        if self._settling is None and self._enclosure is not None:
+            self._ended_at_s = self._loop.time()
+            self._settling = self._loop.create_task(self._settle_enclosed(None, self._enclosure))
+
     def lose(self, reason: str) -> None:
         """Lose the exit status: the spawner has ended. A process that has exited loses nothing."""
+        self._is_reaped = True
         if not self.is_running or self._settling is not None:
+            if self.is_closed:
+                self._leave_group()
+            self._wake()
             return
         self.failure = reason
         self.status = Status.LOST
         # The kernel killed the process with its parent, but not the rest of its group.
         self.signal(signal.SIGKILL)
         self._release()
-        if self._group is not None:
-            self._group.close()
+        self._leave_group()
         self._listener.process_lost(self)
         self._wake()
 
@@ -195,9 +214,14 @@ class ManagedProcess:
         return self.status in (Status.CLOSED, Status.LOST)
 
     @property
+    def is_gone(self) -> bool:
+        """Return whether no further event can come, and the process itself is no more."""
+        return self.is_closed and self._is_reaped
+
+    @property
     def has_survivors(self) -> bool:
         """Return whether the process has exited and others of its group live on."""
-        return self.has_exited and self._group is not None and self._group.is_alive()
+        return self.has_exited and self._is_reaped and self._group is not None and self._group.is_alive()
 
     def _settle(self, report: ExitReport) -> None:
         if self._enclosure is None:
@@ -205,8 +229,8 @@ class ManagedProcess:
         else:
             self._settling = self._loop.create_task(self._settle_enclosed(report, self._enclosure))
 
-    async def _settle_enclosed(self, report: ExitReport, enclosure: Enclosure) -> None:
-        ending = await enclosure.cleared(report)
+    async def _settle_enclosed(self, reported: ExitReport | None, enclosure: Enclosure) -> None:
+        ending = await enclosure.cleared(reported)
         report = self._report = ending.report
         self.cause = ending.cause
         for output_stream in self._output_streams:
@@ -265,12 +289,17 @@ class ManagedProcess:
         self.status = Status.CLOSED
         self._release()
         # Check this only once: the last member may end at any moment, and then nobody would own the group.
-        if self._group is not None and self._group.is_alive():
+        # While the enclosure is on its way out, it is all that the group has.
+        if self._is_reaped and self._group is not None and self._group.is_alive():
             self.leftover_group = self._group
-        elif self._group is not None:
-            self._group.close()
+        elif self._is_reaped:
+            self._leave_group()
         self._listener.process_closed(self, self.log.take_seq())
         self._wake()
+
+    def _leave_group(self) -> None:
+        if self._group is not None and self._group is not self.leftover_group:
+            self._group.close()
 
     def _release(self) -> None:
         """Close the streams' descriptors, cancel the timer, and let go of the enclosure.

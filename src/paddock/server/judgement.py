@@ -45,17 +45,17 @@ class Judge:
         self._explaining = explaining
         self._end: End | None = None
 
-    def ending(self, report: ExitReport, told: Iterable[Report]) -> Ending:
+    def ending(self, report: ExitReport | None, told: Iterable[Report]) -> Ending:
         """Return how the command itself ended, according to its init.
 
-        `report` is that of the process that the spawner waited for.
+        `report` is that of the process that the spawner waits for. It is None if the init has told first.
         """
         is_full = False
         for part in told:
             match part.kind:
-                case ReportKind.WALL_LIMIT:
+                case ReportKind.WALL_LIMIT if report is not None:
                     return Ending(report, Cause.WALL)
-                case ReportKind.BREACH:
+                case ReportKind.BREACH if report is not None:
                     return Ending(report, Cause.BREACH)
                 case ReportKind.PROCESS_LIMIT:
                     is_full = True
@@ -70,6 +70,7 @@ class Judge:
                         is_starved=self._confined.has_starved,
                     )
                     return Ending(itself, spent(self._confined.limits, self._end))
+        assert report is not None
         # The init itself may be what was killed.
         return Ending(report, Cause.MEMORY if self._confined.has_starved else None)
 

@@ -66,6 +66,9 @@ class SandboxEnclosure:
         self._confined = confined
         self._judge = judge
         self._clearing = clearing
+        self._is_listening = False
+        self._heard = 0
+        """Reports that were seen while it listened."""
 
     @property
     def start(self) -> SandboxStart:
@@ -138,9 +141,39 @@ class SandboxEnclosure:
         if self._network is not None:
             await self._network.serve(self._confined.listeners())
 
-    async def cleared(self, report: ExitReport) -> Ending:
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """See `process.enclosure`: the init reports the exit when everything in the sandbox has ended.
+
+        The kernel takes longer to take the namespaces down than to start a small command.
+        """
+        file = self._confined.report_file
+        if file is None or self._confined.is_followed:
+            return
+        asyncio.get_running_loop().add_reader(file, self._listen, tell)
+        self._is_listening = True
+        # `confirmed` may have read it already.
+        self._listen(tell, is_readable=False)
+
+    def _listen(self, tell: Callable[[], None], *, is_readable: bool = True) -> None:
+        reports = self._confined.reports()
+        has_exited = any(report.kind is ReportKind.EXITED for report in reports)
+        # Readable without a report means that the init was killed. The spawner will tell.
+        if has_exited or (is_readable and len(reports) == self._heard):
+            self._stop_listening()
+        self._heard = len(reports)
+        if has_exited:
+            tell()
+
+    def _stop_listening(self) -> None:
+        file = self._confined.report_file
+        if self._is_listening and file is not None:
+            asyncio.get_running_loop().remove_reader(file)
+        self._is_listening = False
+
+    async def cleared(self, report: ExitReport | None) -> Ending:
         """See `process.enclosure`."""
-        return self._judge.ending(report, await self._end(was_killed=report.death_signal is not None))
+        was_killed = report is not None and report.death_signal is not None
+        return self._judge.ending(report, await self._end(was_killed=was_killed))
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         """See `process.enclosure`."""
@@ -161,6 +194,7 @@ class SandboxEnclosure:
         await self._end(was_killed=True)
 
     async def _end(self, *, was_killed: bool) -> list[Report]:
+        self._stop_listening()
         if self._network is not None:
             await self._network.aclose()
         ending = partial(self._confined.ended, was_killed=was_killed)

@@ -461,9 +461,9 @@ class Session:
         self._leftover_groups.terminate(grace_s)
 
     async def emptied(self) -> None:
-        """Wait until every process is closed and nothing that it left behind lives."""
+        """Wait until every process is gone and nothing that it left behind lives."""
         for process in self.processes:
-            while not process.is_closed:
+            while not process.is_gone:
                 await process.changed()
         await self._leftover_groups.gone()
 

@@ -68,16 +68,24 @@ class Gone(ProcessGroup):
         return False
 
 
+EXIT = ExitReport(wait_status=0, user_s=0, system_s=0, max_rss_bytes=0)
+"""What the surroundings themselves say of the end."""
+
+
 class Surroundings:
     """An enclosure that notes what was written when it is asked."""
 
     def __init__(self) -> None:
         self.heard = b""
+        self.tell: Callable[[], None] = lambda: None
 
     async def confirmed(self, said: Callable[[], bytes]) -> None: ...
 
-    async def cleared(self, report: ExitReport) -> Ending:
-        return Ending(report)
+    def when_over(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
+
+    async def cleared(self, report: ExitReport | None) -> Ending:
+        return Ending(report or EXIT)
 
     async def judged(self, exit_code: int, output: OutputLog) -> Judgement:
         self.heard = output.kept(Stream.STDERR).data
@@ -140,3 +148,63 @@ async def test_a_group_whose_last_member_ends_between_two_looks_is_let_go_of() -
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(pidfd)
     heir.leftover_groups.close()
+
+
+def enclosed_process(surroundings: Surroundings, pidfd: int) -> ManagedProcess:
+    process = ManagedProcess(Description("p", ["/bin/true"], "/", False), Nobody(), 1000)
+    process.adopt(Unwinding(pid=0, pidfd=pidfd), [], None, window_fd=-1, enclosure=surroundings)
+    process.begin()
+    return process
+
+
+class Unwinding(ProcessGroup):
+    """The group of an enclosure that outlives its command."""
+
+    def signal(self, number: int) -> bool:
+        return True
+
+
+async def test_an_exit_that_the_enclosure_tells_of_does_not_wait_for_the_end_of_the_enclosure() -> None:
+    pidfd = os.pidfd_open(os.getpid())
+    surroundings = Surroundings()
+    process = enclosed_process(surroundings, pidfd)
+    surroundings.tell()
+    while not process.is_closed:
+        await process.changed()
+    assert process.exit_code == 0
+    assert process.leftover_group is None
+    assert not process.has_survivors, "what encloses it is not something that it has left behind"
+    os.fstat(pidfd)
+    before = process.is_gone
+    process.exited(ExitReport(wait_status=9, user_s=1, system_s=1, max_rss_bytes=1))
+    assert (before, process.is_gone) == (False, True)
+    assert process.exit_code == 0
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pidfd)
+
+
+async def test_an_enclosure_that_tells_too_late_is_not_listened_to() -> None:
+    surroundings = Surroundings()
+    process = enclosed_process(surroundings, os.pidfd_open(os.getpid()))
+    process.exited(ExitReport(wait_status=3 << 8, user_s=0, system_s=0, max_rss_bytes=0))
+    surroundings.tell()
+    while not process.is_closed:
+        await process.changed()
+    assert process.exit_code == 3
+    assert process.leftover_group is not None
+    process.leftover_group.close()
+
+
+async def test_a_spawner_that_is_lost_after_the_enclosure_has_told_of_the_end_takes_nothing_away() -> None:
+    pidfd = os.pidfd_open(os.getpid())
+    surroundings = Surroundings()
+    process = enclosed_process(surroundings, pidfd)
+    surroundings.tell()
+    while not process.is_closed:
+        await process.changed()
+    process.lose("the spawner has ended")
+    assert process.is_gone
+    assert process.exit_code == 0
+    assert process.failure is None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pidfd)

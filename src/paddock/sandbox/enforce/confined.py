@@ -214,17 +214,19 @@ class Confined:
         return any(not is_at(place) for place in self._watched_placeholders)
 
     @property
+    def is_followed(self) -> bool:
+        """Return whether something outside follows the sandbox to its very end: a tracer, or groups."""
+        return self._tracer is not None or self._wrappers is not None or self._groups is not None
+
+    @property
     def takes_time_to_end(self) -> bool:
         """Return whether `ended` has to wait until placeholders or groups are removed, or a thread ends."""
-        return (
-            self.has_placeholders
-            or self._tracer is not None
-            or self._wrappers is not None
-            or self._groups is not None
-        )
+        return self.has_placeholders or self.is_followed
 
     def ended(self, *, was_killed: bool) -> list[Report]:
         """Clean up after the program, which a signal ended if `was_killed`; return its reports.
+
+        If nothing follows the sandbox, this may be called as soon as the init has reported the exit.
 
         Nothing at all from a program that ran in a sandbox means that there was no
         sandbox, or that everything was killed.

@@ -284,6 +284,13 @@ def test_flags_and_words_in_one_place_are_refused_where_flags_may_stand_anywhere
         check_rules(intercept(rules=[mixed | {"freeFlags": True}]))
 
 
+@pytest.mark.parametrize("path", ["", "bin", "./bin", "/b\0in"])
+def test_distrusted_path_that_is_none_is_refused(path: str) -> None:
+    check_rules(intercept(distrustedPaths=["/bin"]))
+    with pytest.raises(InvalidParams, match="is not an absolute path"):
+        check_rules(intercept(distrustedPaths=["/bin", path]))
+
+
 def test_rules_that_name_too_many_programs_are_refused() -> None:
     programs = [f"p{number}" for number in range(MAX_RULE_WORDS)]
     many = [RULES[0] | {"pattern": [programs]}] * (MAX_RULE_PROGRAMS // MAX_RULE_WORDS)

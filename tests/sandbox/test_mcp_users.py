@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import paddock
-from tests.mcp_client import in_process, text
+from tests.mcp_client import fields, in_process, rules_file, text
 from tests.sandbox.user_server import user_server
 
 META_KEY = "codex/sandbox-state-meta"
@@ -48,7 +48,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def url(user: int, ground: Path) -> Iterator[str]:
-    with user_server(user, ground) as url:
+    with user_server(user, ground, allow_escalation=True) as url:
         yield url
 
 
@@ -121,3 +121,34 @@ async def test_link_to_what_both_grant_is_followed(url: str, place: Place) -> No
     answer = await told(url, place, cap, asked, place.real / "open/key", place.real / "secret/key")
     assert "OPEN" in answer
     assert "SECRET" not in answer
+
+
+READ_ONLY = {"type": "read-only"}
+
+
+async def shell(client: Any, place: Place, command: str, asked: dict[str, Any] | None = None) -> Any:
+    """The result of a command of a client that narrows the cap, if it asks for something."""
+    more: Any = {}
+    if asked is not None:
+        more["meta"] = {META_KEY: {"permissionProfile": asked, "sandboxCwd": str(place.workspace)}}
+    arguments = {"command": command, "workdir": str(place.workspace), "login": False}
+    return fields(await client.call_tool("shell", arguments, **more))
+
+
+async def test_program_of_an_earlier_call_stays_in_the_sandbox_of_a_call_that_may_not_write_it(
+    url: str, place: Place
+) -> None:
+    tool, proof = place.workspace / "tool", place.hidden / "proof"
+    rules = rules_file(place.links, f'prefix_rule(pattern=["{tool}"], decision="allow")\n')
+    planting = f"printf '#!/bin/sh\\necho x > {proof}\\n' > {tool}; chmod 755 {tool}"
+    meta: Any = {META_KEY: {"permissionProfile": READ_ONLY, "sandboxCwd": str(place.workspace)}}
+    async with in_process(url, place.workspace, rules=rules) as client:
+        assert (await shell(client, place, planting))["exit_code"] == 0
+        narrowed = await shell(client, place, str(tool), READ_ONLY)
+        await client.call_tool("exec_command", {"cmd": str(tool)}, meta=meta)
+        assert "verdicts" not in narrowed
+        assert not proof.exists()
+    # Where no call may write it, it is the user's own.
+    async with in_process(url, place.workspace, rules=rules, profile=":read-only") as client:
+        await shell(client, place, str(tool), READ_ONLY)
+    assert proof.exists()

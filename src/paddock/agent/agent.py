@@ -179,9 +179,10 @@ class Agent:
     they allow is let out of it, if the server's own settings let it, and one that they want asked is asked
     about alone. With `allow_login_shell` commands run in a login shell unless the model says otherwise.
     `max_output_tokens` bounds every reply. `when_ended` is called with a command that ends while no call
-    waits for it. `roots` are the directories of the workspace, where that is not `cwd`; `choose_number` gives
-    session ids to try. At the end of the block all commands are ended; a box or executor of the caller's
-    stays open.
+    waits for it. `roots` are the directories of the workspace, where that is not `cwd`; `distrusted` are
+    directories that commands of other agents may write, so no rule lets a program out from there;
+    `choose_number` gives session ids to try. At the end of the block all commands are ended; a box or
+    executor of the caller's stays open.
 
     Opening it raises ConnectError, RulesError and, for options that do not go together, ValueError.
     """
@@ -204,6 +205,7 @@ class Agent:
         max_poll_s: float = MAX_POLL_S,
         when_ended: Callable[[CommandSession], None] | None = None,
         roots: Sequence[str] = (),
+        distrusted: Sequence[str] = (),
         choose_number: Callable[[], int] | None = None,
     ) -> None:
         if max_output_tokens < 1:
@@ -227,6 +229,7 @@ class Agent:
         self._max_poll_s = max_poll_s
         self._when_ended = when_ended
         self._roots = tuple(roots)
+        self._distrusted = tuple(distrusted)
         self._choose_number = choose_number
         self._stack = AsyncExitStack()
 
@@ -255,7 +258,7 @@ class Agent:
                 policy=self._policy,
                 asker=asker,
                 rules=rules,
-                trust=ProgramTrust(executor, reach),
+                trust=ProgramTrust(executor, reach, self._distrusted),
                 traces=self._traces,
                 intercepts=self._allow_escalation,
             )

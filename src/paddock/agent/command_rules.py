@@ -101,12 +101,12 @@ class CommandRules:
         found = (each.argv for each in parse_script(line).commands)
         return tuple(argv for argv in found if argv is not None)
 
-    def programs(self, *, asks: bool) -> InterceptParams | None:
+    def programs(self, *, asks: bool, distrusted: Iterable[str] = ()) -> InterceptParams | None:
         """Return the rules for an executor that holds them against each program a command executes.
 
-        Returns None if there are no rules.
+        No program in `distrusted` directories leaves the sandbox. Returns None if there are no rules.
         """
-        return needed_params(self._policy, on_prompt="ask" if asks else "deny")
+        return needed_params(self._policy, on_prompt="ask" if asks else "deny", distrusted=distrusted)
 
     def checked_prefix(self, prefix: Sequence[str]) -> tuple[str, ...]:
         """Return the prefix, or nothing if it would allow too much to be proposed.

@@ -243,7 +243,7 @@ class Orchestrator:
         """
         if not self._intercepts or self._rules is None or launch.sandbox is None:
             return None
-        rules = self._rules.programs(asks=asks_for_rules(self._policy))
+        rules = self._rules.programs(asks=asks_for_rules(self._policy), distrusted=self._trust.distrusted)
         if rules is None:
             return None
 

@@ -25,11 +25,15 @@ ENV: Final = "env"
 
 
 class ProgramTrust:
-    """Answers for one agent and the places that its profile lets commands write."""
+    """Answers for one agent and the places that its profile lets commands write.
 
-    def __init__(self, executor: Executor, reach: Reach) -> None:
+    In `distrusted` directories others have written what the agent's own commands may only read.
+    """
+
+    def __init__(self, executor: Executor, reach: Reach, distrusted: Sequence[str] = ()) -> None:
         self._executor = executor
         self._reach = reach
+        self.distrusted: Final = tuple(distrusted)
 
     async def distrust(self, programs: Sequence[str], sandbox: Sandbox) -> str | None:
         """Return why programs, as a line calls them, may not leave the sandbox by a rule; None if they may.
@@ -39,6 +43,7 @@ class ProgramTrust:
         written = self._reach.writable
         if written is None:
             return "commands in the sandbox can write every program"
+        written = (*written, *self.distrusted)
         try:
             search_path = await self._executor.search_path(sandbox)
             files = self._executor.files(None)

@@ -26,11 +26,16 @@ class CallConfinement(Struct, frozen=True):
     roots: tuple[str, ...]
     cwd: str
     is_restricted: bool
+    distrusted: tuple[str, ...] = ()
+    """What calls that are narrowed otherwise, or not at all, may write: no rule lets a program out from
+    there, though this call may only read it."""
 
     @property
     def key(self) -> bytes:
         """Return a key that is equal for equal confinements."""
-        return msgspec.json.encode((self.profile, self.roots, self.cwd), order="deterministic")
+        return msgspec.json.encode(
+            (self.profile, self.roots, self.cwd, self.distrusted), order="deterministic"
+        )
 
 
 def paths_of(
@@ -79,7 +84,7 @@ def narrow_for_call(
     # command, and no rule may lead through one. A plan looks at temporary directories that way anyway.
     watched = tuple(dict.fromkeys((*roots, *most.writable)))
     cwd = wanted.location(clean(state.cwd)).path
-    return CallConfinement(_written(narrowed), watched, cwd, is_enforced(narrowed))
+    return CallConfinement(_written(narrowed), watched, cwd, is_enforced(narrowed), most.all_writable)
 
 
 def _written(profile: Profile) -> Mapping[str, Any]:

@@ -66,9 +66,12 @@ class Bounds(Struct, frozen=True):
         files = _files(self.profile)
         if not isinstance(files, RestrictedFileSystem):
             return ()
-        lasting = [entry for entry in files.entries if not _is_temporary(entry)]
-        granted = (rule.path for rule in self._rules(lasting) if rule.access is Access.WRITE)
-        return tuple(dict.fromkeys(granted))
+        return self._granted([entry for entry in files.entries if not _is_temporary(entry)])
+
+    @property
+    def all_writable(self) -> tuple[str, ...]:
+        """The paths that it grants for writing, with the temporary directories."""
+        return self._granted(entries_of(self.profile))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -97,6 +100,9 @@ class Bounds(Struct, frozen=True):
             return False
         found = self.found.get(rule.path)
         return found is None or found.is_missing
+
+    def _granted(self, entries: Sequence[AccessEntry]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(rule.path for rule in self._rules(entries) if rule.access is Access.WRITE))
 
     def _rules(self, entries: Sequence[AccessEntry]) -> tuple[Rule, ...]:
         return resolve(entries, self._surroundings).rules

@@ -134,7 +134,7 @@ class Session:
         policy = shell_policy(rules.policy, arguments.command)
         terms = ShellTerms(
             sandbox=Sandbox(confinement.profile, confinement.roots) if confinement.is_restricted else None,
-            intercept=needed_params(policy, on_prompt="ask"),
+            intercept=needed_params(policy, on_prompt="ask", distrusted=confinement.distrusted),
             questions=self._questions,
         )
         return _rendered(await run_shell(box, call, arguments, terms))
@@ -196,6 +196,7 @@ class Session:
             approver=self._approve,
             cwd=confinement.cwd,
             roots=confinement.roots,
+            distrusted=confinement.distrusted,
             allow_escalation=executor.intercepts,
             max_poll_s=MAX_POLL_S,
             choose_number=self._choose_number,

@@ -40,6 +40,9 @@ MAX_RULE_PROGRAMS: Final = 4096
 """Programs that the rules of a start name, counted with repeats: each is a rule of its own, which costs
 about 20 µs."""
 
+MAX_DISTRUSTED: Final = 512
+"""Paths that a start does not trust. Each is looked up once, which costs about 20 µs."""
+
 MAX_FEATURES: Final = 256
 """Notifications and requests that a client may name: ten times as many as exist."""
 

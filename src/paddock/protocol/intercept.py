@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from paddock.model.decision import Action, Origin
 from paddock.model.execution_note import ExecutionNote, ExecutionSummary
 from paddock.model.verdict import Verdict
-from paddock.protocol.bound import MAX_ENTRIES, MAX_RULE_PLACES, MAX_RULE_WORDS
+from paddock.protocol.bound import MAX_DISTRUSTED, MAX_ENTRIES, MAX_RULE_PLACES, MAX_RULE_WORDS
 from paddock.protocol.structure import Params, Result, Unsigned
 
 Words = Annotated[list[str], Meta(min_length=1, max_length=MAX_RULE_WORDS)]
@@ -54,6 +54,9 @@ class InterceptParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Programs by name, with the only paths under which rules about the name apply."""
     broken_files: Annotated[list[str], Meta(max_length=MAX_ENTRIES)] = []
     """Files of rules that could not be loaded. If there are any, the server asks where no rule fits."""
+    distrusted_paths: Annotated[list[str], Meta(max_length=MAX_DISTRUSTED)] = []
+    """Absolute paths that commands under other profiles may write. No program in them leaves the sandbox, as
+    if this process could write there itself."""
     on_prompt: Literal["ask", "deny"] = "ask"
     """Whether `prompt` asks the client with `process/execApproval`, which must be among its `requests`, or
     denies."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from paddock.errors import AuditUnwritable
+from paddock.host_text import local_text
 from paddock.intercept.approvals import RememberedAnswers
 from paddock.intercept.execution import Execution
 from paddock.intercept.history import note_of
@@ -107,7 +108,7 @@ class ExecDecider:
     def policy(self, plan: Plan) -> ExecPolicy:
         """Return the policy that decides under a plan. May be called from any thread, and again for
         another plan."""
-        writable = WritablePaths(plan)
+        writable = WritablePaths(plan, map(local_text, self._params.distrusted_paths))
         no_escalation = self._no_escalation or escalation_refused(
             is_allowed=True, requires_sandbox=False, cap=None, denies_reads=restricts_reading(plan)
         )

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from paddock.errors import InvalidParams, InvalidRule, QuestionError, TooManyQuestions
+from paddock.excerpt import excerpt
 from paddock.intercept.approvals import Approvals, RememberedAnswers
 from paddock.intercept.execution import Execution, Subject
 from paddock.intercept.history import History
@@ -225,6 +226,11 @@ def check_rules(params: InterceptParams) -> None:
         raise InvalidParams(
             f"params.intercept.rules: they name {programs} programs, which are more than {MAX_RULE_PROGRAMS}"
         )
+    for path in params.distrusted_paths:
+        if not path.startswith("/") or "\0" in path:
+            raise InvalidParams(
+                f"params.intercept.distrustedPaths: {excerpt(path)!r} is not an absolute path"
+            )
     try:
         for rule in params.rules:
             for pattern in (rule.pattern, *rule.unless) if rule.free_flags else ():

@@ -1,11 +1,15 @@
-"""Tells whether a command under a plan may write a file of the host, or decide what a path leads to."""
+"""Tells whether a command under a plan may write a file of the host, or decide what a path leads to.
+
+Places that commands under other plans may write count as well, if the caller names them: what an earlier
+command left there is no better than what this one writes.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -17,6 +21,7 @@ from paddock.sandbox.host.mount_alias import aliases_in, devices_below, is_of_pr
 from paddock.sandbox.host.propagation import TABLE, read_table
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import AccessTable
+from paddock.sandbox.profile.path import ancestors, clean
 
 LOOKUPS_LIMIT: Final = 256
 """Answers that are compared with a new look, instead of being found anew: that takes some 3 µs for each."""
@@ -25,11 +30,14 @@ IsWritable = Callable[[str], bool]
 
 
 class WritablePaths:
-    """The paths that a plan lets a command write. May be used from any thread."""
+    """The paths that a plan lets a command write, and the `distrusted` ones. May be used from any thread."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, distrusted: Iterable[str] = ()) -> None:
         self._table = AccessTable(plan.rules)
-        self._granted = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
+        named = tuple(map(clean, distrusted))
+        self._distrusted = frozenset((*named, *map(os.path.realpath, named)))
+        granted = (rule.path for rule in plan.rules if rule.access is Access.WRITE)
+        self._granted = (*granted, *self._distrusted)
         self._last = threading.local()
 
     def now(self) -> IsWritable:
@@ -60,6 +68,9 @@ class WritablePaths:
             aliases = aliases_in(table, (fact.real,))
             paths.update(alias for alias in aliases if facts.lookups.ask(os.path.lexists, alias))
             if any(self._table.access_of(each) is Access.WRITE for each in paths):
+                return True
+            # Whatever the plan says of a path in there: it did not confine those who may have written it.
+            if any(not self._distrusted.isdisjoint((each, *ancestors(each))) for each in paths):
                 return True
             return fact.kind is Kind.FILE and self._has_other_name(facts, fact.real)
         except (OSError, ProfileRefused):

@@ -70,3 +70,20 @@ def test_within_one_decision_nothing_changes(places: WritablePaths, tmp_path: Pa
     os.link(path, tmp_path / "w/innocent")
     assert not is_writable(path)
     assert places.now()(path)
+
+
+def test_what_others_may_write_counts_whatever_the_plan_says_of_it(tmp_path: Path) -> None:
+    for name in ("w/inner", "tools"):
+        (tmp_path / name).mkdir(parents=True)
+    os.symlink(tmp_path / "w", tmp_path / "link")
+    (tmp_path / "w/git").write_text("git")
+    rules = (Rule("/", Access.READ, "root"), Rule(str(tmp_path / "w/inner"), Access.READ, "inner"))
+    plan = Plan((), (), rules, NetworkMode.RESTRICTED, Limits(), "/", has_proc=True)
+    is_writable = WritablePaths(plan, [f"{tmp_path}/link/"]).now()
+    assert is_writable(f"{tmp_path}/w/git")
+    assert is_writable(f"{tmp_path}/w/inner/git")
+    assert is_writable(f"{tmp_path}/link/git")
+    assert not is_writable(f"{tmp_path}/tools/git")
+    os.link(tmp_path / "w/git", tmp_path / "tools/git")
+    assert WritablePaths(plan, [f"{tmp_path}/w"]).now()(f"{tmp_path}/tools/git")
+    assert not WritablePaths(plan).now()(f"{tmp_path}/w/git")

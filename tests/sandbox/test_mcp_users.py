@@ -152,3 +152,36 @@ async def test_program_of_an_earlier_call_stays_in_the_sandbox_of_a_call_that_ma
     async with in_process(url, place.workspace, rules=rules, profile=":read-only") as client:
         await shell(client, place, str(tool), READ_ONLY)
     assert proof.exists()
+
+
+@pytest.mark.parametrize("granted", ["", "hooks", "worktrees/ws/logs"])
+async def test_grant_of_a_client_opens_no_repository_that_the_cap_protects(
+    url: str, place: Place, user: int, granted: str
+) -> None:
+    repository = place.workspace.parent / "bare"
+    opened = repository / granted
+    for path in (repository / "hooks", repository / "worktrees/ws/logs"):
+        path.mkdir(parents=True)
+    (repository / "HEAD").write_text("ref: refs/heads/main\n")
+    (repository / "worktrees/ws/commondir").write_text("../..\n")
+    (place.workspace / ".git").write_text(f"gitdir: {repository}/worktrees/ws\n")
+    for directory, _, files in os.walk(repository):
+        for path in (Path(directory), *(Path(directory) / name for name in files)):
+            os.chown(path, user, user)
+    cap = profile(special("root", "read"), exact(place.workspace.parent, "write"))
+    asked = profile(special("root", "read"), special("project_roots", "write"), exact(opened, "write"))
+    async with in_process(url, place.workspace, profile=cap) as client:
+        for wanted in (None, asked):
+            result = await shell(client, place, f"touch made; touch {opened}/evil", wanted)
+            assert result["exit_code"] != 0
+            assert (place.workspace / "made").exists()
+            assert not (opened / "evil").exists()
+
+
+async def test_grant_of_a_client_opens_what_the_cap_names(url: str, place: Place) -> None:
+    opened = place.real / "open"
+    cap = profile(special("root", "read"), special("project_roots", "write"), exact(opened, "write"))
+    asked = profile(special("root", "read"), exact(opened, "write"))
+    async with in_process(url, place.workspace, profile=cap) as client:
+        assert (await shell(client, place, f"touch {opened}/ours", asked))["exit_code"] == 0
+        assert (await shell(client, place, "touch ours", asked))["exit_code"] != 0

@@ -18,6 +18,7 @@ from paddock.client.watch import Watch
 from paddock.client.wire_path import RemotePathLike, is_name, local_name, wire_path
 from paddock.errors import ProtocolViolation
 from paddock.protocol.fs import (
+    CanonicalizeParams,
     CanonicalizeResult,
     ChmodParams,
     CopyParams,
@@ -26,7 +27,6 @@ from paddock.protocol.fs import (
     FollowablePathParams,
     MetadataResult,
     MoveParams,
-    PathParams,
     ReadDirectoryParams,
     ReadDirectoryResult,
     ReadFileResult,
@@ -184,10 +184,20 @@ class Files:
 
     async def canonicalize(self, path: RemotePathLike) -> str:
         """Return the absolute path without links and dots."""
-        params = PathParams(path=self._wire(path))
-        return local_name(
-            (await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)).path
-        )
+        return local_name((await self._canonical(path)).path)
+
+    async def is_read_only(self, path: RemotePathLike) -> bool:
+        """Return whether a path lies on a mount that can't be written, in the sandbox of these files.
+
+        True if the server does not say.
+        """
+        return (await self._canonical(path, tells_read_only=True)).read_only is not False
+
+    async def _canonical(
+        self, path: RemotePathLike, *, tells_read_only: bool | None = None
+    ) -> CanonicalizeResult:
+        params = CanonicalizeParams(path=self._wire(path), tells_read_only=tells_read_only)
+        return await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)
 
     async def walk(
         self,

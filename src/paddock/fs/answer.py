@@ -53,6 +53,8 @@ class CanonicalPath(Answer, frozen=True, kw_only=True):
     """The absolute path without links and dots."""
 
     path: bytes
+    is_read_only: bool | None = None
+    """Whether it is on a mount that can't be written; None if nobody asked."""
 
 
 class WalkedDirectory(Struct, frozen=True, kw_only=True, array_like=True):

@@ -82,6 +82,9 @@ def _metadata(status: Status, *, is_link: bool) -> Metadata:
 def canonicalize(operation: Canonicalize) -> CanonicalPath:
     """Find the path without links and dots."""
     try:
-        return CanonicalPath(path=os.path.realpath(operation.path, strict=True))
+        path = os.path.realpath(operation.path, strict=True)
+        if not operation.tells_read_only:
+            return CanonicalPath(path=path)
+        return CanonicalPath(path=path, is_read_only=bool(os.statvfs(path).f_flag & os.ST_RDONLY))
     except OSError as error:
         raise map_os_error(error, "resolve", operation.path) from error

@@ -76,9 +76,10 @@ class CreateDirectory(Operation[Done], frozen=True, kw_only=True):
 
 
 class Canonicalize(Operation[CanonicalPath], frozen=True, kw_only=True):
-    """Find the path without links and dots. It must exist."""
+    """Find the path without links and dots. It must exist. If `tells_read_only`, look at its mount too."""
 
     path: bytes
+    tells_read_only: bool = False
 
 
 class Walk(Operation[Walked], frozen=True, kw_only=True):

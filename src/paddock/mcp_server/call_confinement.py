@@ -54,6 +54,11 @@ def paths_of(
     return paths
 
 
+def written_paths_of(state: SandboxState, tmpdir: str | None) -> tuple[str, ...]:
+    """Return the paths that a client wants to write. Raises InvalidProfile."""
+    return Bounds(state.profile, (state.cwd,), tmpdir).all_writable
+
+
 def narrow_for_call(
     profile: str | Mapping[str, Any],
     roots: tuple[str, ...],

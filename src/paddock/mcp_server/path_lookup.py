@@ -2,7 +2,8 @@
 
 Two profiles can only be compared by the files that they are about: a link gives a file another name. The
 host looks for each path inside the sandbox of the cap, so a client learns nothing that a command could not
-find out, and no path leads through a directory that the cap denies.
+find out, and no path leads through a directory that the cap denies. There, what the cap protects is on mounts
+of its own: a client's grant of such a path would open it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.errors import FileError, InvalidRequest, NotFound
-from paddock.sandbox.profile.path import ROOT, join, parent
+from paddock.sandbox.profile.path import ROOT, ancestors, join, parent
 
 PATHS_LIMIT: Final = 512
 """Paths of both profiles together: each takes a request to the server, and a profile names a few dozen."""
@@ -24,6 +26,8 @@ class Location(Struct, frozen=True):
 
     path: str
     is_missing: bool = False
+    is_read_only: bool = False
+    """Whether no command under the cap writes there, as far as that was asked."""
 
 
 class Lookup(Protocol):
@@ -37,17 +41,39 @@ class Lookup(Protocol):
         """Return the path without links. Raises NotFound for what leads nowhere."""
         ...
 
+    async def is_read_only(self, path: str, /) -> bool:
+        """Return whether what is at a path is on a mount that can't be written."""
+        ...
+
     async def metadata(self, path: str, /, *, follow_symlinks: bool = True) -> object:
         """Describe a path. Raises NotFound, and InvalidRequest for a link that is not to be followed."""
         ...
 
 
-async def locate(files: Lookup, paths: Collection[str]) -> dict[str, Location]:
-    """Return where clean paths lead. Leave out a path that the host can't resolve."""
+async def locate(files: Lookup, paths: Collection[str], written: Collection[str] = ()) -> dict[str, Location]:
+    """Return where clean paths lead, and of the `written` ones whether the cap lets them be written.
+
+    Leave out a path that the host can't resolve.
+    """
     known: dict[str, Location | None] = {ROOT: Location(ROOT)}
     for path in paths:
         await _locate(files, path, known)
-    return {path: found for path in paths if (found := known[path]) is not None}
+    found = {path: location for path in paths if (location := known[path]) is not None}
+    for path in found.keys() & set(written):
+        found[path] = replace(found[path], is_read_only=await _is_read_only(files, found[path].path))
+    return found
+
+
+async def _is_read_only(files: Lookup, path: str) -> bool:
+    """Ask about a path, or the nearest directory above it that is there; in doubt it is read-only."""
+    for place in (path, *ancestors(path)):
+        try:
+            return await files.is_read_only(place)
+        except NotFound:
+            continue
+        except (FileError, InvalidRequest):
+            break
+    return True
 
 
 async def _locate(files: Lookup, path: str, known: dict[str, Location | None]) -> Location | None:

@@ -200,11 +200,15 @@ def _meet_entries(
     for rule in asked_rules:
         place = wanted.location(rule.path).path
         places.setdefault(place, []).append((rule, _client_names(rule, place)))
+    read_only = {location.path for location in wanted.found.values() if location.is_read_only}
     given: dict[str, Access] = {}
     for place in sorted(places, key=lambda path: (depth(path), path)):
         access = min(
             _protected_access(most_table, place), asked_table.access_of(place), key=_ACCESS_ORDER.index
         )
+        if access is Access.WRITE and place in read_only:
+            # A plan of the cap protects it by what it finds in the files, and would not if an entry names it.
+            access = Access.READ
         rules = [rule for rule, _ in places[place]]
         names = dict.fromkeys(name for _, names in places[place] for name in names)
         around = next((given[above] for above in ancestors(place) if above in given), Access.DENY)

@@ -30,7 +30,12 @@ from paddock.client.box import Box
 from paddock.client.confinement import Sandbox
 from paddock.client.wire_path import local_name
 from paddock.errors import PaddockError
-from paddock.mcp_server.call_confinement import CallConfinement, narrow_for_call, paths_of
+from paddock.mcp_server.call_confinement import (
+    CallConfinement,
+    narrow_for_call,
+    paths_of,
+    written_paths_of,
+)
 from paddock.mcp_server.call_table import CallTable
 from paddock.mcp_server.path_lookup import locate
 from paddock.mcp_server.pending_call import PendingCall
@@ -169,7 +174,8 @@ class Session:
             return self._unnarrowed
         paths = paths_of(profile, roots, state, tmpdir)
         # For each call: the links of the host may have changed since the last one.
-        found = await locate(box.fs.confined(Sandbox(profile, roots)), paths) if paths else {}
+        files = box.fs.confined(Sandbox(profile, roots))
+        found = await locate(files, paths, written_paths_of(state, tmpdir)) if paths else {}
         return narrow_for_call(profile, roots, state, tmpdir, found)
 
     async def _tools(self, box: Box, confinement: CallConfinement) -> Tools:

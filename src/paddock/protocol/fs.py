@@ -30,6 +30,17 @@ class ReadDirectoryParams(Params, frozen=True, kw_only=True):
     """Whether to list links that lead nowhere, in circles, or to a path that can't be examined, too."""
 
 
+class CanonicalizeParams(Params, frozen=True, kw_only=True):
+    """Find the path without links and dots."""
+
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"tells_read_only"})
+
+    path: HostPath
+    sandbox: SandboxContext | None = None
+    tells_read_only: bool | None = None
+    """Whether to say whether the path can be written under the profile."""
+
+
 class MoveParams(Params, frozen=True, kw_only=True):
     """Rename a file, a link itself or a directory within the same file system, in one step.
 
@@ -235,7 +246,12 @@ class ReadDirectoryResult(Result, frozen=True, kw_only=True):
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
     """The path without links and dots."""
 
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"read_only"})
+
     path: str
+    read_only: bool | UnsetType = UNSET
+    """Whether it lies on a mount that can't be written, as all does that a sandbox protects. Only if asked
+    for."""
 
 
 class WalkEntry(Result, frozen=True, kw_only=True):

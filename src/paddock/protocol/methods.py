@@ -168,7 +168,7 @@ _ALL = (
     Method("fs/createDirectory", fs.CreateDirectoryParams, Empty, Family.FILESYSTEM),
     Method("fs/getMetadata", fs.FollowablePathParams, fs.MetadataResult, Family.FILESYSTEM),
     Method("fs/readDirectory", fs.ReadDirectoryParams, fs.ReadDirectoryResult, Family.FILESYSTEM),
-    Method("fs/canonicalize", fs.PathParams, fs.CanonicalizeResult, Family.FILESYSTEM),
+    Method("fs/canonicalize", fs.CanonicalizeParams, fs.CanonicalizeResult, Family.FILESYSTEM),
     Method("fs/walk", fs.WalkParams, fs.WalkResult, Family.FILESYSTEM),
     Method("fs/remove", fs.RemoveParams, Empty, Family.FILESYSTEM),
     Method("fs/copy", fs.CopyParams, Empty, Family.FILESYSTEM),

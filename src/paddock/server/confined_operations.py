@@ -140,7 +140,10 @@ def is_reading(operation: Operation[A]) -> bool:
     """Return whether an operation changes nothing, whatever it is allowed to."""
     if isinstance(operation, Open):
         return operation.mode is OpenMode.READ
-    return isinstance(operation, GetMetadata | ReadDirectory | Canonicalize | Walk | Search)
+    if isinstance(operation, Canonicalize):
+        # Where nothing can be written, everything is read-only.
+        return not operation.tells_read_only
+    return isinstance(operation, GetMetadata | ReadDirectory | Walk | Search)
 
 
 def without_writing(profile: Profile) -> Profile:

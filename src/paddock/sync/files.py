@@ -95,6 +95,7 @@ class Files(Facade[AsyncFiles]):
     metadata = blocking(AsyncFiles.metadata)
     read_directory = blocking(AsyncFiles.read_directory)
     canonicalize = blocking(AsyncFiles.canonicalize)
+    is_read_only = blocking(AsyncFiles.is_read_only)
     walk = blocking(AsyncFiles.walk)
     create_directory = blocking(AsyncFiles.create_directory)
     remove = blocking(AsyncFiles.remove)

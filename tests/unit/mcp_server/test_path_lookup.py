@@ -20,6 +20,7 @@ class Host:
     links: dict[str, str] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
     capabilities: tuple[str, ...] = ("fsLinks",)
+    protected: set[str] = field(default_factory=set)
 
     def has(self, capability: str) -> bool:
         return capability in self.capabilities
@@ -34,6 +35,9 @@ class Host:
         if path not in self.paths:
             raise FileMissing("missing", errno.ENOENT, path)
         return path
+
+    async def is_read_only(self, path: str) -> bool:
+        return any(above in self.protected for above in (await self.canonicalize(path), *ancestors(path)))
 
     async def metadata(self, path: str, *, follow_symlinks: bool = True) -> object:
         assert not follow_symlinks
@@ -76,3 +80,13 @@ async def test_paths_are_asked_for_once() -> None:
 
     await locate(Counting({"/", "/a"}), ["/a/x/1", "/a/x/2", "/a"])
     assert sorted(asked) == ["/a", "/a/x", "/a/x/1", "/a/x/2"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_read_only"),
+    [("/a", False), ("/a/b", True), ("/a/b/new/file", True), ("/l/b", True), ("/a/new", False), ("/", False)],
+)
+async def test_host_tells_what_the_cap_protects(path: str, is_read_only: bool) -> None:
+    host = Host({"/", "/a", "/a/b"}, {"/l": "/a"}, protected={"/a/b"})
+    assert (await locate(host, [path], [path]))[path].is_read_only is is_read_only
+    assert not (await locate(host, [path]))[path].is_read_only

@@ -16,6 +16,7 @@ from paddock.protocol.bulk import Splicing
 from paddock.protocol.call import Call
 from paddock.protocol.envelope import begin_file, write_result
 from paddock.protocol.fs import (
+    CanonicalizeParams,
     CanonicalizeResult,
     ChmodParams,
     CopyParams,
@@ -24,7 +25,6 @@ from paddock.protocol.fs import (
     FollowablePathParams,
     MetadataResult,
     MoveParams,
-    PathParams,
     ReadDirectoryParams,
     ReadDirectoryResult,
     RemoveParams,
@@ -165,12 +165,17 @@ def _metadata_result(found: Metadata, *, with_mode: bool) -> MetadataResult:
     )
 
 
-async def canonicalize(connection: ClientConnection, call: Call[PathParams]) -> CanonicalizeResult:
+async def canonicalize(connection: ClientConnection, call: Call[CanonicalizeParams]) -> CanonicalizeResult:
     """Return the path without links and dots."""
     params = call.params
-    operation = engine.Canonicalize(path=local_path(params.path))
+    operation = engine.Canonicalize(
+        path=local_path(params.path), tells_read_only=params.tells_read_only is True
+    )
     found = await operations_for(connection, params.sandbox).perform(operation)
-    return CanonicalizeResult(path=params.path.like(found.path))
+    return CanonicalizeResult(
+        path=params.path.like(found.path),
+        read_only=UNSET if found.is_read_only is None else found.is_read_only,
+    )
 
 
 async def read_directory(connection: ClientConnection, call: Call[ReadDirectoryParams]) -> Encoded:

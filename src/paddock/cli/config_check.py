@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.message import failed
+from paddock.cli.message import beginning, failed
 from paddock.cli.options import Verbs, add_verb
 from paddock.errors import ConfigError, PaddockError
 
@@ -69,6 +69,6 @@ def _check(settings: Settings) -> None:
     from paddock.server.profiles import Profiles
 
     # Such as about a secret file that others can read.
-    logging.basicConfig(format=f"paddock {VERB}: warning: %(message)s")
+    logging.basicConfig(format=f"{beginning(VERB)}warning: %(message)s")
     Profiles(settings)
     load_listen_policy(settings)

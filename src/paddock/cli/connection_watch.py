@@ -8,11 +8,10 @@ import sys
 from typing import Final
 
 from paddock.cli.message import line
+from paddock.cli.signal_set import LEAVING
 
 GIVE_UP_KEYS: Final = (b"\x03", b"\x1c")
 """Ctrl-C and Ctrl-\\, where the terminal is raw."""
-
-GIVE_UP_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP))
 
 
 class ConnectionWatch:
@@ -42,7 +41,7 @@ class ConnectionWatch:
 
     def signalled(self, number: signal.Signals) -> bool:
         """Take a signal that can't be passed on now; return whether it was taken."""
-        if self.is_lost and number in GIVE_UP_SIGNALS:
+        if self.is_lost and number in LEAVING:
             self._give_up()
             return True
         return False

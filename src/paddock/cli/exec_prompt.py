@@ -18,6 +18,7 @@ from typing import Final
 from paddock.cli.descriptor import STDIN, write_all
 from paddock.cli.escape_filter import EscapeFilter
 from paddock.cli.exec_question import question_text
+from paddock.cli.message import beginning
 from paddock.errors import RulesError
 from paddock.model.verdict import Remember, Verdict
 from paddock.printable import printable
@@ -118,7 +119,7 @@ class ExecPrompt:
         try:
             always()
         except RulesError as error:
-            self._show(f"paddock run: {printable(str(error))}; it is let out in this run only\n")
+            self._show(f"{beginning('run')}{printable(str(error))}; it is let out in this run only\n")
 
     async def _line(self, keys: asyncio.Queue[bytes]) -> str | None:
         """Read a line; None if it was interrupted. A terminal that is not raw shows itself what is typed."""

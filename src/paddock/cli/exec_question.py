@@ -10,6 +10,7 @@ import posixpath
 import shlex
 from collections.abc import Sequence
 
+from paddock.cli.message import beginning
 from paddock.printable import printable
 from paddock.protocol.question import ExecApprovalParams
 
@@ -34,7 +35,7 @@ def exec_summary(program: str, argv: Sequence[str], cwd: str) -> str:
 def question_text(params: ExecApprovalParams) -> str:
     """Return all that a user has to know to answer."""
     lines = [
-        f"paddock run: {command_text(params.program, params.argv)}",
+        f"{beginning('run')}{command_text(params.program, params.argv)}",
         f"  in {printable(params.cwd)}",
         f"  {reason_text(params.reason, params.program, params.argv)}",
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status, garbage, mcp_install
-from paddock.cli.message import failed, tell
+from paddock.cli.message import beginning, failed, tell
 from paddock.cli.options import Verbs, add_verb, seconds
 from paddock.cli.profile_choice import add_profile_option
 from paddock.cli.server_choice import add_credential_options, read_token
@@ -153,7 +153,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     from paddock.mcp_server.stdio import serve_stdio
     from paddock.mcp_server.workplace import ServerAddress, Workplace
 
-    logging.basicConfig(level=logging.WARNING, format="paddock mcp: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format=f"{beginning(VERB)}%(message)s")
     try:
         terms = _terms(arguments)
         address = ServerAddress(arguments.server, read_token(arguments.token_file), arguments.tls_ca)

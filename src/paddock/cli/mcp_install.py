@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from paddock.cli.exit_status import FAILURE
 from paddock.cli.message import tell
 from paddock.cli.options import Verbs, add_verb
 from paddock.errors import LocalFileError, PaddockError
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     _show(path, before or "", after)
     if not arguments.yes and not _is_wanted(path):
         tell("nothing was changed", "mcp install")
-        return 1
+        return FAILURE
     _write(path, before, after)
     print(f"{kind.title} knows paddock now; start it again")
     return 0

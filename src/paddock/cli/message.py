@@ -8,15 +8,19 @@ from paddock.cli import exit_status
 from paddock.printable import printable
 
 
+def beginning(verb: str | None = None) -> str:
+    """Return how each line begins, for what does not write whole lines itself, such as the log of a verb."""
+    return "paddock: " if verb is None else f"paddock {verb}: "
+
+
 def line(text: str, verb: str | None = None) -> str:
     """Return the whole line. Without a verb it is about the program, or about the command that it ran.
 
     A server or a command may have chosen a part of the text: nothing in it disturbs a terminal. A text of
     Paddock's own may have several lines.
     """
-    speaker = "paddock" if verb is None else f"paddock {verb}"
     shown = "\n".join(map(printable, text.split("\n")))
-    return f"{speaker}: {shown}\n"
+    return f"{beginning(verb)}{shown}\n"
 
 
 def tell(text: str, verb: str | None = None) -> None:

@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(allowed: AllowedNetwork, port: int) -> None:
     import asyncio
-    import signal
     import socket
 
+    from paddock.cli.signal_set import STOPPING_SERVER
     from paddock.network.gateway import Gateway
     from paddock.network.judge import PolicyJudge
     from paddock.network.proxy import PolicyProxy
@@ -90,7 +90,7 @@ async def _serve(allowed: AllowedNetwork, port: int) -> None:
     listener = socket.create_server((LOOPBACK, port))
     await server.listen(listener, PolicyProxy(Gateway(judge, upstream=allowed.upstream)).serve)
     is_over = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING_SERVER:
         asyncio.get_running_loop().add_signal_handler(number, is_over.set)
     print(f"http://{LOOPBACK}:{listener.getsockname()[1]}", flush=True)
     try:

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from paddock.cli.exit_status import FAILURE
 from paddock.cli.message import tell
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.server_choice import add_operated_server_options, operated_server
@@ -47,8 +48,6 @@ A narrow terminal shows fewer columns, so that there is room for the command.
 """
 
 CLIENT_NAME = "paddock-ps"
-SILENT_STATUS = 1
-"""There are servers, and none of them answers."""
 HEADER = ("ID", "PID", "STATE", "SESSION", "AGE", "OUTPUT", "CLIENT", "SERVER", "COMMAND")
 DISPENSABLE = ("OUTPUT", "CLIENT", "SERVER", "SESSION", "PID", "AGE", "STATE")
 """The columns that a narrow terminal goes without, in this order."""
@@ -67,7 +66,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the list."""
+    """Print the list. Fails if there are servers and none of them answers."""
     import asyncio
 
     from paddock.cli.survey import NO_SERVER, survey
@@ -76,10 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     found.warn()
     if arguments.json:
         print(_json(found, arguments.all))
-        return SILENT_STATUS if found.problems and not found.answers else 0
+        return FAILURE if found.problems and not found.answers else 0
     if not found.answers:
         if found.problems:
-            return SILENT_STATUS
+            return FAILURE
         if not arguments.quiet:
             tell(NO_SERVER, "ps")
         return 0

@@ -64,21 +64,31 @@ static _Noreturn void fail(const char *what) {
 
 /* ---- Programs outside ---- */
 
+static bool is_number_of_stub(const struct escalation *escalation, int fd) {
+    for (uint32_t i = 0; i < escalation->n_files; i++)
+        if (escalation->numbers[i] == fd)
+            return true;
+    return fd <= 2;
+}
+
 /* Has each descriptor under the number that it has for the stub, and no other. Returns where the program and its directory are. */
 static bool place_descriptors(const struct escalation *escalation, int *files) {
-    int above = 2;
     struct rlimit limit;
-    /* What is put above the numbers of the stub may be beyond a soft limit that they are all below. */
+    /* All of them twice may be more than a soft limit that the stub is below. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    for (uint32_t i = 0; i < escalation->n_files; i++)
-        if (escalation->numbers[i] > above)
-            above = escalation->numbers[i];
+    /* Out of the way first, between the numbers of the stub: above them, a hard limit may leave too few. */
+    int lowest = 3;
     for (uint32_t i = 0; i < FIRST_FILE + escalation->n_files; i++)
-        if ((files[i] = fcntl(files[i], F_DUPFD_CLOEXEC, above + 1)) < 0)
-            return false;
+        while (is_number_of_stub(escalation, files[i])) {
+            while (is_number_of_stub(escalation, lowest))
+                lowest++;
+            if ((files[i] = fcntl(files[i], F_DUPFD_CLOEXEC, lowest)) < 0)
+                return false;
+            lowest = files[i] + 1;
+        }
     for (int fd = 0; fd <= 2; fd++)
         close(fd);
     for (uint32_t i = 0; i < escalation->n_files; i++)

@@ -20,16 +20,19 @@ from tests.processes import has_ended
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.intercepted import rule, rules, run, told
 from tests.sandbox.job_control import require_job_control
-from tests.sandbox.user_server import user_server
+from tests.sandbox.user_server import APART, user_server
 
 ESCALATED = paddock.Verdict.ESCALATE
 HOST_PYTHON = Path(PYTHON).resolve()
+OPEN_FILES = 1024
+"""What systems let a user have."""
 
 
 @pytest.fixture(scope="module")
 def url(user: int, ground: Path) -> Iterator[str]:
     """A server of that user, which lets programs out of sandboxes."""
-    with user_server(user, ground, allow_escalation=True) as url:
+    limited = (*APART, "prlimit", f"--nofile={OPEN_FILES}", "--")
+    with user_server(user, ground, apart=limited, allow_escalation=True) as url:
         yield url
 
 
@@ -165,7 +168,7 @@ print(done.returncode)
 
 async def test_descriptors_of_any_number_go_along_or_it_is_not_started(url: str, workspace: Path) -> None:
     wanted = rules(rule("allow", os.path.basename(PYTHON)))
-    numbers = [*range(100, 120), 190, 191, 192, 193, 255, 256, 1000]
+    numbers = [*range(100, 120), 190, 191, 192, 193, 255, 256, OPEN_FILES - 1]
     done = await run(url, [PYTHON, "-c", DESCRIPTORS, *map(str, numbers)], workspace, wanted)
     assert done.stdout == b"0\n", done.stderr
     assert len(told(done, ESCALATED)) == 1

@@ -17,6 +17,7 @@ import ctypes, os, resource, struct, sys
 who = int(sys.argv[1])
 # The usual policy, with the niceness that it has: to be less nice takes a privilege.
 usual = struct.pack("=IIQiIQQQ", 48, 0, 0, os.nice(0), 0, 0, 0, 0)
+most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 libc = ctypes.CDLL(None, use_errno=True)
 def check(result):
     if result != 0: raise OSError(ctypes.get_errno(), "")
@@ -27,7 +28,7 @@ DEMOTIONS = {
     "parameters": "os.sched_setparam(who, os.sched_param(0))",
     "attributes": "check(libc.syscall({sched_setattr}, who, usual, 0))",
     "affinity": "os.sched_setaffinity(who, {min(os.sched_getaffinity(0))})",
-    "limit": "resource.prlimit(who, resource.RLIMIT_NOFILE, (0, 4096))",
+    "limit": "resource.prlimit(who, resource.RLIMIT_NOFILE, (0, most_files))",
     "niceness": "os.setpriority(os.PRIO_PROCESS, who, 19)",
     "disk": "check(libc.syscall({ioprio_set}, 1, who, 3 << 13))",
 }

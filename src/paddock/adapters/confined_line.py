@@ -13,12 +13,10 @@ import asyncio
 import os
 import sys
 
-import msgspec
-
-from paddock.adapters.outcome import NOT_STARTED, SHELL, ending_notes
-from paddock.client.ending import Ending
+from paddock.adapters.outcome import SHELL
+from paddock.adapters.shell_program import named_profile, run_in
+from paddock.client.process import Process
 from paddock.client.workspace import Workspace
-from paddock.errors import PaddockError, SpawnError
 from paddock.model.stream import Stream
 
 
@@ -30,28 +28,15 @@ def confined_command(profile: str, directory: str, line: str) -> list[str]:
 
 async def run(profile: str, directory: str, line: str) -> int:
     """Run a line to its end and return its status."""
-    wanted = msgspec.json.decode(profile) if profile.startswith("{") else profile
-    workspace = Workspace(directory=directory, profile=wanted)
-    try:
+    workspace = Workspace(directory=directory, profile=named_profile(profile))
+
+    async def passed_on() -> Process:
         process = await workspace.start([*SHELL, line], cwd=os.getcwd())
         async for output in process:
             os.write(2 if output.stream is Stream.STDERR else 1, output.data)
-        status = await process.wait()
-        for note in ending_notes(process.ending or Ending(status), workspace):
-            _say(note)
-        return status
-    except SpawnError as error:
-        _say(str(error))
-        return NOT_STARTED
-    except PaddockError as error:
-        _say(f"The command was not run: {error}")
-        return NOT_STARTED
-    finally:
-        await workspace.aclose()
+        return process
 
-
-def _say(note: str) -> None:
-    os.write(2, f"Note: {note}\n".encode())
+    return await run_in(workspace, "The command", passed_on)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from inspect_ai.util._sandbox.environment import SandboxUserUnsupportedError
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecOutput, ExecStderr, ExecStdout
 from pydantic import BaseModel, ConfigDict
 
-from paddock.adapters.outcome import NOT_STARTED, ending_notes, told_file
+from paddock.adapters.outcome import NOT_STARTED, ending_text, told_file
 from paddock.adapters.server_choice import URL_VARIABLE, server_target
 from paddock.client.ending import Ending
 from paddock.client.process import Process
@@ -74,9 +74,9 @@ class PaddockProcess:
                 text = output.data.decode("utf-8", "replace")
                 yield ExecStderr(text) if output.stream is Stream.STDERR else ExecStdout(text)
             exit_code = await self._process.wait()
-            notes = ending_notes(self._process.ending or Ending(exit_code), self._workspace)
+            notes = ending_text(self._process.ending or Ending(exit_code), self._workspace)
             if notes:
-                yield ExecStderr("".join(f"Note: {note}\n" for note in notes))
+                yield ExecStderr(notes)
             yield ExecCompleted(exit_code)
         except BaseException:
             self._process.kill_now()
@@ -162,7 +162,7 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
             return _not_started(error)
         if done.returncode == NOT_EXECUTABLE and done.stderr.startswith(_INIT):
             raise PermissionError(errno.EACCES, done.stderr.decode("utf-8", "replace").strip(), cmd[0])
-        notes = "".join(f"Note: {note}\n" for note in ending_notes(done.ending, self.workspace))
+        notes = ending_text(done.ending, self.workspace)
         stdout, stderr = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         return ExecResult(done.returncode == 0, done.returncode, stdout, stderr + notes)
 

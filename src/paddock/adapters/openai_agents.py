@@ -44,7 +44,7 @@ from agents.sandbox.session.sandbox_session_state import SandboxSessionState
 from agents.sandbox.snapshot import resolve_snapshot
 from agents.sandbox.types import ExecResult
 
-from paddock.adapters.outcome import NOT_STARTED, ending_notes, file_note
+from paddock.adapters.outcome import NOT_STARTED, ending_text, file_note
 from paddock.adapters.terminal import Terminal
 from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.reference import BoxReference
@@ -108,7 +108,7 @@ class PaddockSandboxSession(BaseSandboxSession):
             return ExecResult(stdout=b"", stderr=f"{error}\n".encode(), exit_code=NOT_STARTED)
         except PaddockError as error:
             raise ExecTransportError(command=argv, cause=error) from error
-        notes = "".join(f"Note: {note}\n" for note in ending_notes(done.ending, self.workspace))
+        notes = ending_text(done.ending, self.workspace)
         return ExecResult(stdout=done.stdout, stderr=done.stderr + notes.encode(), exit_code=done.returncode)
 
     async def pty_exec_start(

@@ -149,6 +149,11 @@ def ending_notes(ending: Ending, workspace: Workspace) -> tuple[str, ...]:
     return (denial_note(ending.denials), _advice(_place(workspace)))
 
 
+def ending_text(ending: Ending, workspace: Workspace) -> str:
+    """Return `ending_notes` as lines to put behind a command's own errors."""
+    return "".join(f"Note: {note}\n" for note in ending_notes(ending, workspace))
+
+
 def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace) -> str:
     """Return the note for a model about a file operation that failed."""
     if error.errno == errno.EROFS:

@@ -30,7 +30,7 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from paddock.adapters.outcome import NOT_STARTED, ending_notes, told_file
+from paddock.adapters.outcome import NOT_STARTED, ending_text, told_file
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE, OpenWorkspace, Target, Workspace
 from paddock.errors import NotFound, OutputTooLarge, RequestError, RunTimeout, SpawnError
@@ -110,7 +110,7 @@ class PaddockBackend:
             await self._alive(there)
             raise
         await self._alive(there)
-        notes = "".join(f"Note: {note}\n" for note in ending_notes(done.ending, self.workspace))
+        notes = ending_text(done.ending, self.workspace)
         return CommandResult(
             exit_code=done.returncode, stdout=_text(done.stdout), stderr=_text(done.stderr) + notes
         )

@@ -16,13 +16,10 @@ import sys
 from collections import deque
 from typing import Final
 
-import msgspec
-
-from paddock.adapters.outcome import EXPLAINED_BYTES, NOT_STARTED, ending_notes, explained
-from paddock.client.ending import Ending
+from paddock.adapters.outcome import EXPLAINED_BYTES, explained
+from paddock.adapters.shell_program import named_profile, run_in
 from paddock.client.process import Process
 from paddock.client.workspace import Workspace
-from paddock.errors import PaddockError
 from paddock.model.stream import Stream
 
 READ_BYTES: Final = 1 << 16
@@ -153,33 +150,24 @@ def _beginning(data: bytes, marker: bytes) -> int:
 
 async def run(profile: str, *command: str) -> int:
     """Run a shell to its end and return its status."""
-    wanted = msgspec.json.decode(profile) if profile.startswith("{") else profile
-    workspace = Workspace(directory=os.getcwd(), profile=wanted, inherits_env=False)
+    workspace = Workspace(directory=os.getcwd(), profile=named_profile(profile), inherits_env=False)
     input = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(input), sys.stdin.buffer
     )
-    try:
+
+    async def relayed() -> Process:
         process = await workspace.start(command, env=dict(os.environ), stdin=True)
         relay = Relay(process, workspace)
         sending = asyncio.create_task(relay.send(input))
         try:
-            status = await relay.receive()
+            await relay.receive()
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-        for note in ending_notes(process.ending or Ending(status), workspace):
-            _say(note)
-        return status
-    except PaddockError as error:
-        _say(f"The shell was not run: {error}")
-        return NOT_STARTED
-    finally:
-        await workspace.aclose()
+        return process
 
-
-def _say(note: str) -> None:
-    os.write(2, f"Note: {note}\n".encode())
+    return await run_in(workspace, "The shell", relayed)
 
 
 if __name__ == "__main__":

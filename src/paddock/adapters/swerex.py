@@ -46,7 +46,7 @@ from swerex.runtime.abstract import (
 
 from paddock.adapters.bash_session import BashSession, Observed
 from paddock.adapters.conversation import ConversationOver
-from paddock.adapters.outcome import ending_notes, file_note
+from paddock.adapters.outcome import ending_text, file_note
 from paddock.client.workspace import PROFILE, Target, Workspace
 from paddock.errors import OutputTooLarge, PaddockError, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
@@ -157,7 +157,7 @@ class PaddockRuntime(AbstractRuntime):
             raise FileNotFoundError(str(error)) from error
         except OutputTooLarge as error:
             raise SwerexException(str(error)) from error
-        notes = "".join(f"Note: {note}\n" for note in ending_notes(done.ending, self.workspace))
+        notes = ending_text(done.ending, self.workspace)
         out, err = _text(done.stdout), _text(done.stderr)
         if command.merge_output_streams:
             out += notes

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Final
 
-from paddock.adapters.outcome import ending_notes
+from paddock.adapters.outcome import ending_text
 from paddock.agent.head_tail import HeadTail
 from paddock.client.ending import Ending
 from paddock.client.event_sequence import Gap
@@ -48,8 +48,8 @@ class Terminal:
                 else:
                     self._kept.add(output.data)
             exit_code = await self.process.wait()
-            notes = ending_notes(self.process.ending or Ending(exit_code), self._workspace)
-            self._kept.add("".join(f"Note: {note}\n" for note in notes).encode())
+            notes = ending_text(self.process.ending or Ending(exit_code), self._workspace)
+            self._kept.add(notes.encode())
         except PaddockError as error:
             self._kept.add(f"Note: {error}\n".encode())
         finally:

@@ -111,7 +111,6 @@ def _judge_execution(policy: Policy, command: ScriptCommand) -> Decision | None:
         called=called,
         argv=argv,
         cwd=cwd,
-        caller_pid=os.getpid(),
         is_genuine=True,
     )
     # The future sandbox is not known here; without one, no path is in a sandbox's reach.

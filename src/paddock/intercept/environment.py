@@ -157,8 +157,6 @@ class EscalatedEnvironment(Struct, frozen=True):
     variables: Mapping[str, str]
     dropped: tuple[str, ...] = ()
     """Names of variables that it does not get, in order."""
-    dropped_directories: tuple[str, ...] = ()
-    """Directories that are not in its PATH."""
     distrust: str | None = None
     """Why no rule may let the program out with its caller's environment."""
 
@@ -177,7 +175,6 @@ def escalated_environment(
     kept: dict[str, str] = {}
     dropped: list[str] = []
     harmful: list[str] = []
-    directories: tuple[str, ...] = ()
     for name, found in caller.items():
         value = found
         if set_inside is not None and set_inside.get(name) == found:
@@ -187,7 +184,7 @@ def escalated_environment(
             value = given[name]
         is_foreign = given.get(name) != value
         if name == PATH:
-            path, directories = _safe_path(value, is_writable)
+            path = _safe_path(value, is_writable)
             # An empty PATH would mean the working directory; without PATH there is a default.
             if path:
                 kept[name] = path
@@ -200,7 +197,7 @@ def escalated_environment(
         else:
             kept[name] = value
     distrust = f"the sandbox can change {', '.join(sorted(harmful))}" if harmful else None
-    return EscalatedEnvironment(kept, tuple(sorted([*dropped, *harmful])), directories, distrust)
+    return EscalatedEnvironment(kept, tuple(sorted([*dropped, *harmful])), distrust)
 
 
 def _is_harmless(name: str, value: str) -> bool:
@@ -225,12 +222,9 @@ def _loads_from_sandbox(name: str, value: str, is_writable: IsWritable) -> bool:
     return any("/" in path and leads_to_sandbox(path, is_writable) for path in paths)
 
 
-def _safe_path(value: str, is_writable: IsWritable) -> tuple[str, tuple[str, ...]]:
-    """Return PATH without relative and sandbox-writable directories, and the directories left out."""
-    safe, unsafe = list[str](), list[str]()
-    for directory in value.split(":"):
-        (unsafe if leads_to_sandbox(directory, is_writable) else safe).append(directory)
-    return ":".join(safe), tuple(unsafe)
+def _safe_path(value: str, is_writable: IsWritable) -> str:
+    """Return PATH without relative and sandbox-writable directories."""
+    return ":".join(each for each in value.split(":") if not leads_to_sandbox(each, is_writable))
 
 
 def _is_unsafe(value: str, is_writable: IsWritable) -> bool:

@@ -28,7 +28,6 @@ class Execution(Struct, frozen=True):
     """The arguments that the program would get. The caller chooses the first word, which is only passed
     on."""
     cwd: str
-    caller_pid: int
     caller: str | None = None
     """The program that wants to execute it, if known."""
     environment: Mapping[str, str] = field(default_factory=dict)

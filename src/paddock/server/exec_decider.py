@@ -179,7 +179,6 @@ class ExecDecider:
             called=called,
             argv=tuple(map(os.fsdecode, call.argv)),
             cwd=os.fsdecode(call.cwd),
-            caller_pid=call.task,
             is_genuine=call.program is not None and call.program.is_genuine,
         )
 

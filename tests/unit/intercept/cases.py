@@ -35,7 +35,6 @@ def execution(
         called=called,
         argv=(called if arg0 is None else arg0, *arguments),
         cwd=facts.pop("cwd", WORK),
-        caller_pid=7,
         environment=GIVEN if environment is None else environment,
         is_genuine=facts.pop("is_genuine", True),
         **facts,

@@ -87,7 +87,7 @@ async def test_a_session_tells_when_its_client_has_caught_up(how: str) -> None:
 
 PLAN = Plan((), (), (), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
 OUTSIDE = ExecVerdict(Verdict.ESCALATE, Ground.RULE, "a rule lets it out")
-EXECUTION = Execution(id="1", program="/bin/x", called="/bin/x", argv=("x",), cwd="/", caller_pid=1)
+EXECUTION = Execution(id="1", program="/bin/x", called="/bin/x", argv=("x",), cwd="/")
 
 
 async def test_nothing_runs_that_the_audit_log_can_not_tell() -> None:

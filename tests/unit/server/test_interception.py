@@ -30,7 +30,7 @@ def interception_of(*given: paddock.InterceptRule, **more: Any) -> Interception:
 def judged(*words: str) -> ExecVerdict | Approval:
     interception = interception_of(rule("prompt", "uname"), on_prompt="ask")
     program = "/usr/bin/uname"
-    return interception.judge(Execution("1", program, program, ("uname", *words), "/", 7))
+    return interception.judge(Execution("1", program, program, ("uname", *words), "/"))
 
 
 @pytest.mark.parametrize(

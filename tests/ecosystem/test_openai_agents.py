@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest_asyncio
 from agents import RunConfig, Runner
-from agents.sandbox import SandboxAgent, SandboxRunConfig
+from agents.sandbox import Manifest, SandboxAgent, SandboxRunConfig
 from agents.sandbox.capabilities import Filesystem, Shell
 from agents.sandbox.snapshot import LocalSnapshotSpec
 from agents.testing import ScriptedModel, assistant_message, function_call
@@ -28,6 +28,7 @@ from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import is_refusal
 from tests.ecosystem.way import TOKEN
 
 ACT = "Do it another way, or ask the user; trying again changes nothing."
@@ -66,7 +67,7 @@ async def test_a_command_works_and_a_write_to_etc_is_refused_and_explained(sessi
         ("exec_command", {"cmd": "touch /etc/paddock-no"}),
     )
     assert "hello" in written
-    assert "The sandbox denied: write /etc/paddock-no." in refused
+    assert is_refusal(refused)
     assert not await (await session._inner.workspace.path("/etc/paddock-no")).exists()
 
 
@@ -118,6 +119,47 @@ async def test_a_model_patches_files_and_is_told_of_a_path_that_is_not_its_own(
     assert await session._inner.workspace.read_bytes("note.txt") == b"hello"
     assert read[1] == "apply_patch path must not escape root: /etc/paddock-no"
     assert requests["process/start"] == 0
+
+
+async def test_a_model_is_told_in_the_same_words_of_every_change_that_a_patch_may_not_make(
+    tmp_path: Path, server: Server
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text("a\n")
+    changes = {
+        "config": "Update File: .git/config\n@@\n-a\n+b",
+        "hook": "Add File: .git/hook\n+x",
+        "hooks": "Add File: .git/hooks/post-commit\n+x",
+        "config again": "Delete File: .git/config",
+    }
+    steps = [
+        [
+            ResponseCustomToolCall(
+                type="custom_tool_call",
+                name="apply_patch",
+                input=f"*** Begin Patch\n*** {change}\n*** End Patch\n",
+                call_id=name,
+            )
+        ]
+        for name, change in changes.items()
+    ]
+    client = PaddockSandboxClient(server.target)
+    session = await client.create(manifest=Manifest(root=str(tmp_path)))
+    agent = SandboxAgent(
+        name="a",
+        model=ScriptedModel([*steps, [assistant_message("done")]]),
+        capabilities=[Filesystem()],
+    )
+    config = RunConfig(sandbox=SandboxRunConfig(session=session), tracing_disabled=True)
+    ended = await Runner.run(agent, "begin", run_config=config)
+    await client.delete(session)
+
+    read = [str(item.output) for item in ended.new_items if item.type == "tool_call_output_item"]
+    advice = f"Work in {tmp_path}, or ask the user to grant more; trying again changes nothing."
+    assert read == [
+        f"The sandbox denied: write {tmp_path}/.git/{name.split()[0]}. {advice}" for name in changes
+    ]
+    assert (tmp_path / ".git" / "config").read_text() == "a\n"
 
 
 async def test_a_session_whose_directory_is_gone_resumes_from_its_snapshot(

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import io
 import posixpath
-import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Literal
@@ -30,30 +30,20 @@ from agents.sandbox.errors import (
     WorkspaceReadNotFoundError,
 )
 from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
-from agents.sandbox.session.pty_output import collect_pty_output
-from agents.sandbox.session.pty_types import (
-    PTY_PROCESSES_MAX,
-    PtyExecUpdate,
-    allocate_pty_process_id,
-    clamp_pty_yield_time_ms,
-    process_id_to_prune_from_meta,
-    resolve_pty_write_yield_time_ms,
-)
+from agents.sandbox.session.pty_types import PtyExecUpdate
 from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
 from agents.sandbox.session.sandbox_session_state import SandboxSessionState
 from agents.sandbox.snapshot import resolve_snapshot
 from agents.sandbox.types import ExecResult
 
+from paddock.adapters.openai_terminals import Terminals
 from paddock.adapters.outcome import NOT_STARTED, ending_text, file_note
-from paddock.adapters.terminal import Terminal
 from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE, SPOOL_BYTES, Target, Workspace
 from paddock.errors import NotFound, PaddockError, RunTimeout, SpawnError
-from paddock.errors.file import FileFailed
 from paddock.model.denial import DenialKind
 
-YIELD_S, POLL_S = 10.0, 0.25
 DEFAULT_ROOT: Final = "/workspace"
 """The root of a manifest that names no directory; its session gets a new one."""
 
@@ -79,7 +69,7 @@ class PaddockSandboxSession(BaseSandboxSession):
         self.state = state
         self.workspace = workspace
         self._is_up = False
-        self._terminals: dict[int, Terminal] = {}
+        self._terminals = Terminals(workspace)
 
     async def _after_start(self) -> None:
         self._is_up = True
@@ -123,15 +113,9 @@ class PaddockSandboxSession(BaseSandboxSession):
     ) -> PtyExecUpdate:
         """Start a command and wait a moment for it."""
         argv = self._prepare_exec_command(*command, shell=shell, user=user)
-        try:
-            process = await self.workspace.start(argv, stdin=not tty, tty=tty)
-        except SpawnError as error:
-            return PtyExecUpdate(None, f"{error}\n".encode(), NOT_STARTED, None)
-        self._make_room()
-        number = allocate_pty_process_id(set(self._terminals))
-        self._terminals[number] = Terminal(process, self.workspace)
-        wait_ms = clamp_pty_yield_time_ms(round(1000 * (yield_time_s or YIELD_S)))
-        return await self._update(number, wait_ms, max_output_tokens)
+        return await self._terminals.start(
+            argv, tty=tty, yield_time_s=yield_time_s, limit_tokens=max_output_tokens
+        )
 
     async def pty_write_stdin(
         self,
@@ -142,45 +126,14 @@ class PaddockSandboxSession(BaseSandboxSession):
         max_output_tokens: int | None = None,
     ) -> PtyExecUpdate:
         """Write to a command that still runs, and wait a moment for what it says."""
-        terminal = self._resolve_pty_session_entry(pty_processes=self._terminals, session_id=session_id)
-        if chars:
-            await terminal.process.write(chars.encode())
-        wanted_ms = round(1000 * (yield_time_s or POLL_S))
-        wait_ms = resolve_pty_write_yield_time_ms(yield_time_ms=wanted_ms, input_empty=not chars)
-        return await self._update(session_id, wait_ms, max_output_tokens)
+        self._resolve_pty_session_entry(pty_processes=self._terminals.running, session_id=session_id)
+        return await self._terminals.write(
+            session_id, chars, yield_time_s=yield_time_s, limit_tokens=max_output_tokens
+        )
 
     async def pty_terminate_all(self) -> None:
         """End all commands that still run."""
-        while self._terminals:
-            self._terminals.popitem()[1].process.kill_now()
-
-    def _make_room(self) -> None:
-        """End the command that nobody has looked at for longest, if there are too many."""
-        if len(self._terminals) < PTY_PROCESSES_MAX:
-            return
-        used = [(number, each.used_at_s, each.is_done) for number, each in self._terminals.items()]
-        self._terminals.pop(process_id_to_prune_from_meta(used)).process.kill_now()
-
-    async def _update(self, number: int, wait_ms: int, limit_tokens: int | None) -> PtyExecUpdate:
-        terminal = self._terminals[number]
-        output, tokens, is_over = await collect_pty_output(
-            output_chunks=terminal.chunks,
-            output_lock=terminal.lock,
-            output_notify=terminal.end,
-            is_done=lambda: terminal.is_done,
-            yield_time_ms=wait_ms,
-            max_output_tokens=limit_tokens,
-            settle_output=terminal.settle,
-        )
-        terminal.used_at_s = time.monotonic()
-        if is_over:
-            self._terminals.pop(number, None)
-        return PtyExecUpdate(
-            process_id=None if is_over else number,
-            output=output,
-            exit_code=terminal.process.exit_code if is_over else None,
-            original_token_count=tokens,
-        )
+        self._terminals.end_all()
 
     # --- files --------------------------------------------------------------
 
@@ -199,29 +152,40 @@ class PaddockSandboxSession(BaseSandboxSession):
         """Replace the content of a file, or create it."""
         wanted = await self._validate_path_access(path, for_write=True)
         content = data.read()
-        try:
+        with self._told_write(wanted):
             await self.workspace.write_bytes(
                 str(wanted), content.encode() if isinstance(content, str) else bytes(content)
             )
-        except OSError as error:
-            told = file_note(error, DenialKind.WRITE, str(wanted), self.workspace)
-            raise WorkspaceArchiveWriteError(path=wanted, message=told, cause=error) from error
 
     async def mkdir(self, path: Path | str, *, parents: bool = False, user: Any = None) -> None:
         """Make a directory."""
-        wanted = await self.workspace.path(str(await self._validate_path_access(path, for_write=True)))
-        await wanted.mkdir(parents=parents, exist_ok=parents)
+        wanted = await self._validate_path_access(path, for_write=True)
+        with self._told_write(wanted):
+            await (await self.workspace.path(str(wanted))).mkdir(parents=parents, exist_ok=parents)
 
     async def rm(self, path: Path | str, *, recursive: bool = False, user: Any = None) -> None:
         """Remove a file, or a directory with everything in it."""
-        wanted = str(await self._validate_path_access(path, for_write=True))
+        wanted = await self._validate_path_access(path, for_write=True)
         there = await self.workspace.open()
-        await there.files.remove(wanted, recursive=recursive, force=recursive)
+        with self._told_write(wanted):
+            await there.files.remove(str(wanted), recursive=recursive, force=recursive)
 
     async def _remove_workspace_entry_on_resume(self, path: Path) -> None:
         # The sandbox covers names that the profile keeps; they are no content.
-        with suppress(FileFailed):
+        with suppress(WorkspaceArchiveWriteError):
             await self.rm(path, recursive=True)
+
+    @contextmanager
+    def _told_write(self, path: Path) -> Iterator[None]:
+        """Give a failed change of a file the words for a model, in an error of the SDK."""
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError):
+            # The SDK has its own words for these.
+            raise
+        except OSError as error:
+            told = file_note(error, DenialKind.WRITE, str(path), self.workspace)
+            raise WorkspaceArchiveWriteError(path=path, message=told, cause=error) from error
 
     async def persist_workspace(self) -> io.IOBase:
         """Return the directory as a tar archive."""

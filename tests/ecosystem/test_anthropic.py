@@ -25,6 +25,7 @@ from paddock.rules.rule import PrefixRule
 from tests.ecosystem.anthropic_endpoint import Call, Endpoint, serving
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import is_refusal
 
 EDITOR = "str_replace_based_edit_tool"
 QUESTION: list[Any] = [{"role": "user", "content": "begin"}]
@@ -66,7 +67,7 @@ async def test_the_tool_runner_works_in_one_shell_and_tells_of_a_refused_write_t
         "memory_20250818",
     ]
     assert endpoint.told[1] == "sub\nkept\n"
-    assert all("The sandbox denied: write /etc/paddock-no." in told for told in endpoint.told[2:4])
+    assert all(is_refusal(told) for told in endpoint.told[2:4])
     assert endpoint.errors == [False, False, True, True, False, False]
     assert endpoint.told[5] == "--\n"
     assert not await (await tools.workspace.path("/etc/paddock-no")).exists()
@@ -151,7 +152,7 @@ def test_a_client_that_blocks_has_the_same_tools(server: Server) -> None:
         ).until_done()
         client.close()
     assert endpoint.told[0] == "hello\n"
-    assert "The sandbox denied: write /etc/paddock-no." in endpoint.told[1]
+    assert is_refusal(endpoint.told[1])
 
 
 # --- managed agents ---------------------------------------------------------
@@ -194,7 +195,7 @@ async def test_a_worker_serves_a_session_in_the_sandbox(tmp_path: Path, server: 
     assert told["glob"] == f"{tmp_path}/a/one.txt"
     assert told["grep"] == f"{tmp_path}/a/one.txt:2:second"
     assert endpoint.told[5] == "1st\nsecond\n"
-    assert all("The sandbox denied: write /etc/paddock-no." in text for text in endpoint.told[6:])
+    assert all(is_refusal(told) for told in endpoint.told[6:])
     assert endpoint.errors == [False] * 6 + [True] * 2
 
 
@@ -310,7 +311,7 @@ async def test_claude_code_runs_bash_in_a_sandbox_and_the_refusal_is_in_its_outp
     ran = await asyncio.create_subprocess_shell(command, cwd=tmp_path, stderr=asyncio.subprocess.PIPE)
     said = (await ran.communicate())[1].decode()
     assert ran.returncode == 1
-    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in said
+    assert is_refusal(said)
     assert (tmp_path / "file").read_text() == "in\n"
 
 
@@ -329,8 +330,7 @@ async def test_hooks_refuse_files_that_the_profile_does_not_grant(tmp_path: Path
     )
     decisions = [each.get("hookSpecificOutput", {}).get("permissionDecision") for each in found]
     assert decisions == ["deny", "deny", "deny", "allow", "allow", None]
-    reason = found[0]["hookSpecificOutput"]["permissionDecisionReason"]
-    assert reason.startswith("The sandbox denied: write /etc/paddock-no. Work in ")
+    assert is_refusal(found[0]["hookSpecificOutput"]["permissionDecisionReason"])
     assert "/etc/passwd" in found[1]["hookSpecificOutput"]["permissionDecisionReason"]
 
 

@@ -27,6 +27,7 @@ from paddock.adapters.langchain import PaddockExecutionPolicy
 from paddock.adapters.server_choice import URL_VARIABLE
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import is_refusal
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -63,7 +64,7 @@ def test_an_agent_is_told_that_the_sandbox_refuses_a_write_to_etc(sandbox: Paddo
 
     replies = [str(message.content) for message in told if isinstance(message, ToolMessage)]
     assert len(replies) == 2
-    assert all("The sandbox denied: write /etc/paddock-no." in reply for reply in replies)
+    assert all(is_refusal(reply) for reply in replies)
     assert not Path("/etc/paddock-no").exists()
 
 
@@ -120,7 +121,7 @@ def test_the_shell_tool_of_langchain_tells_a_model_of_the_refusal(tmp_path: Path
 
     replies = [str(message.content) for message in told if isinstance(message, ToolMessage)]
     assert replies[0].startswith("unended")
-    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in replies[1]
+    assert is_refusal(replies[1])
     assert f"Work in {work}, or ask the user to grant more" in replies[1]
     assert "Note: The sandbox denied: write name.\n" in replies[2]
     assert replies[3].strip() == "/etc"
@@ -158,7 +159,7 @@ def test_deep_agents_code_finds_the_provider_and_works_in_the_project(
     params = {"token_file": server.token_file, "tls_ca": server.tls_ca}
     with create_sandbox("paddock", params=params) as sandbox:
         assert sandbox.execute("pwd; echo > here").output == f"{tmp_path}\n"
-        assert "The sandbox denied: write /etc/paddock-no." in sandbox.execute("touch /etc/paddock-no").output
+        assert is_refusal(sandbox.execute("touch /etc/paddock-no").output)
         name = sandbox.id
 
     assert (tmp_path / "here").exists()

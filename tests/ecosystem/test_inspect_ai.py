@@ -20,6 +20,7 @@ from paddock.adapters.inspect_ai import PaddockConfig, PaddockProcess, PaddockSa
 from paddock.adapters.server_choice import URL_VARIABLE
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import REFUSAL, is_refusal
 
 
 @pytest_asyncio.fixture
@@ -38,8 +39,8 @@ async def test_a_write_to_etc_is_refused_in_words_that_a_model_can_act_on(
 ) -> None:
     done = await sandbox_env.exec(["touch", "/etc/paddock-no"])
     assert not done.success
-    assert "Note: The sandbox denied: write /etc/paddock-no." in done.stderr
-    with pytest.raises(PermissionError, match="The sandbox denied: write /etc/paddock-no"):
+    assert is_refusal(done.stderr)
+    with pytest.raises(PermissionError, match=REFUSAL):
         await sandbox_env.write_file("/etc/paddock-no", "")
 
 
@@ -87,7 +88,7 @@ async def test_a_model_is_told_of_the_refusal_in_a_task_that_names_the_sandbox(t
     assert log.status == "success"
     assert log.samples is not None
     told = "".join(message.text for message in log.samples[0].messages if message.role == "tool")
-    assert "The sandbox denied: write /etc/paddock-no." in told
+    assert is_refusal(told)
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:

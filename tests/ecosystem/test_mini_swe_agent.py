@@ -14,6 +14,7 @@ from minisweagent.models.test_models import DeterministicModel, make_output
 from paddock.adapters.mini_swe_agent import PaddockEnvironment
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import is_refusal
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_an_agent_is_told_of_the_refusal_and_submits_its_work(environment: Paddo
     ended = agent.run("begin")
 
     assert ended == {"exit_status": "Submitted", "submission": "the work\n"}
-    assert "The sandbox denied: write /etc/paddock-no." in str(agent.messages)
+    assert any(is_refusal(str(message["content"])) for message in agent.messages)
     assert not Path("/etc/paddock-no").exists()
 
 

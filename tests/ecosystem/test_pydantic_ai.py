@@ -17,6 +17,7 @@ from paddock.adapters.pydantic_ai import Paddock, PaddockBackend
 from paddock.client.connect import Connecting
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import REFUSAL, is_refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -70,9 +71,9 @@ class TestSuite(WorkspaceBackendSuite):
 async def test_a_write_to_etc_is_refused_in_words_that_a_model_can_act_on(backend: PaddockBackend) -> None:
     done = await backend.run("touch /etc/paddock-no", shell=True)
     assert done.exit_code != 0
-    assert "Note: The sandbox denied: write /etc/paddock-no." in done.stderr
+    assert is_refusal(done.stderr)
     for refused in (backend.write_bytes("/etc/paddock-no", b""), backend.make_dir("/etc/paddock-no")):
-        with pytest.raises(PermissionError, match=r"The sandbox denied: write /etc/paddock-no\. Work in "):
+        with pytest.raises(PermissionError, match=REFUSAL):
             await refused
     assert not await backend.exists("/etc/paddock-no")
 
@@ -109,7 +110,7 @@ async def test_an_agent_is_told_of_the_refusal_and_a_later_run_goes_on_in_the_sa
     first = await agent.run("begin")
     await agent.run("go on", message_history=first.all_messages())
     assert len(told) == 2
-    assert all("The sandbox denied: write /etc/paddock-no" in text for text in told)
+    assert all(is_refusal(text) for text in told)
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:

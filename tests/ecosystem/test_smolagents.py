@@ -16,6 +16,7 @@ from smolagents.utils import AgentError
 from paddock.adapters.smolagents import PaddockExecutor
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import is_refusal
 from tests.ecosystem.upstream import upstream_tests
 
 # The file imports what its other executors need.
@@ -84,7 +85,7 @@ def test_an_agent_is_told_that_the_sandbox_refuses_a_write_to_etc(executor: Padd
 
     directory = executor.workspace.open().directory
     assert directory in model.read[1]
-    assert "The sandbox denied: write /etc/paddock-no." in model.read[2]
+    assert is_refusal(model.read[2])
     assert f"Work in {directory}" in model.read[2]
     assert not Path("/etc/paddock-no").exists()
 

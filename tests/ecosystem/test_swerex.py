@@ -31,6 +31,7 @@ from swerex.runtime.remote import RemoteRuntime
 from paddock.adapters.swerex import PaddockDeployment
 from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
+from tests.ecosystem.refusal import REFUSAL, is_refusal
 from tests.ecosystem.upstream import upstream_tests
 
 KEY = "a-key-of-the-tests"
@@ -126,10 +127,10 @@ async def test_a_remote_deployment_is_told_of_a_refused_write_to_etc(
     runtime = runtime_with_default_session
     said = await runtime.run_in_session(_Action(command="touch /etc/paddock-no", check="silent"))
     assert said.exit_code == 1
-    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in said.output
+    assert is_refusal(said.output)
     ran = await runtime.execute(_Command(command="touch /etc/paddock-no", shell=True))
-    assert "Note: The sandbox denied: write /etc/paddock-no.\n" in ran.stderr
-    with pytest.raises(OSError, match="The sandbox denied: write /etc/paddock-no"):
+    assert is_refusal(ran.stderr)
+    with pytest.raises(OSError, match=REFUSAL):
         await runtime.write_file(WriteFileRequest(path="/etc/paddock-no", content="x"))
 
 
@@ -149,7 +150,7 @@ async def test_an_upload_stays_in_its_directory(remote_runtime: RemoteRuntime, t
         await remote_runtime.upload(UploadRequest(source_path=str(tmp_path / "tree"), target_path="copy"))
     read = await remote_runtime.read_file(ReadFileRequest(path="copy/below/file"))
     assert read.content == "x"
-    with pytest.raises(OSError, match="The sandbox denied"):
+    with pytest.raises(OSError, match=REFUSAL):
         await remote_runtime.upload(
             UploadRequest(source_path=str(source / "file"), target_path="/etc/paddock-no")
         )

@@ -12,7 +12,7 @@ import pytest
 import paddock
 from paddock.adapters.claude_agent_sdk import REMEMBERED, PaddockPermissions
 from paddock.adapters.confined_line import confined_command, run
-from paddock.adapters.text_file import TextFile
+from paddock.adapters.text_file import TextFile, facts_of
 from paddock.errors import CallRejected, InvalidProfile
 from tests.wire import served
 
@@ -38,6 +38,15 @@ async def test_a_model_edits_a_file_by_lines_and_by_texts(workspace: paddock.Wor
         f"{(await (await workspace.path('src')).stat()).size}\t./src/",
         "22\t./src/a.txt",
     ]
+
+
+async def test_a_file_that_is_gone_by_the_time_it_is_looked_at_is_left_out(
+    workspace: paddock.Workspace,
+) -> None:
+    await workspace.write_bytes("kept", b"x")
+    kept, gone = [await workspace.path(name) for name in ("kept", "gone")]
+    found = await facts_of([gone, kept])
+    assert [fact and fact.size for fact in found] == [None, 1]
 
 
 async def test_what_can_not_be_done_is_said_so_that_a_model_can_act_on_it(

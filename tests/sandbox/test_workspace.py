@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import posixpath
 import subprocess
 import sys
 import tarfile
@@ -257,6 +258,24 @@ async def test_a_tree_leaves_and_comes_back_without_names_that_the_sandbox_holds
         listed = await other.run(["sh", "-c", "ls a; ./a/b/link; test -x a/b/c && cat a/b/link"])
         assert listed.stdout == b"b\n1\n"
         assert [each.file_name for each in await other.entries()] == [".env", "a", "kept"]
+
+
+@pytest.mark.parametrize("path", ["", ".", "sub/.."])
+async def test_a_walk_leaves_out_names_that_the_sandbox_holds_however_the_directory_is_written(
+    workspace: paddock.Workspace, path: str
+) -> None:
+    await workspace.write_bytes("sub/file", b"")
+    await workspace.write_bytes(".hidden", b"")
+    running = await workspace.start(["sh", "-c", "ls -A; exec sleep 600"])
+    async for output in running:
+        # Only while a command runs are names held.
+        assert b".git\n" in output.data
+        break
+    tree = await workspace.walk(path)
+    running.kill_now()
+    root = (await workspace.open()).directory
+    assert [posixpath.relpath(each, root) for each in tree.directories] == ["sub"]
+    assert sorted(posixpath.relpath(each, root) for each in tree.files) == [".hidden", "sub/file"]
 
 
 async def test_an_archive_that_leads_out_changes_nothing(workspace: paddock.Workspace) -> None:

@@ -5,7 +5,6 @@ Nothing confines the SDK's own `bash` there, and its documentation leaves that t
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import posixpath
@@ -21,7 +20,7 @@ from anthropic.types import beta
 
 from paddock.adapters.outcome import OUTPUT_BYTES, TIMEOUT_S, bounded, file_note
 from paddock.adapters.shell import Shell
-from paddock.adapters.text_file import FILE_BYTES, LISTED, TextFile
+from paddock.adapters.text_file import FILE_BYTES, LISTED, TextFile, facts_of
 from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.glob import GlobPattern
 from paddock.client.workspace import PROFILE, Target, Workspace
@@ -158,8 +157,8 @@ class _Session:
             wanted, top = GlobPattern(pattern), await self._workspace.path(path or "")
             tree = await self._workspace.walk(path or "")
             found = [file for file in tree.files if wanted.fits(PurePosixPath(file).relative_to(top).parts)]
-            facts = await asyncio.gather(*((top / file).stat() for file in found[:LISTED]))
-            times = [(fact.modified_at_ms, file) for fact, file in zip(facts, found, strict=False)]
+            facts = await facts_of([top / file for file in found[:LISTED]])
+            times = [(fact.modified_at_ms, file) for fact, file in zip(facts, found, strict=False) if fact]
             more = "\nThere is more." if tree.is_truncated or len(found) > SHOWN else ""
             newest = sorted(times, reverse=True)[:SHOWN]
             return "\n".join(file for _, file in newest) + more or "Nothing fits."

@@ -14,6 +14,7 @@ from typing import Final
 from paddock.client.remote_path import RemotePath
 from paddock.client.workspace import Workspace
 from paddock.errors import CallRejected, InvalidRequest
+from paddock.protocol.fs import MetadataResult
 
 FILE_BYTES: Final = 256 * 1024
 """The largest file to read for a model, unless its framework says otherwise."""
@@ -110,11 +111,25 @@ class TextFile:
         names = dict.fromkeys(tree.directories, "/") | dict.fromkeys(tree.files, "")
         below = sorted((posixpath.relpath(each, str(path)), mark) for each, mark in names.items())
         shown = [each for each in below if not _is_hidden(each[0])][:LISTED]
-        facts = await asyncio.gather(*((path / name).stat() for name, _ in shown))
+        facts = await facts_of([path / name for name, _ in shown])
         lines = [
-            f"{fact.size}\t{self.name}/{name}{mark}" for (name, mark), fact in zip(shown, facts, strict=True)
+            f"{fact.size}\t{self.name}/{name}{mark}"
+            for (name, mark), fact in zip(shown, facts, strict=True)
+            if fact is not None
         ]
         return "\n".join([f"{self.name}, two levels deep, without hidden names:", *lines])
+
+
+async def facts_of(paths: Sequence[RemotePath]) -> list[MetadataResult | None]:
+    """Look at paths that a walk has found; None stands for one that is gone by now."""
+
+    async def look(path: RemotePath) -> MetadataResult | None:
+        try:
+            return await path.stat()
+        except FileNotFoundError:
+            return None
+
+    return await asyncio.gather(*map(look, paths))
 
 
 def _checked(view_range: Sequence[int] | None, count: int) -> tuple[int, int]:

@@ -231,16 +231,19 @@ class Workspace:
         there = await self.open()
         tree = await there.files.walk(there.locate(path), max_depth=max_depth)
         directories = set(tree.directories)
-        doubtful = [
-            DirectoryEntry(file_name=name, is_directory=each in directories, is_file=each not in directories)
+        doubtful = {
+            each: DirectoryEntry(
+                file_name=name, is_directory=each in directories, is_file=each not in directories
+            )
             for each in (*tree.directories, *tree.files)
-            if posixpath.dirname(each) == there.directory
-            and may_be_placeholder(name := posixpath.basename(each))
-        ]
-        answers = await asyncio.gather(*(_is_held(there.files, there.directory, each) for each in doubtful))
-        held = {
-            there.locate(each.file_name) for each, is_held in zip(doubtful, answers, strict=True) if is_held
+            if may_be_placeholder(name := posixpath.basename(each))
+            # The walk returns the directory as the caller wrote it, perhaps with dots.
+            and posixpath.normpath(posixpath.dirname(each)) == there.directory
         }
+        answers = await asyncio.gather(
+            *(_is_held(there.files, there.directory, entry) for entry in doubtful.values())
+        )
+        held = {each for each, is_held in zip(doubtful, answers, strict=True) if is_held}
         # A held directory is empty.
         return replace(
             tree,

@@ -13,6 +13,8 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import bash
+from inspect_ai.util import SandboxEnvironmentSpec
+from inspect_ai.util._sandbox.events import SandboxTimeoutError
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecRemoteStreamingOptions, ExecStdout
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
@@ -69,26 +71,42 @@ async def test_a_remote_command_streams_and_reads_what_it_is_sent(
     await endless.kill()
 
 
+async def test_a_command_that_takes_too_long_gives_its_output_so_far(
+    sandbox_env: PaddockSandboxEnvironment,
+) -> None:
+    with pytest.raises(SandboxTimeoutError) as ended:
+        await sandbox_env.exec(["sh", "-c", "echo before; echo aside >&2; sleep 600"], timeout=1)
+    assert ended.value.truncated_output == "before\naside\n"
+
+
 async def _count(text: str) -> int:
     return len(text)
 
 
-async def test_a_model_is_told_of_the_refusal_in_a_task_that_names_the_sandbox(tmp_path: Path) -> None:
+async def test_a_model_is_told_of_the_refusal_and_of_the_output_of_what_took_too_long(
+    tmp_path: Path, server: Server
+) -> None:
+    lines = ["touch /etc/paddock-no", "echo before; sleep 600"]
     model = get_model(
         "mockllm/model",
         custom_outputs=[
-            ModelOutput.for_tool_call("mockllm/model", "bash", {"command": "touch /etc/paddock-no"}),
+            *(ModelOutput.for_tool_call("mockllm/model", "bash", {"command": line}) for line in lines),
             ModelOutput.from_content("mockllm/model", "Done."),
         ],
     )
     # It would fetch a tokenizer.
     model.api.count_text_tokens = _count
-    task = Task([Sample("begin")], solver=[use_tools(bash()), generate()], sandbox="paddock")
+    config = PaddockConfig(url=server.url, token_file=server.token_file, tls_ca=server.tls_ca)
+    sandbox = SandboxEnvironmentSpec("paddock", config)
+    task = Task([Sample("begin")], solver=[use_tools(bash(timeout=2)), generate()], sandbox=sandbox)
     (log,) = await eval_async(task, model=model, log_dir=str(tmp_path))
     assert log.status == "success"
     assert log.samples is not None
-    told = "".join(message.text for message in log.samples[0].messages if message.role == "tool")
-    assert is_refusal(told)
+    refused, ended = [message for message in log.samples[0].messages if message.role == "tool"]
+    assert is_refusal(refused.text)
+    assert ended.text.startswith("before\n")
+    assert ended.error is not None
+    assert ended.error.type == "timeout"
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:

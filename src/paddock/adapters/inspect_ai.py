@@ -19,10 +19,11 @@ from inspect_ai.util import (
     sandboxenv,
 )
 from inspect_ai.util._sandbox.environment import SandboxUserUnsupportedError
+from inspect_ai.util._sandbox.events import SandboxTimeoutError
 from inspect_ai.util._sandbox.exec_remote import ExecCompleted, ExecOutput, ExecStderr, ExecStdout
 from pydantic import BaseModel, ConfigDict
 
-from paddock.adapters.outcome import NOT_STARTED, ending_text, told_file
+from paddock.adapters.outcome import NOT_STARTED, bounded, ending_text, told_file
 from paddock.adapters.server_choice import URL_VARIABLE, server_target
 from paddock.client.ending import Ending
 from paddock.client.process import Process
@@ -154,7 +155,9 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
                 env=env,
             )
         except RunTimeout as error:
-            raise TimeoutError(str(error)) from error
+            # Inspect shows the output to the model.
+            output = bounded(error.stdout + error.stderr)[0]
+            raise SandboxTimeoutError(str(error), output) from error
         except OutputTooLarge as error:
             kept = error.stdout.decode("utf-8", "replace")
             raise OutputLimitExceededError(LIMITS.MAX_EXEC_OUTPUT_SIZE_STR, kept) from error

@@ -46,7 +46,7 @@ from swerex.runtime.abstract import (
 
 from paddock.adapters.bash_session import BashSession, Observed
 from paddock.adapters.conversation import ConversationOver
-from paddock.adapters.outcome import ending_text, file_note
+from paddock.adapters.outcome import bounded, ending_text, file_note
 from paddock.client.workspace import PROFILE, Target, Workspace
 from paddock.errors import OutputTooLarge, PaddockError, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
@@ -152,7 +152,9 @@ class PaddockRuntime(AbstractRuntime):
                 sandbox=there.sandbox,
             )
         except RunTimeout as error:
-            raise CommandTimeoutError(f"timeout ({command.timeout} s) exceeded by the command") from error
+            told = f"timeout ({command.timeout} s) exceeded by the command"
+            output = bounded(error.stdout + error.stderr)[0]
+            raise CommandTimeoutError(f"{told}; its output so far: {output!r}") from error
         except SpawnError as error:
             raise FileNotFoundError(str(error)) from error
         except OutputTooLarge as error:

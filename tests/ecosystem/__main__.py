@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.ecosystem.way import VARIABLE, Way
+from tests.tls import AUTHORITY
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "explanation" / "ecosystems.md"
@@ -196,6 +197,8 @@ def _run(suite: Suite, user: str, way: Way) -> Count:
             VARIABLE: way,
             "PWD": str(root),
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Clients that take no certificates of their own, such as SWE-ReX's, trust the host's.
+            "SSL_CERT_FILE": str(AUTHORITY),
             # The suites run `python`, which need not be anywhere that an ordinary user reaches.
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }

@@ -88,19 +88,21 @@ async def test_files_are_requests_and_not_commands(backend: PaddockBackend, requ
     assert requests == {"fs/writeFile": 1, "fs/readFile": 1, "fs/getMetadata": 1, "fs/remove": 1}
 
 
-async def test_an_agent_is_told_of_the_refusal_and_a_later_run_goes_on_in_the_same_workspace() -> None:
+async def test_an_agent_is_told_of_the_refusal_and_a_later_run_goes_on_in_the_same_workspace(
+    server: Server,
+) -> None:
     told: list[str] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         last = messages[-1].parts[-1]
         if last.part_kind == "user-prompt":
             return ModelResponse(
-                [ToolCallPart("shell", {"line": "echo kept >> note; touch /etc/paddock-no"})]
+                [ToolCallPart("shell", {"line": "echo kept >> note; cat note; touch /etc/paddock-no"})]
             )
         told.append(str(last.content))
         return ModelResponse([TextPart("done")])
 
-    agent = Agent(FunctionModel(model), capabilities=[Paddock()])
+    agent = Agent(FunctionModel(model), capabilities=[Paddock(server.target)])
 
     @agent.tool
     async def shell(ctx: RunContext[None], line: str) -> str:
@@ -109,7 +111,7 @@ async def test_an_agent_is_told_of_the_refusal_and_a_later_run_goes_on_in_the_sa
 
     first = await agent.run("begin")
     await agent.run("go on", message_history=first.all_messages())
-    assert len(told) == 2
+    assert [text.count("kept\n") for text in told] == [1, 2]
     assert all(is_refusal(text) for text in told)
 
 

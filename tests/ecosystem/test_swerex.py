@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import pytest_asyncio
 from pydantic import field_validator
 from swerex.deployment.remote import RemoteDeployment
-from swerex.exceptions import DeploymentNotStartedError, SessionDoesNotExistError
+from swerex.exceptions import CommandTimeoutError, DeploymentNotStartedError, SessionDoesNotExistError
 from swerex.runtime.abstract import (
     BashAction,
     CloseBashSessionRequest,
@@ -33,6 +34,9 @@ from tests.ecosystem.conftest import Server
 from tests.ecosystem.pages import run_page
 from tests.ecosystem.refusal import REFUSAL, is_refusal
 from tests.ecosystem.upstream import upstream_tests
+from tests.ecosystem.way import WAY, Way
+from tests.tls import CERT
+from tests.tls import KEY as TLS_KEY
 
 KEY = "a-key-of-the-tests"
 TIMEOUT_S = 20.0
@@ -82,14 +86,14 @@ for suite in SUITES:
     globals().update(tests)
 
 
-@pytest.fixture(scope="session")
-def swerex_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("home")
+@contextmanager
+def serving_swerex(home: Path, *options: str) -> Iterator[str]:
+    """The URL of a server that asks for the key."""
     token = home / "token"
     token.write_text(KEY)
     token.chmod(0o600)
-    options = ["--swerex", "--ws-auth", "capability-token", "--ws-token-file", str(token)]
-    command = [sys.executable, "-P", "-m", "paddock", "serve", *options]
+    door = ["--ws-auth", "capability-token", "--ws-token-file", str(token)]
+    command = [sys.executable, "-P", "-m", "paddock", "serve", "--swerex", *door, *options]
     # What a login shell of this host says is no part of a command's output.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(home)}
@@ -103,14 +107,33 @@ def swerex_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             server.terminate()
 
 
+@pytest.fixture(scope="session")
+def swerex_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_swerex(tmp_path_factory.mktemp("home")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def way_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL for clients that can be told one; some of the suite's tests can only speak HTTP."""
+    if WAY is not Way.TLS:
+        yield request.getfixturevalue("swerex_url")
+        return
+    options = ["--listen", "https://127.0.0.1:0", "--tls-cert", str(CERT), "--tls-key", str(TLS_KEY)]
+    with serving_swerex(tmp_path_factory.mktemp("home"), *options) as url:
+        assert url.startswith("https://")
+        yield url
+
+
 @pytest.fixture
 def remote_server(swerex_url: str) -> RemoteServer:
     return RemoteServer(int(swerex_url.rpartition(":")[2]))
 
 
 @pytest_asyncio.fixture
-async def remote_runtime(remote_server: RemoteServer) -> AsyncIterator[RemoteRuntime]:
-    runtime = RemoteRuntime(port=remote_server.port, auth_token=KEY, timeout=TIMEOUT_S)
+async def remote_runtime(way_url: str) -> AsyncIterator[RemoteRuntime]:
+    host, _, port = way_url.rpartition(":")
+    runtime = RemoteRuntime(host=host, port=int(port), auth_token=KEY, timeout=TIMEOUT_S)
     yield runtime
     await runtime.close()
 
@@ -176,6 +199,12 @@ def test_what_is_no_request_is_refused(swerex_url: str) -> None:
     assert httpx.post(f"{swerex_url}/nothing", headers=headers, timeout=30).status_code == 404
 
 
+async def test_a_command_that_takes_too_long_gives_its_output_so_far(remote_runtime: RemoteRuntime) -> None:
+    slow = Command(command="echo before; sleep 600", shell=True, timeout=1)
+    with pytest.raises(CommandTimeoutError, match=r"output so far: 'before\\n'"):
+        await remote_runtime.execute(slow)
+
+
 async def test_a_session_that_ends_itself_is_gone(remote_runtime: RemoteRuntime) -> None:
     await remote_runtime.create_session(CreateBashSessionRequest(session="brief"))
     ended = await remote_runtime.run_in_session(_Action(command="exit 3", session="brief", check="silent"))
@@ -200,8 +229,8 @@ async def test_a_deployment_works_on_a_server_without_http(server: Server, reque
     await deployment.stop()
 
 
-async def test_a_remote_deployment_connects_by_its_settings(swerex_url: str) -> None:
-    host, _, port = swerex_url.rpartition(":")
+async def test_a_remote_deployment_connects_by_its_settings(way_url: str) -> None:
+    host, _, port = way_url.rpartition(":")
     deployment = RemoteDeployment(host=host, port=int(port), auth_token=KEY, timeout=TIMEOUT_S)
     await deployment.start()
     assert (await deployment.runtime.execute(_Command(command=["echo", "hi"]))).stdout == "hi\n"

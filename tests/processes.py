@@ -66,3 +66,8 @@ def has_ended(pidfd: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has had (proc(5))."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) * 1024

@@ -9,17 +9,13 @@ import pytest
 
 from paddock.transport import websocket
 from paddock.transport.link import Link, Received
+from tests.processes import peak_bytes
 from tests.serving import serving
 from tests.wire import encode
 
 MIB = 1 << 20
 BLOCK = encode(bytes(MIB))
 IN_FLIGHT = 4
-
-
-def peak_bytes(pid: int) -> int:
-    """The most memory that a process has had (proc(5))."""
-    return int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
 
 class Counter:

@@ -9,9 +9,11 @@ import posixpath
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import randrange
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -21,6 +23,7 @@ from paddock.agent.permission import Permissions, granted_profile
 from paddock.client.connect import Connecting
 from paddock.errors import InvalidProfile
 from tests import tls
+from tests.processes import peak_bytes
 from tests.serving import serving
 from tests.wire import served
 
@@ -258,6 +261,28 @@ async def test_a_tree_leaves_and_comes_back_without_names_that_the_sandbox_holds
         listed = await other.run(["sh", "-c", "ls a; ./a/b/link; test -x a/b/c && cat a/b/link"])
         assert listed.stdout == b"b\n1\n"
         assert [each.file_name for each in await other.entries()] == [".env", "a", "kept"]
+
+
+async def test_a_large_tree_leaves_and_comes_back_in_little_memory() -> None:
+    size_bytes = 64 << 20
+    with serving() as server, TemporaryFile() as archive:
+        async with paddock.Workspace(server.url) as workspace, paddock.Workspace(server.url) as other:
+            await workspace.run(["truncate", f"--size={size_bytes}", "file"])
+            await other.open()
+            before = peak_bytes(server.pid)
+            tracemalloc.start()
+            try:
+                await workspace.export_tree(archive)
+                archive.seek(0)
+                await other.import_tree(archive)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert (await (await other.path("file")).stat()).size == size_bytes
+            growth = peak_bytes(server.pid) - before
+    # Half of the tree is more than the spool, which moves to a file at 8 MiB, and the blocks on their way.
+    assert peak < size_bytes // 2
+    assert growth < size_bytes // 2
 
 
 @pytest.mark.parametrize("path", ["", ".", "sub/.."])

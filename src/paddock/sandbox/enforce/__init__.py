@@ -1,1 +1,1 @@
-"""Carries out plans: translates them for bubblewrap and paddock-init, keeps what they need on the host."""
+"""Carries out plans: translates them for bubblewrap and paddock-init, and keeps what both need."""

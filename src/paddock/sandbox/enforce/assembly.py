@@ -1,8 +1,8 @@
-"""The words and descriptors with which bubblewrap and paddock-init are started.
+"""Assembles the arguments and descriptors that bubblewrap and paddock-init start with.
 
-A `Script` is what they are told, as far as it follows from a plan; it is written while the placeholders of
-the plan are made. `assemble` adds what exists once: pipes, files in memory, locks, and what is mounted.
-Nothing is decided here about what a command may do.
+A `Script` holds what follows from the plan alone; Paddock writes it while the janitor makes the plan's
+placeholders. `assemble` adds what belongs to one start: pipes, files in memory, locks and mounts. This module
+never decides what a command may do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LEADER: Final = native_path("paddock-leader")
 
 
 class Script(Struct, frozen=True):
-    """The words that make bubblewrap and paddock-init carry out one plan, but for descriptor numbers."""
+    """The arguments by which bubblewrap and paddock-init carry out a plan, except for descriptor numbers."""
 
     plan: Plan
     options: Sequence[str]
@@ -61,7 +61,7 @@ class Script(Struct, frozen=True):
     early: Sequence[Bind]
     """Mounts to make before bubblewrap starts, if possible."""
     needs_own_mounts: bool
-    """Whether bubblewrap must start with other mounts than this process has."""
+    """Whether bubblewrap must start with mounts that differ from this process's own."""
     filter: bytes
     """For bubblewrap to load."""
     init_words: Sequence[str]
@@ -83,26 +83,26 @@ def write_script(
     is_traced: bool = False,
     is_spare: bool = False,
 ) -> Script:
-    """Write a plan as a script. `options` returns those of bubblewrap.
+    """Write a plan as a script. `options` returns bubblewrap's options for a plan.
 
-    Without arguments of the `command` the sandbox is kept for others to enter, or as a spare one for a
-    command that comes later.
+    If the `command` has no arguments, the sandbox stays open: for others to enter, or as a spare for a later
+    command.
     """
-    # A sandbox that is kept is not what the limits of a command are for.
+    # The limits are for a command, not for a sandbox that is kept open.
     limits = plan.limits if command.argv else Limits()
     counted = None if host.pids_cgroup is None else limits.processes
     writable = [rule.path for rule in plan.rules if rule.access is Access.WRITE]
     ruleset = landlock.second_layer(writable, plan.network, host.landlock_abi)
-    # Devices, and what has to be read-only, are made among such mounts in any case.
+    # Devices and read-only paths always need such mounts.
     has_own_mounts = plan.has_ready_devices or bool(plan.read_only)
     needs_own_mounts = not has_own_mounts and receives_mounts()
     said = init.words(
         limits=limits if counted is None else msgspec.structs.replace(limits, processes=None),
         ruleset=ruleset,
         argv0=command.arg0,
-        # As bubblewrap sets it, which does not know the variables of the command.
+        # bubblewrap would set it, but does not know the command's variables.
         environment={**command.environment, "PWD": plan.cwd} if command.argv else None,
-        # For a kept sandbox, the code that lets others enter checks this first.
+        # For a sandbox that is kept open, the code that lets others enter checks this first.
         masks=plan.masks if command.argv or is_spare else (),
         placeholders=plan.shown_placeholders,
         holds=not command.argv,
@@ -146,14 +146,14 @@ def assemble(
     bundle: bytes | None = None,
     waiting: int | None = None,
 ) -> Confined:
-    """Return a command that is ready, and reaches the level `enforcement`.
+    """Return a command that is ready to start and reaches the level `enforcement`.
 
-    `mounted` is what its mounts must be of. The `placeholders`, which `janitor` holds, their `locks`, the
-    tracer, what answers `wrappers` and the groups are its own from now on, and so is `leader_control`,
-    the socket of a paddock-leader that is to lead its session; `watched_placeholders` are those that
-    others have to look after. On the `proxy_ports` the sandbox is listened in, for somebody outside. The
-    command finds the `bundle` of whom it trusts at BUNDLE_PATH; that of a spare sandbox comes by `waiting`, a
-    socket that is its own, too.
+    `mounted` lists the files that its mounts must show. The command takes ownership of the `placeholders`
+    that `janitor` holds, their `locks`, the tracer, the service for `wrappers`, the groups, the socket
+    `waiting` of a spare sandbox, and `leader_control`, the socket of the paddock-leader for its session.
+    Others look after `watched_placeholders`. Inside the sandbox the init listens on the `proxy_ports` for a
+    proxy outside. The command finds the certificate `bundle` at BUNDLE_PATH; a spare sandbox gets it later,
+    through `waiting`.
     """
     if bundle is not None:
         _require_place(script.plan)
@@ -162,7 +162,7 @@ def assemble(
         pid_reader, pid_writer = opened.pipe()
         report_reader, report_writer = opened.pipe()
         files = _files(opened, script, bubblewrap, mounted)
-        # bubblewrap must be able to write the pid though we are killed, or its child would wait for ever.
+        # bubblewrap must be able to write the pid even if we are killed, or its child would wait for ever.
         files |= {"pid": pid_writer, "pid reader": opened.own(os.dup(pid_reader)), "report": report_writer}
         if bundle is not None:
             files["bundle"] = opened.memory("bundle", bundle)
@@ -182,7 +182,7 @@ def assemble(
         opened.pop_all()
 
     def words(numbers: Sequence[int]) -> list[str]:
-        # The locks come behind those that have names, and nobody needs to know their numbers.
+        # The locks come after the named descriptors; nobody needs to know their numbers.
         return _words(bubblewrap, script, dict(zip(files, numbers, strict=False)), proxy_ports)
 
     return Confined(
@@ -215,8 +215,8 @@ def assemble_taken(
 ) -> Confined:
     """Return a command for a spare sandbox that was made for the same plan, as one file for its init.
 
-    The `placeholders`, which `janitor` holds, and `report`, which the sandbox is heard by, are its own from
-    now on.
+    The command takes ownership of the `placeholders` that `janitor` holds, and of `report`, on which the
+    sandbox reports.
     """
     said = init.words(
         limits=plan.limits,
@@ -275,9 +275,9 @@ def assemble_init(
 
 
 class _Opened(contextlib.ExitStack):
-    """Descriptors that are closed at the end of the block, unless `pop_all` says that they have an owner.
+    """Closes its descriptors at the end of the block, unless `pop_all` hands them to an owner.
 
-    The system may run out of them at any one.
+    The system may run out of descriptors at any point in between.
     """
 
     def own(self, file: int) -> int:
@@ -293,7 +293,7 @@ class _Opened(contextlib.ExitStack):
         return self.own(ours), self.own(theirs)
 
     def memory(self, name: str, content: bytes) -> int:
-        """Return a file in memory, to be read from its beginning."""
+        """Return a file in memory, positioned at its beginning."""
         file = self.own(os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC))
         os.write(file, content)
         os.lseek(file, 0, os.SEEK_SET)
@@ -303,7 +303,7 @@ class _Opened(contextlib.ExitStack):
 def _files(
     opened: _Opened, script: Script, bubblewrap: Bubblewrap, mounted: Iterable[MountedFile]
 ) -> dict[str, int]:
-    """Return programs and words of a start by bubblewrap, as descriptors by their names."""
+    """Return the programs and argument files for a start with bubblewrap, as descriptors by name."""
     files = {
         "options": opened.memory("options", _strings(script.options)),
         "filter": opened.memory("filter", script.filter),
@@ -311,7 +311,7 @@ def _files(
         "more": opened.memory("command", _strings([*init.words(mounted=mounted), *script.init_words])),
     }
     if bubblewrap.fd is not None:
-        # Looked at as this descriptor; by its name it could be another by now.
+        # This is the descriptor that was examined; its path may name another file by now.
         files["bubblewrap"] = opened.own(os.dup(bubblewrap.fd))
     if script.early:
         files["early-mounts"] = opened.memory("early-mounts", _early(script))
@@ -322,7 +322,7 @@ def _files(
 def _words(
     bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int], proxy_ports: Sequence[int]
 ) -> list[str]:
-    """Return the arguments for bubblewrap; `at` has the numbers of the descriptors by their names."""
+    """Return the arguments for bubblewrap; `at` maps each descriptor's name to its number."""
     plan = script.plan
     early = (at["early-mounts"], at["options"], at["all options"]) if script.early else None
     before = init.bubblewrap_words(
@@ -355,7 +355,7 @@ def _words(
 
 
 def _require_place(plan: Plan) -> None:
-    """Refuse a plan whose /dev is not the sandbox's own: a file would be made on the host."""
+    """Refuse a plan whose /dev is not the sandbox's own: the bundle would be created on the host."""
     for mount in plan.mounts:
         if is_within(BUNDLE_PATH, mount.path) and mount.path != ROOT and not isinstance(mount, Devices):
             raise ProfileRefused(
@@ -373,5 +373,5 @@ def _strings(words: Sequence[str]) -> bytes:
     try:
         return c_strings(words, sys.getfilesystemencoding())
     except ValueError as error:
-        # The words of a command and the paths of a profile were checked where they came in.
+        # The command's arguments and the profile's paths were checked where they came in.
         raise ProfileRefused("what the init is told", str(error), "leave it out") from error

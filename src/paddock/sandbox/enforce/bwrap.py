@@ -1,8 +1,8 @@
-"""A plan in the words of bubblewrap (bwrap(1)).
+"""Translates a plan into options of bubblewrap (bwrap(1)).
 
-Pure. The options that build the view are apart from the few that refer to
-descriptors, because the former can be thousands and travel in a file (`--args`),
-while the numbers of the latter are known only when the program is started.
+Pure. The options that build the view are separate from the few that refer to descriptors: there can be
+thousands of the former, so they travel in a file (`--args`), and the numbers of the latter are known only at
+the start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paddock.sandbox.plan.mount import (
 from paddock.sandbox.plan.plan import Plan
 
 ARGUMENT_LIMIT: Final = 9000
-"""bubblewrap takes no more, whether they come from a file or not (MAX_ARGS in its source)."""
+"""bubblewrap accepts no more, from a file or not (MAX_ARGS in its source)."""
 
 RESERVED_ARGUMENTS: Final = 64
 """Arguments reserved for options that are not about the view: fewer than 30, and room to grow."""
@@ -49,10 +49,10 @@ def options(
 ) -> list[str]:
     """Return the options that make bubblewrap carry out the plan, except for what needs descriptors.
 
-    It is not told to die with its parent: killed while its own child waits for it to map the user, it would
-    leave that behind. Instead paddock-init dies with the launcher, and bubblewrap then ends. Without
-    `has_own_session` the command stays in the session of its launcher, and keeps its terminal.
-    Raises ProfileRefused when there is more to do than bubblewrap takes.
+    bubblewrap does not die with its parent: killed while its own child waits for it to map the user, it would
+    leave that child behind. Instead paddock-init dies with the launcher, and bubblewrap ends after it.
+    Without `has_own_session` the command stays in its launcher's session and keeps its terminal. Raises
+    ProfileRefused for more options than bubblewrap accepts.
     """
     view = [word for mount in plan.mounts for word in _words(mount, files)]
     if len(view) > ARGUMENT_LIMIT - RESERVED_ARGUMENTS:
@@ -64,7 +64,7 @@ def options(
     return [
         "--as-pid-1",
         *(["--new-session"] if has_own_session else []),
-        # Explicitly: for root bubblewrap would make no user namespace.
+        # Explicit, because bubblewrap makes no user namespace for root by itself.
         "--unshare-user",
         *(["--disable-userns"] if capabilities.disable_userns else []),
         "--unshare-pid",

@@ -1,15 +1,15 @@
 """Control groups that limit what the processes of a sandbox use together, where the kernel has no other way.
 
 RLIMIT_NPROC never binds root, in whatever user namespace (copy_process in kernel/fork.c), and no resource
-limit adds up the memory of several processes; the controllers `pids` and `memory` bind everybody. A group is
-made below our own, so that whatever limits us limits the sandbox too. The first process of the sandbox enters
-it through a descriptor that we have opened: it neither sees the hierarchy nor has a right to it.
+limit adds up the memory of several processes; the controllers `pids` and `memory` bind everybody. We make
+each group below our own, so that whatever limits us limits the sandbox too. The first process of the sandbox
+enters the group through a descriptor that we opened: it neither sees the hierarchy nor has any right to it.
 
-In version 2 only a group without processes of its own can have such children. We divide ours when the first
-one is needed: everything in it moves to a child, `LEAF`. We can't remove that child, because we live in it to
-the end; whoever delegated the group to us removes both.
+In version 2 only a group without processes of its own can have such children. When we first need one, we
+divide our own group: everything in it moves to a child, `LEAF`. We live in that child to the end and can't
+remove it; whoever delegated the group to us removes both.
 
-The janitor knows of each group, and removes it should we be killed.
+The janitor knows of each group, and removes it if we are killed.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from paddock.sandbox.host.cgroup_controller import LEAF
 PREFIX: Final = "paddock-"
 
 ABANDONED_S: Final = 60.0
-"""A group this old that nothing is in was left by a launcher and a janitor that were killed: entering it is a
-matter of milliseconds."""
+"""An empty group this old was left by a launcher and a janitor that were killed: a live one is entered within
+milliseconds."""
 
 DIVIDE_ROUNDS: Final = 100
-"""A process that forks while it is moved may leave a child behind. Each round moves those that are left: far
-more rounds than any fork takes."""
+"""A process that forks while we move it may leave a child behind, which the next round moves. No fork
+outlasts this many rounds."""
 
 _OOM_FILES: Final = ("memory.events", "memory.oom_control")
-"""The files in which each version counts kills for want of memory."""
+"""The file in which each version counts the processes killed for lack of memory."""
 
 
 class GroupKeeper(Protocol):
-    """Removes groups should we be killed."""
+    """Removes groups if we are killed."""
 
     def keep_group(self, path: Path) -> None:
-        """Know of a group from now on."""
+        """Remember a group from now on."""
         ...
 
     def release_group(self, path: Path, *, is_removed: bool) -> None:
-        """Forget it if it is removed, or remove it as soon as nothing is in it."""
+        """Forget a group that is removed, or remove it as soon as it is empty."""
         ...
 
 
@@ -58,11 +58,11 @@ class Group(Struct, frozen=True):
 
     path: Path
     entrance: int
-    """A descriptor; who writes 0 to it is moved into the group. The caller closes it."""
+    """A descriptor: a process that writes 0 to it moves into the group. The caller closes it."""
     keeper: GroupKeeper
 
     def has_starved(self) -> bool:
-        """Return whether the kernel has killed a process in it for want of memory."""
+        """Return whether the kernel has killed a process of the group for lack of memory."""
         for name in _OOM_FILES:
             with contextlib.suppress(OSError):
                 lines = (self.path / name).read_text().splitlines()
@@ -70,7 +70,7 @@ class Group(Struct, frozen=True):
         return False
 
     def remove(self) -> None:
-        """Remove it, or leave that to the janitor while something is in it."""
+        """Remove the group, or leave that to the janitor while a process is in it."""
         try:
             self.path.rmdir()
             is_removed = True
@@ -92,37 +92,37 @@ class Groups(Struct, frozen=True):
 
     @property
     def entrances(self) -> Mapping[str, int]:
-        """The descriptors to enter them by, under the names that `enforce.init` has for these."""
+        """Return the descriptors by which to enter the groups, under their names in `enforce.init`."""
         named = {} if self.processes is None else {"group": self.processes.entrance}
         if self.memory is not None and self.memory is not self.processes:
             named["memory group"] = self.memory.entrance
         return named
 
     def has_starved(self) -> bool:
-        """Return whether a process was killed because all together used too much memory."""
+        """Return whether the kernel killed a process because all of them together used too much memory."""
         return self.memory is not None and self.memory.has_starved()
 
     def remove(self) -> None:
-        """Remove them, for the sandbox has ended."""
+        """Remove the groups of a sandbox that has ended."""
         for group in self.each:
             group.remove()
 
     def discard(self) -> None:
-        """Close the entrances and remove the groups: nobody will enter them."""
+        """Close the entrances and remove the groups, which nobody will enter."""
         for group in self.each:
             os.close(group.entrance)
         self.remove()
 
 
 class Bound(Struct, frozen=True):
-    """A limit on a resource, and where groups can be made that keep to it."""
+    """A limit on a resource, and the group below which it can be enforced."""
 
     parent: str
     most: int
 
 
 def make(processes: Bound | None, memory: Bound | None, keeper: GroupKeeper) -> Groups:
-    """Make the groups for this many processes, plus the one that enters, and this many bytes.
+    """Make groups that allow this many processes, plus the one that enters, and this many bytes.
 
     Raises SandboxUnavailable.
     """
@@ -177,10 +177,10 @@ def _limit_memory(group: Group, most: int) -> None:
         _set(group, {"memory.max": most})
         swap = {"memory.swap.max": 0}
     else:
-        # The second file bounds the first, so this is the order.
+        # The second file bounds the first, so the order matters.
         _set(group, {"memory.limit_in_bytes": most})
         swap = {"memory.memsw.limit_in_bytes": most, "memory.swappiness": 0}
-    # What is swapped out is used too. A host that does not count it does not have the file.
+    # Swapped memory counts as used. A host that does not account for swap lacks the file.
     _set(group, {name: value for name, value in swap.items() if (group.path / name).exists()})
 
 
@@ -195,7 +195,7 @@ def _set(group: Group, values: Mapping[str, int]) -> None:
 def _make(parent: Path, keeper: GroupKeeper) -> Group:
     _remove_abandoned(parent)
     path = parent / f"{PREFIX}{os.urandom(8).hex()}"
-    # Known before it exists, so that there is no moment in which it could be left behind.
+    # The janitor knows of the group before it exists, so a kill at any moment leaves nothing behind.
     keeper.keep_group(path)
     try:
         path.mkdir()
@@ -218,5 +218,5 @@ def _remove_abandoned(parent: Path) -> None:
     for path in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > ABANDONED_S:
-                # Refused by the kernel as long as something is in it.
+                # The kernel refuses this while a process is in the group.
                 path.rmdir()

@@ -1,6 +1,6 @@
-"""A command that is ready to be started in its sandbox, as data.
+"""A command that is ready to start in its sandbox, as data.
 
-Knows descriptors and placeholders, not how they came about: that is `launch`.
+This module knows descriptors and placeholders, but not how they are made: `launch` does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Words = Callable[[Sequence[int]], list[str]]
 """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
-"""The reports of one paddock-init and what bubblewrap tells of the sandbox are a few hundred bytes."""
+"""The reports of one paddock-init, and bubblewrap's about the sandbox, are a few hundred bytes."""
 
 
 class Readers(Struct, frozen=True):
@@ -44,35 +44,35 @@ class Readers(Struct, frozen=True):
 
     report: int
     pid: int | None = None
-    """Only of a sandbox whose first process is not the program itself."""
+    """None if the sandbox's first process is the program itself."""
     listeners: int | None = None
-    """Only of a sandbox with a proxy: a socket by which its listeners come out."""
+    """A socket by which the listeners of a sandbox with a proxy come out; None without a proxy."""
 
 
 class Tracing(Protocol):
     """Watches the calls of a command while it runs."""
 
     file: int
-    """For `trace=` of paddock-init. It is the caller's."""
+    """For `trace=` of paddock-init. The caller owns it."""
     is_traced: bool
     """Whether it records refusals; otherwise it only decides on executions."""
 
     def begin(self) -> None:
-        """Begin to trace: the command has the other end."""
+        """Begin to trace, once the command has the other end."""
         ...
 
     def finish(self) -> Trace:
-        """End, and tell what was noted. Blocks for a moment; to be called once."""
+        """Stop tracing and return the record. Call it once; it blocks for a moment."""
         ...
 
 
 class Confined:
-    """A command that is ready to be started in its sandbox, once.
+    """A command that can be started in its sandbox, once.
 
-    Start `argv(numbers)` so that the descriptors `files` have those numbers there and no
-    others are inherited but the standard ones, with the variables `environment`, in the directory
-    `cwd`: both are the command's own only if nothing confines it. Then call `started`, and `ended` when it
-    is gone. If it can't be started, call both all the same.
+    Start `argv(numbers)` with the variables `environment` in the directory `cwd`; both are the command's own
+    only if nothing confines it. The program must inherit the descriptors `files` under those numbers and,
+    apart from the standard streams, no others. Then call `started`, and call `ended` when the program has
+    ended. If it can't be started, call both all the same.
     """
 
     def __init__(
@@ -111,19 +111,19 @@ class Confined:
         self._tracer = tracer
         self._wrappers = wrappers
         self.interceptor = interceptor
-        """The back-end that decides on what the command executes; None if none does."""
+        """The back-end that decides which programs the command may execute; None if there is none."""
         self.is_traced = tracer is not None and tracer.is_traced
         self.trace = Trace()
-        """What a traced command was refused; after `ended`."""
+        """The record of what a traced command was refused; valid after `ended`."""
         self._groups = groups
         self.has_starved = False
-        """Whether a process was killed because all together used too much memory; valid after `ended`."""
+        """Whether the kernel killed a process because all used too much memory; valid after `ended`."""
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
 
     def argv(self, numbers: Sequence[int]) -> list[str]:
-        """Return the program and its arguments, if `files` have these numbers there."""
+        """Return the program and its arguments, for a program that has `files` under these numbers."""
         return self._words(numbers)
 
     def started(self) -> None:
@@ -139,21 +139,21 @@ class Confined:
     def first_pid(self) -> int | None:
         """Return the sandbox's first process, which passes signals on to the command; None if there is none.
 
-        Waits until bubblewrap has made it or has given up. Call it only before the
-        program was waited for, for later the number may belong to another process.
+        Waits until bubblewrap has made that process or has given up. Call it before you wait for the program:
+        later the number may belong to another process.
         """
         if not self._is_pid_known and self._readers is not None and self._readers.pid is not None:
             self._is_pid_known = True
-            # bubblewrap reports it in several pieces, and then closes its end.
+            # bubblewrap reports the pid in several pieces, and then closes its end.
             told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
-            # Nothing, or not all of it, from one that has given up or was killed.
+            # A bubblewrap that gave up or was killed reports nothing, or only a part.
             with contextlib.suppress(msgspec.DecodeError):
                 self._first_pid = int(msgspec.json.decode(told)["child-pid"])
         return self._first_pid
 
     @property
     def report_file(self) -> int | None:
-        """Return a file that becomes readable when `reports` has more, or never will.
+        """Return a file that becomes readable when `reports` has more, or never will have.
 
         Returns None without a sandbox, and in the end.
         """
@@ -162,14 +162,14 @@ class Confined:
     def reports(self) -> list[Report]:
         """Return the sandbox's reports about the command so far."""
         if self._readers is not None:
-            # A process that was killed may hold the other end and not be quite dead.
+            # A killed process that is not quite dead may still hold the other end.
             os.set_blocking(self._readers.report, False)
             with contextlib.suppress(BlockingIOError):
                 self._reports += read_reports(os.read(self._readers.report, _READ_BYTES))
         return self._reports
 
     def leave_reports(self) -> int:
-        """Hand the descriptor of the reports to the caller. This object gets no more reports."""
+        """Hand the reports' descriptor to the caller. This object gets no more reports."""
         assert self._readers is not None
         readers, self._readers = self._readers, None
         for reader in (readers.pid, readers.listeners):
@@ -179,16 +179,17 @@ class Confined:
 
     @property
     def listener_file(self) -> int | None:
-        """Return what can be read when `listeners` gives more, or never will.
+        """Return a file that becomes readable when `listeners` has more, or never will have.
 
         Returns None without a proxy, and in the end.
         """
         return self._readers.listeners if self._readers is not None else None
 
     def listeners(self) -> list[socket.socket]:
-        """Take the listeners that have come out by now, for somebody outside to accept connections from.
+        """Take the listeners that have come out by now, so that somebody outside can accept their
+        connections.
 
-        All have when it is reported that the command is confined. They are the caller's.
+        All of them have come out when the sandbox reports that the command is confined. The caller owns them.
         """
         way_out = self.listener_file
         if way_out is None:
@@ -203,13 +204,13 @@ class Confined:
 
     @property
     def has_placeholders(self) -> bool:
-        """Return whether the launcher holds placeholders for the command, which others see."""
+        """Return whether the launcher holds placeholders for the command, which others can see."""
         return bool(self._placeholders)
 
     def has_lost_placeholders(self) -> bool:
-        """Return whether somebody has taken away a place that is held for a sandbox which others enter.
+        """Return whether somebody has removed a placeholder of a sandbox that others enter.
 
-        One that is in use by a command notices that by itself, and ends (native/mask.h).
+        A sandbox with a command of its own notices that by itself, and ends (native/mask.h).
         """
         return any(not is_at(place) for place in self._watched_placeholders)
 
@@ -224,12 +225,12 @@ class Confined:
         return self.has_placeholders or self.is_followed
 
     def ended(self, *, was_killed: bool) -> list[Report]:
-        """Clean up after the program, which a signal ended if `was_killed`; return its reports.
+        """Clean up after the program and return its reports. `was_killed` says that a signal ended it.
 
         If nothing follows the sandbox, this may be called as soon as the init has reported the exit.
 
-        Nothing at all from a program that ran in a sandbox means that there was no
-        sandbox, or that everything was killed.
+        No report from a program that ran in a sandbox means that the sandbox was never made, or that
+        everything in it was killed.
         """
         reports = self.reports()
         if self._tracer is not None:

@@ -1,8 +1,8 @@
-"""The script of a plan whose placeholders exist: made, verified and kept until it is assembled.
+"""Holds the script of a plan whose placeholders exist, until it is assembled.
 
-The janitor makes placeholders while the script is written and everything else that is to be mounted is
-looked up once more, because other programs may have exchanged it since the plan was made. Whether another
-plan is made then is decided elsewhere.
+While the janitor makes the placeholders, this module writes the script and looks up every other mount source
+once more, because other programs may have replaced one since the plan was made. It does not decide whether to
+plan again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from paddock.sandbox.host.placeholder import LocatedPlaceholder
 from paddock.sandbox.plan.plan import Plan
 
 COVERED_LIMIT: Final = 100
-"""Places of one command that are not in sight, so that its first process inherits the descriptor of each; the
-spawner passes on 128."""
+"""Most placeholders of one command that are out of its sight. Its first process inherits a descriptor of
+each, and the spawner passes on 128."""
 
 
 class HeldScript(Struct, frozen=True):
@@ -33,35 +33,35 @@ class HeldScript(Struct, frozen=True):
     janitor: Janitor
     placeholders: Sequence[LocatedPlaceholder]
     found: Sequence[MountedFile]
-    """The other host files that it mounts."""
+    """The other host files that the plan mounts."""
     shown: Sequence[MountedFile]
-    """Those of the placeholders that are in sight of its first process."""
+    """The placeholders that the sandbox's first process can see."""
     locks: Sequence[int]
-    """Descriptors on the others."""
+    """Descriptors of the others."""
 
     @property
     def made_placeholders(self) -> list[MountedFile]:
-        """The placeholders that were made for it, and what they are."""
+        """The placeholders made for the plan, and what each is."""
         covered = zip(self.script.plan.covered_places, map(os.fstat, self.locks), strict=True)
         return [*self.shown, *(MountedFile(path, at.st_dev, at.st_ino) for path, at in covered)]
 
     @property
     def mounted(self) -> list[MountedFile]:
-        """Return what of the host's files its mounts must be of."""
+        """Return the host files that the mounts must show."""
         return [*self.found, *self.shown]
 
     def discard(self) -> None:
-        """Let go of everything; nothing was started with it."""
+        """Release everything; nothing was started with it."""
         for file in self.locks:
             os.close(file)
         self.janitor.release(self.placeholders, was_killed=False)
 
 
 def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> HeldScript:
-    """Have the placeholders of a plan made while `write` puts it into words.
+    """Have the janitor make a plan's placeholders while `write` writes its script.
 
-    Raises PlaceholderTaken or FileMoved when files are not as planned any more; nothing is held then. Raises
-    ProfileRefused when there are too many placeholders that are not in sight.
+    Raises PlaceholderTaken or FileMoved when files are no longer as planned; nothing is held then. Raises
+    ProfileRefused when too many placeholders are out of sight.
     """
     _refuse_many_denials(plan)
     located = locate(plan.placeholders)

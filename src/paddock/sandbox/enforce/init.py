@@ -1,9 +1,8 @@
-"""Words for paddock-init, the first process of a sandbox, and the reports it writes.
+"""Writes the arguments of paddock-init, the first process of a sandbox, and reads its reports.
 
-The other side is native/init.c, which says what each word means and promises. The
-two are built and shipped together: change both. Starting it is up to the caller,
-who opens `PATH` and lets bubblewrap execute the descriptor, so that the program
-need not be in sight of the command.
+The other side is native/init.c, which says what each word means and promises. The two are built and shipped
+together: change both. The caller starts it: it opens `PATH` and lets bubblewrap execute the descriptor, so
+that the command need not be able to see the program.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WALL_LIMIT_STATUS: Final = 124
 NOT_CONFINED_STATUS: Final = 125
 NOT_EXECUTABLE_STATUS: Final = 126
 NOT_FOUND_STATUS: Final = 127
-"""Exit statuses of its own; a program may end with the same, so only `Report` is certain."""
+"""Exit statuses of the init's own. A program may end with the same ones, so only a `Report` is certain."""
 
 _REPORT: Final = struct.Struct("<Ii3Q")
 
@@ -75,11 +74,11 @@ def words(
     holds: bool = False,
     is_isolated: bool = False,
 ) -> list[str]:
-    """Return what tells the init how to confine a command, to be put before `--`.
+    """Return the words before `--` that tell the init how to confine a command.
 
-    One that `holds` its sandbox for others to enter has no command after `--`. One that `is_isolated` goes
-    on only if nothing that is mounted elsewhere can appear in it; it needs a /proc to tell. `environment` is
-    that of the command, which gets nothing else. `cwd` is where it starts, if not where bubblewrap was told.
+    An init that `holds` its sandbox for others to enter has no command after `--`. One that `is_isolated`
+    goes on only if no mount made elsewhere can appear in its sandbox; it needs a /proc to tell. The command
+    gets exactly `environment`, and starts in `cwd` if that is not where bubblewrap puts it.
     """
     said: list[str] = []
     if limits is not None:
@@ -115,14 +114,14 @@ def descriptor_words(
     memory_fd: int | None = None,
     more_fd: int | None = None,
 ) -> list[str]:
-    """Return what tells the init of its descriptors, which it must inherit under these numbers.
+    """Return the words that tell the init which descriptors it inherits, under these numbers.
 
-    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself. `trace_fd` is a
-    socket of a `Tracer`. `kept_fd` is a descriptor for the command, and the number that it has there.
-    `wait_fd` is a socket by which the command comes later (native/waiting.h), to one that holds its sandbox.
-    `listening` is a socket by which listeners go out, and the ports that they are for. `cgroup_fd` and
-    `memory_fd` are the entrances of control groups that it is to be in with all that it starts. With
-    `more_fd` nothing may follow: further words, `--` and the command are in that file, each ended by NUL.
+    `filter_fd` is for a start without bubblewrap, which otherwise loads the filter itself. `trace_fd` is the
+    socket of a `Tracer`. `kept_fd` is a descriptor for the command, and its number there. Through the socket
+    `wait_fd` a command comes later (native/waiting.h) to an init that holds its sandbox. `listening` is a
+    socket by which listeners go out, and their ports. `cgroup_fd` and `memory_fd` are the entrances of the
+    control groups that the init enters with everything it starts. After `more_fd` nothing may follow: further
+    words, `--` and the command are in that file, each ended by NUL.
     """
     way_out, ports = listening or (-1, ())
     said = {
@@ -148,9 +147,10 @@ def bubblewrap_words(
     has_ready_devices: bool = False,
     read_only: Iterable[str] = (),
 ) -> list[str]:
-    """Return what to put before `--` and a start of bubblewrap, if something has to be done before.
+    """Return the words before `--` and a start of bubblewrap, for work that must be done first.
 
-    `early_fds` are files of what is to be mounted before, of the options then, and of all of them.
+    `early_fds` are three files: the mounts to make first, bubblewrap's options after that, and all of its
+    options.
     """
     return [
         *(["own-mounts=1"] if has_own_mounts else []),
@@ -170,6 +170,6 @@ def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:
 
 
 def read_reports(data: bytes) -> list[Report]:
-    """Return all whole reports in what was read; none if there was no sandbox, or it was killed too early."""
+    """Return every complete report in the data; none if there was no sandbox, or it was killed too early."""
     whole = len(data) - len(data) % _REPORT.size
     return [Report(ReportKind(kind), *rest) for kind, *rest in _REPORT.iter_unpack(data[:whole])]

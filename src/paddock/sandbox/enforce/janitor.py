@@ -1,14 +1,13 @@
 """The launcher's side of paddock-janitor, which keeps the placeholders that sandboxes need to exist.
 
-A launching process has one janitor, started when it is first needed. It removes what
-it made when the last sandbox that needs it has ended, and also when the launcher was
-killed (native/janitor.c). Should it be killed itself, another is started when it is next
-needed, and meanwhile the locks that sandboxes have keep their placeholders. What the placeholders are
-for is not known here.
+A launching process has one janitor, started when it is first needed. It removes what it made when the last
+sandbox that needs it has ended, or when the launcher is killed (native/janitor.c). If the janitor itself is
+killed, the launcher starts another when it next needs one; until then the sandboxes' locks keep their
+placeholders. This module does not know what the placeholders are for.
 
-Other commands may exchange any directory on the way to a place for a link while it is made, held and
-removed. So a place is located once: its directory is opened without following links, and
-the helper and `lock` act in that very directory or not at all.
+While a placeholder is made, held and removed, other commands may replace any directory above it by a link. So
+Paddock locates it once: it opens the directory without following links, and the janitor and `lock` act in
+that very directory or not at all.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ PACKET_BYTES: Final = 64 << 10
 """As in native/janitor.c."""
 
 JOURNALS: Final = "places"
-"""In the launcher's directory: what janitors have made. One that is not locked was left by a killed one."""
+"""Directory of the journals, in the launcher's own. A journal that is not locked belongs to a janitor that
+was killed."""
 
 _KINDS: Final = {PlaceholderKind.DIRECTORY: "d", PlaceholderKind.FILE: "f", PlaceholderKind.SOCKET: "s"}
 _HOLD, _DROP, _LINGER, _MASK = b"h", b"d", b"l", b"m"
@@ -47,11 +47,11 @@ _KEEP_GROUP, _FORGET_GROUP, _END_GROUP = b"g", b"f", b"e"
 
 
 class PlaceholderTaken(Exception):
-    """Something has appeared where a placeholder was to be: what the plan was made of has changed."""
+    """Something has appeared where a placeholder was planned: files have changed since the plan."""
 
 
 class NotMasked(Exception):
-    """Placeholders can't be mounted in a sandbox that is there already."""
+    """Placeholders can't be mounted in a sandbox that already exists."""
 
 
 class _Gone(Exception):
@@ -61,8 +61,8 @@ class _Gone(Exception):
 class Janitor:
     """The running helper. Its methods may be called from any thread and return within a few system calls.
 
-    `directory` is private to the user. What was left behind by those that were killed, and is named there,
-    is cleared away when the helper starts.
+    `directory` is private to the user. When the helper starts, it removes what killed janitors left behind
+    and named there.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -84,17 +84,17 @@ class Janitor:
 
     @contextlib.contextmanager
     def holding(self, placeholders: Sequence[LocatedPlaceholder]) -> Iterator[None]:
-        """Hold the placeholders, as `hold` does, at the end of the block, which makes them.
+        """Hold placeholders as `hold` does; the block makes the list, and they are held at its end.
 
-        Nothing is held if the block raises. Other threads wait meanwhile, and the block must not ask for
-        anything here.
+        Nothing is held if the block raises. Other threads wait until it ends, and the block must not call
+        this object.
         """
         if not placeholders:
             yield
             return
         with self._lock:
             packets = list(_packets(_HOLD, _items(placeholders)))
-            # One that has ended is noticed when it does not answer.
+            # A janitor that has ended does not answer, and is noticed then.
             with contextlib.suppress(_Gone):
                 self._send(packets[0])
             try:
@@ -109,8 +109,8 @@ class Janitor:
                 return
             self._ask(_DROP, _items(held))
         for place, problem in zip(placeholders, answers, strict=True):
-            # What is locked may be about to be removed by another janitor. The next plan asks again, and
-            # others are served in between.
+            # Another janitor may be about to remove a locked placeholder. The next plan asks again, and other
+            # callers get their turn in between.
             if problem in (errno.EEXIST, errno.EBUSY):
                 raise PlaceholderTaken(place.path)
             if problem:
@@ -119,8 +119,8 @@ class Janitor:
     def release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
         """Let go of placeholders. When this returns, those that nobody else needs have been removed.
 
-        With `was_killed` they stay a moment longer, for processes that were killed may
-        not be quite dead. Without a janitor they stay until the next one is started.
+        With `was_killed` they stay a moment longer, because killed processes may not be quite dead. Without a
+        janitor they stay until the next one starts.
         """
         if not placeholders:
             return
@@ -130,10 +130,10 @@ class Janitor:
             self._held -= Counter(placeholders)
 
     def mask(self, placeholders: Sequence[LocatedPlaceholder], namespaces: Sequence[int]) -> None:
-        """Mount placeholders that are held, read-only on themselves, in a sandbox in which nothing runs yet.
+        """Mount held placeholders, read-only on themselves, in a sandbox in which nothing runs yet.
 
-        `namespaces` are descriptors: of its mount namespace, and before that of the user namespace that
-        owns it. Raises NotMasked; some may be mounted then.
+        `namespaces` are two descriptors: of the user namespace, and of the mount namespace that it owns.
+        Raises NotMasked, after which some may be mounted.
         """
         packets = list(_packets(_MASK, _items(placeholders)))
         with self._lock:
@@ -143,26 +143,26 @@ class Janitor:
                 socket.send_fds(self._connection, packets, list(namespaces))
                 answers = self._receive()
             except (OSError, _Gone) as error:
-                # One that has ended is noticed when it is next asked.
+                # A janitor that has ended is noticed at the next request.
                 raise NotMasked from error
         if any(answers):
             raise NotMasked(os.strerror(max(answers)))
 
     def keep_group(self, path: os.PathLike[str]) -> None:
-        """Have a control group removed should this process be killed. Raises SandboxUnavailable."""
+        """Have a control group removed if this process is killed. Raises SandboxUnavailable."""
         with self._lock:
             self._ask(_KEEP_GROUP, [os.fspath(path)])
             self._groups[os.fspath(path)] = None
 
     def release_group(self, path: os.PathLike[str], *, is_removed: bool) -> None:
-        """Forget a group that is removed; one that is not is removed as soon as nothing is in it."""
+        """Forget a group that is removed, or have it removed as soon as it is empty."""
         with self._lock:
             with contextlib.suppress(SandboxUnavailable):
                 self._ask(_FORGET_GROUP if is_removed else _END_GROUP, [os.fspath(path)])
             self._groups.pop(os.fspath(path), None)
 
     def close(self) -> None:
-        """Let the helper clear away what is left, and end. It goes on for a moment by itself."""
+        """Let the helper remove what is left, and end. It goes on for a moment by itself."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -176,14 +176,14 @@ class Janitor:
             return self._ask_another(packets)
 
     def _answers(self, packets: Sequence[bytes]) -> list[int]:
-        """Return the answers to all packets, of which the first was sent."""
+        """Return the answers to all packets; the first is already sent."""
         try:
             return [*self._receive(), *self._exchange(packets[1:])]
         except _Gone:
             return self._ask_another(packets)
 
     def _ask_another(self, packets: Sequence[bytes]) -> list[int]:
-        """Start another helper, which learns first what is held."""
+        """Start another helper, and tell it first what is held."""
         self._bury()
         try:
             self._exchange(list(_packets(_HOLD, _items(self._held.elements()))))
@@ -225,15 +225,15 @@ class Janitor:
         assert self._pid is not None
         self._connection.close()
         self._connection = None
-        # It has only one way to close its end, so this does not wait.
+        # The helper closes its end only by ending, so this does not wait.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
 
 
 def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
-    """Find the directories in which placeholders are to be.
+    """Find the directories that are to hold placeholders.
 
-    Raises PlaceholderTaken when one is gone or a link leads there now, SandboxUnavailable when it is out of
+    Raises PlaceholderTaken when one is gone or is now behind a link, SandboxUnavailable when it is out of
     reach.
     """
     directories: dict[str, os.stat_result] = {}
@@ -255,11 +255,11 @@ def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
 
 
 def lock(placeholders: Sequence[LocatedPlaceholder]) -> list[int]:
-    """Return descriptors that keep placeholders which a janitor holds now, even if somebody kills it.
+    """Return descriptors that keep a janitor's placeholders even if somebody kills the janitor.
 
-    No janitor removes a place before the last copy of its descriptor is closed: the first process of a
-    sandbox inherits those of what it can't see, and locks the rest itself. Raises PlaceholderTaken when
-    one is not there any more, in its planned directory.
+    No janitor removes a placeholder before the last copy of its descriptor is closed. The first process of a
+    sandbox inherits the descriptors of those that it can't see, and locks the rest itself. Raises
+    PlaceholderTaken when one is no longer in its planned directory.
     """
     with contextlib.ExitStack() as opened, contextlib.ExitStack() as directories:
         entered: dict[str, tuple[int, os.stat_result]] = {}
@@ -286,7 +286,7 @@ def _locked(name: str, directory: int, opened: contextlib.ExitStack) -> int:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     opened.callback(os.close, file)
     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    # Before the lock was there, it could be removed.
+    # Until it was locked, it could be removed.
     if not os.path.samestat(os.fstat(file), os.stat(name, dir_fd=directory, follow_symlinks=False)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return file
@@ -336,7 +336,7 @@ def _start(journals: str) -> tuple[socket.socket, int]:
             own_environment(),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
-                # It outlives us: our output must not wait for its end.
+                # The helper outlives us, and the readers of our output must not wait for it.
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
             ],

@@ -1,6 +1,6 @@
 """Finds what killed janitors have left on the host, from their journals (native/journal.h).
 
-This module only looks: the next janitor that starts clears it away.
+This module only looks: the next janitor that starts removes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from paddock.sandbox.enforce.janitor import JOURNALS
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Return the paths that are still there. `directory` is that of the launchers."""
+    """Return the paths that still exist. `directory` is the launchers'."""
     try:
         journals = list((directory / JOURNALS).iterdir())
     except OSError:
@@ -26,7 +26,7 @@ def leftovers(directory: Path) -> list[str]:
 def _named(journal: Path) -> Iterator[str]:
     try:
         with journal.open("rb") as file:
-            # A janitor that lives has it locked.
+            # A live janitor has its journal locked.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             items = file.read().split(b"\0")
     except OSError:

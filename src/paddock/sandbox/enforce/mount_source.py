@@ -1,8 +1,7 @@
 """Lists the files that a plan mounts, so that the first process of a sandbox can tell whether they were.
 
-bubblewrap is told paths, and another command in the same tree may exchange what is at
-a path for a link, between the moment when the plan was made and that of the mount. A
-file is found here step by step, and no link is followed, so it is one that lies
+bubblewrap mounts by path, and another command in the same tree may replace a file by a link between the plan
+and the mount. This module walks to each file step by step and follows no link, so the file that it finds lies
 where the plan says.
 """
 
@@ -22,13 +21,13 @@ from paddock.shortage import raise_if_short
 
 
 class FileMoved(Exception):
-    """A file that the plan was made of is not there any more."""
+    """A file that the plan relies on is no longer there."""
 
 
 def mounted_files(plan: Plan) -> list[MountedFile]:
-    """Return what the plan shows of the host's files, each at its path. Raises FileMoved.
+    """Return the host files that the plan shows, each with its path. Raises FileMoved.
 
-    What is made for the plan is not among them, because it need not be there yet.
+    Leaves out what is made for the plan, because it need not exist yet.
     """
     made = {place.path for place in plan.placeholders}
     return [
@@ -39,7 +38,7 @@ def mounted_files(plan: Plan) -> list[MountedFile]:
 
 
 def shown_placeholders(plan: Plan) -> list[MountedFile]:
-    """Return what was made for the plan and is in sight, each at its path. Raises FileMoved."""
+    """Return the placeholders that the command can see, each with its path. Raises FileMoved."""
     made = {place.path for place in plan.placeholders}
     with contextlib.ExitStack() as opened:
         # Most of them are in one directory.
@@ -60,7 +59,7 @@ def shown_placeholders(plan: Plan) -> list[MountedFile]:
 
 
 def verify_directories(placeholders: Iterable[LocatedPlaceholder], mounted: Iterable[MountedFile]) -> None:
-    """Raise FileMoved if a place was located in another directory than the one that is to be mounted."""
+    """Raise FileMoved if a placeholder was located in a directory other than the one to mount."""
     known = {file.path: (file.device, file.inode) for file in mounted}
     for place in placeholders:
         located = (place.device, place.inode)
@@ -69,7 +68,7 @@ def verify_directories(placeholders: Iterable[LocatedPlaceholder], mounted: Iter
 
 
 def _is_kernels(mount: Bind) -> bool:
-    """Return whether a file was mounted without being granted. No command can exchange these."""
+    """Return whether a file is mounted without being granted. No command can replace such files."""
     return mount.path in (ROOT, KERNEL_OBJECTS) or is_within(mount.path, PROC)
 
 

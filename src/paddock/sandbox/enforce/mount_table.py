@@ -1,11 +1,11 @@
-"""Mounts, as the kernel reports them: whether a sandbox has lost one, and whether the host's change.
+"""Watches mounts as the kernel reports them: whether a sandbox has lost one, and whether the host's change.
 
-A mount goes with what it is on. When a file that a sandbox hides is removed on the host and made
-anew, the new one has no mount on it, and may well have the old one's inode number (ext4 gives
-the lowest that is free). So the number does not tell; that a mount is gone does.
+A mount disappears with the file that it covers. If a file that a sandbox hides is removed on the host and
+created again, no mount covers the new one, which may well have the old inode number (ext4 gives out the
+lowest free one). So a missing mount is proof, and an inode number is not.
 
-What is mounted on the host does not appear in a sandbox that is there already, nor does what is unmounted
-vanish from it: whoever keeps one makes another when the mounts of the host have changed.
+A later mount on the host does not appear in an existing sandbox, and a later unmount removes nothing from it.
+Whoever keeps a sandbox makes another when the host's mounts have changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE_BYTES = 1 << 16
 
 
 class MountChanges:
-    """Counts how often the mounts of this process were seen to change. `close` it in the end."""
+    """Counts the changes of this process's mounts. `close` it in the end."""
 
     def __init__(self) -> None:
         """Begin to watch. Raises OSError where there is no /proc."""
@@ -48,7 +48,7 @@ class MountTable:
             raise
 
     def has_lost(self) -> bool:
-        """Return whether something that was mounted in the beginning is not any more.
+        """Return whether something that was mounted in the beginning no longer is.
 
         Takes a microsecond, unless something has changed.
         """

@@ -9,16 +9,16 @@ class WrapperService(Protocol):
     """Answers the wrappers of one command. `begin` and `finish` it, or `discard` it instead."""
 
     file: int
-    """For the command. It is the caller's."""
+    """For the command. The caller owns it."""
 
     def begin(self) -> None:
-        """Begin to answer: the command has the other end."""
+        """Begin to answer, once the command has the other end."""
         ...
 
     def finish(self) -> None:
-        """End. Blocks for a moment; to be called once."""
+        """Stop answering. Call it once; it blocks for a moment."""
         ...
 
     def discard(self) -> None:
-        """Close everything: there will be no command."""
+        """Close everything, because no command will come."""
         ...

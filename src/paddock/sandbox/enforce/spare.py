@@ -1,8 +1,8 @@
-"""A sandbox that is there before its command: what it was made of, and how a command is put into it.
+"""A sandbox that exists before its command: what it was made of, and how a command gets into it.
 
-It is made by bubblewrap as any other. Its init has confined itself and waits (native/waiting.h). No
-placeholder is held for it: what a plan mounts on those is left out, and is mounted when a command has come.
-Whether that command would get the very same sandbox now is decided by comparing what both stand on.
+bubblewrap makes it like any other. Its init has confined itself and waits (native/waiting.h). No placeholder
+is held for it: the masks on placeholders are left out and mounted when a command comes. To find out whether
+that command would get the very same sandbox now, compare the `Footing` of both.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _NS_GET_USERNS: Final = 0xB701
 
 
 class Footing(Struct, frozen=True):
-    """The facts that a sandbox rests on: two are equal if both would lead to the same sandbox."""
+    """The facts that a sandbox rests on. Equal facts lead to the same sandbox."""
 
     plan: Plan
     mounted: tuple[MountedFile, ...]
-    """The host files that it mounts, except for placeholders."""
+    """The host files that the sandbox mounts, except for placeholders."""
     others: tuple[Identity, ...]
     """The state of each other path that it depends on: mount points, grants, the working directory."""
 
 
 class Unsuitable(Exception):
-    """Nothing that waits can be made of a plan."""
+    """The plan can't be made into a sandbox that waits."""
 
 
 class Spare:
@@ -50,17 +50,17 @@ class Spare:
     def __init__(self, footing: Footing, confined: Confined, control: socket.socket) -> None:
         self.footing = footing
         self.confined = confined
-        """Starts and ends it while it has no command."""
+        """Starts and ends the sandbox while it has no command."""
         self._control = control
         self._namespaces: list[int] = []
 
     @property
     def namespaces(self) -> Sequence[int]:
-        """Descriptors of its mount namespace, and before that of the user namespace that owns it."""
+        """Two descriptors: of the user namespace, and of the mount namespace that it owns."""
         return self._namespaces
 
     def settle(self) -> None:
-        """Open its namespaces, once it waits. Raises OSError, and Unsuitable if it has none."""
+        """Open the namespaces of the sandbox once it waits. Raises OSError, or Unsuitable if it has none."""
         pid = self.confined.first_pid()
         if pid is None:
             raise Unsuitable
@@ -69,11 +69,11 @@ class Spare:
         self._namespaces.insert(0, fcntl.ioctl(mounts, _NS_GET_USERNS))
 
     def send(self, words: int, streams: Sequence[int]) -> None:
-        """Let a command run: a file with the words of its init, and its standard streams. Raises OSError."""
+        """Send a command: a file with the words for the init, and its standard streams. Raises OSError."""
         socket.send_fds(self._control, [b"\0"], [words, *streams])
 
     def close(self) -> None:
-        """Let go of it. While it waits, it ends by itself then."""
+        """Release the sandbox, which ends if it still waits."""
         self._control.close()
         files, self._namespaces = self._namespaces, []
         for file in files:
@@ -82,9 +82,9 @@ class Spare:
 
 
 def needs_group(limits: Limits, *, has_pids: bool) -> bool:
-    """Return whether some limit is more than what the init sets on the command itself.
+    """Return whether a limit needs a control group, because the init can't set it on the command itself.
 
-    Where the host `has_pids`, a group counts processes.
+    A group counts processes where the host `has_pids`.
     """
     of_each = dict.fromkeys(("memory_bytes", "cpu_seconds", "file_bytes", "open_files", "wall_seconds"))
     if not has_pids:
@@ -93,7 +93,7 @@ def needs_group(limits: Limits, *, has_pids: bool) -> bool:
 
 
 def footing_of(plan: Plan) -> Footing:
-    """Look at all that a plan stands on. Raises FileMoved when that is not as planned."""
+    """Look at everything that a plan rests on. Raises FileMoved when it is not as planned."""
     made = {place.path for place in plan.placeholders}
     paths = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in made)
     paths |= dict.fromkeys(rule.path for rule in plan.rules if rule.access is Access.WRITE)
@@ -102,16 +102,16 @@ def footing_of(plan: Plan) -> Footing:
 
 
 def without_placeholders(plan: Plan) -> Plan:
-    """Return what of a plan can be made before its placeholders are. Raises Unsuitable.
+    """Return the part of a plan that can be made before its placeholders. Raises Unsuitable.
 
-    What is left out must be masks that can be mounted by themselves, on top of all else.
+    The rest must be masks that can be mounted by themselves, on top of everything else.
     """
     made = {place.path for place in plan.placeholders}
     late = [mount for mount in plan.mounts if mount.path in made]
     is_masked = all(isinstance(mount, Bind) and not mount.is_writable for mount in late)
     is_crossed = any(above in made for mount in plan.mounts for above in ancestors(mount.path))
     has_socket = any(place.kind is PlaceholderKind.SOCKET for place in plan.placeholders)
-    # One in which a proxy listens has sockets of one command.
+    # A sandbox with listeners for a proxy has the sockets of one command.
     if not is_masked or is_crossed or has_socket or not plan.has_proc or plan.network is NetworkMode.PROXIED:
         raise Unsuitable
     return replace(

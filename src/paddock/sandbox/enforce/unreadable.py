@@ -1,6 +1,6 @@
-"""The empty file that is mounted on files which must not be read.
+"""Makes the empty file that is mounted on files which must not be read.
 
-One for each user, in a directory that is hidden from every sandbox.
+Each user has one, in a directory that is hidden from every sandbox.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unreadable_file(directory: str | os.PathLike[str]) -> str:
 
 
 def _status(path: str) -> os.stat_result:
-    """Return what is there, links not followed; if nothing is, the file is made."""
+    """Return the file's status, without following a link; make the file if it is missing."""
     try:
         return os.lstat(path)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""A command of a patched Bash, whose programs a wrapper asks about.
+"""Lets a patched Bash run a command, so that a wrapper asks about each program.
 
-The patch (`patches/`) lets Bash execute paddock-execve-wrapper in place of each program; that finds whoever
-decides by a descriptor. Only Bash asks, and only about what it executes itself: so only
-commands of Bash can be wrapped. Pure.
+The patch (`patches/`) makes Bash execute paddock-execve-wrapper in place of each program. The wrapper asks
+through a descriptor. Only Bash asks, and only about what it executes itself, so only commands of Bash can be
+wrapped. Pure.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ NAMES: Final = frozenset({"bash", "rbash", os.path.basename(SHELL)})
 """Names under which a program is Bash."""
 
 SOCKET_NUMBER: Final = 250
-"""The number that the descriptor has for the command. Bash itself uses small ones, those from 63 downwards,
-and 255."""
+"""The descriptor's number in the command. Bash itself uses small numbers, 63 and downwards, and 255."""
 
 SOCKET_VARIABLES: Final = ("CODEX_ESCALATE_SOCKET", "PADDOCK_ESCALATE_SOCKET")
 
 
 def wrapped(command: Command, shell: str) -> Command:
-    """Let the patched shell run a command of Bash. Raises SandboxUnavailable for any other."""
+    """Put the patched shell in place of Bash. Raises SandboxUnavailable for any other program."""
     program = command.argv[0] if command.argv else ""
     if os.path.basename(program) not in NAMES:
         raise SandboxUnavailable(
@@ -51,7 +50,7 @@ def wrapped(command: Command, shell: str) -> Command:
 
 
 def control_variables(shell: str) -> dict[str, str]:
-    """Return the variables that the shell and the wrapper have to know."""
+    """Return the variables that the shell and the wrapper need."""
     return {
         "BASH_EXEC_WRAPPER": str(WRAPPER),
         "PADDOCK_EXEC_SHELL": shell,
@@ -72,7 +71,7 @@ def require_programs(plan: Plan, shell: str) -> None:
                 f"the profile hides {path}, which a command that is intercepted here (wrapper) executes",
                 "grant read access to it",
             )
-        # Who may write everything is told nothing by a path.
+        # For a profile that lets everything be written, a path proves nothing.
         if access is Access.WRITE and table.access_of(ROOT) is not Access.WRITE:
             raise SandboxUnavailable(
                 f"the profile lets the command write {path}, which intercepts what it executes",

@@ -1,10 +1,10 @@
-"""Chooses the back-end that decides on what the commands of one host execute.
+"""Chooses the back-end that decides which programs the commands of one host may execute.
 
     notify    the kernel asks about every execution (`denial/executions.py`); where it can be had, it is taken
     wrapper   a patched Bash asks about its own (`enforce/wrapped_command.py`, and whoever serves its socket)
 
-Each is tried before it is relied upon. Only what works is remembered: what was mended, or failed for want of
-time or memory, is tried again. Both hand what they were asked to the same `ExecPolicy`.
+Paddock tries each back-end before it relies on it. It remembers only success: a back-end that was repaired,
+or failed for lack of time or memory, gets another try. Both hand each question to the same `ExecPolicy`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from paddock.sandbox.enforce.service import WrapperService
 
 ServeWrappers = Callable[["ExecPolicy", socket.socket | None], "WrapperService"]
-"""Answers the wrappers of a command as a policy says. The socket is that of a paddock-leader, which starts
-programs outside; it is the service's own."""
+"""Answers the wrappers of a command according to a policy. The socket leads to the paddock-leader that starts
+programs outside; the service takes ownership of it."""
 
 _UNDECIDED: Final = "can't be decided on"
 """The wrapper's message where nobody decides (native/execve_wrapper.c)."""
@@ -49,7 +49,7 @@ class Availability(Struct, frozen=True):
 
 
 def choose(available: Availability, wanted: Interceptor | None) -> Interceptor:
-    """Say which back-end is used: the one that is wanted, or the first that can be had.
+    """Return the back-end to use: the requested one, or the first that works here.
 
     Raises SandboxUnavailable if there is none.
     """
@@ -69,7 +69,7 @@ def choose(available: Availability, wanted: Interceptor | None) -> Interceptor:
 class Interceptors:
     """The back-ends of one host. May be used from any thread.
 
-    `wanted` is the only one to be used, if there is one; `shell` is a patched Bash.
+    If `wanted` is given, only that back-end is used; `shell` is a patched Bash.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Interceptors:
             return Availability(self._try_notify(), self._try_wrapper())
 
     def serve_wrappers(self, policy: ExecPolicy, leader: socket.socket | None) -> WrapperService:
-        """Return what answers the wrappers of a command. Raises SandboxUnavailable if nothing does."""
+        """Return the service that answers a command's wrappers. Raises SandboxUnavailable without one."""
         if self._serve_wrappers is None:
             raise SandboxUnavailable("nothing here answers wrappers", "let a server run the command")
         return self._serve_wrappers(policy, leader)
@@ -116,7 +116,7 @@ class Interceptors:
             return None
         if problem := unnotifiable(self._host):
             return problem
-        # Few commands are intercepted, and it takes a while to load.
+        # Few commands are intercepted, and this module takes a while to load.
         from paddock.sandbox.denial.notify_trial import notify_problem
 
         problem = notify_problem(self._host, str(init.PATH), str(LEADER))
@@ -124,7 +124,7 @@ class Interceptors:
         return problem
 
     def _try_wrapper(self) -> Problem | None:
-        """Have the shell execute something where nobody decides: a stock Bash just does it."""
+        """Have the shell execute something where nobody answers: a stock Bash just does it."""
         if self._has_wrapper:
             return None
         said = init.words(environment={"BASH_EXEC_WRAPPER": str(WRAPPER)})
@@ -133,7 +133,7 @@ class Interceptors:
         self._has_wrapper = tried.status == 1 and _UNDECIDED in tried.stderr
         if self._has_wrapper:
             return None
-        # What it should have asked about ran, and said that it has nothing to do.
+        # The program that the shell should have asked about ran, and said that it has nothing to do.
         is_stock = tried.status == init.NOT_CONFINED_STATUS
         detail = "is a Bash without the patch" if is_stock else f"does not run: {tried.stderr.strip()}"
         remedy = "build it: make bash, or name one: interception_shell"

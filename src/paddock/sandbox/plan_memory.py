@@ -1,8 +1,8 @@
-"""Plans that were made lately, for as long as what they follow from is the same.
+"""Remembers recent plans for as long as the facts behind them stay the same.
 
-A plan is a pure function of profile, scene and what is found on looking at the host's files. A remembered
-one is given again only after every look that it was made from has been repeated and has found the same: to
-look takes a fraction of the time that the deciding takes.
+A plan is a pure function of the profile, the scene and what the host's files look like. A remembered plan is
+used again only after every look that it was made from has been repeated with the same result: looking takes a
+fraction of the time of planning.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paddock.sandbox.plan.plan import Plan, Scene, confine
 from paddock.sandbox.profile.enforced import EnforcedProfile
 
 SCENE_COUNT: Final = 32
-"""Scenes that are remembered: as many as there are workers for file operations. The oldest is forgotten."""
+"""Scenes to remember: as many as there are workers for file operations. The oldest is forgotten."""
 
 VARIANT_COUNT: Final = 2
 """Plans for one scene: without and with the placeholders that other commands hold there."""
 
 PATH_CHARS: Final = 256 * 1024
-"""Limit of the paths that a remembered plan depends on: 16 MiB for all scenes. Most plans have some KiB."""
+"""Limit on the paths that a remembered plan depends on: 16 MiB for all scenes. Most plans have a few KiB."""
 
 _Known = tuple[Plan, LookupRecord]
 
@@ -36,7 +36,7 @@ class PlanMemory:
         self._lock = threading.Lock()
 
     def confine(self, profile: EnforcedProfile, scene: Scene) -> Plan:
-        """Return what `plan.confine` makes of them now. Raises as that does."""
+        """Return the plan that `plan.confine` would make now. Raises as it does."""
         key = os.geteuid(), profile, scene
         known = self._known.get(key, ())
         for plan, lookups in known:

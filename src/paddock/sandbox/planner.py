@@ -1,8 +1,7 @@
-"""Plans commands on this host: brings a profile together with what is found here.
+"""Plans commands on this host: combines a profile with the host's files.
 
-It looks at links, matches of deny patterns and the kernel's own files for each plan; what they come down
-to is decided by `plan`. The cap of a server is resolved at the same moment as what is held against it.
-Nothing is changed here.
+For each plan it looks at links, matches of deny patterns and the kernel's own files; `plan` decides what
+follows. It resolves a server's cap at the same moment as the profile that the cap bounds. It changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from paddock.sandbox.plan.cap import Cap, Ceiling
 
 TREES_FILE: Final = "trees"
-"""In the private directory: what searches for deny patterns have found."""
+"""File in the private directory with the results of searches for deny patterns."""
 
 
 class Planner:
@@ -71,10 +70,10 @@ class Planner:
     def plan(
         self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True, is_strict: bool = False
     ) -> Plan:
-        """Return what would confine the command now, if it `is_strict` without a way into others' memory.
+        """Return the plan for a command now; if it `is_strict`, no process can reach another's memory.
 
-        Raises ProfileRefused when nothing would, as written, and ProfileExceeded when that is more than may
-        be granted.
+        Raises ProfileRefused when the profile can't be enforced as written, and ProfileExceeded when it
+        grants more than the cap.
         """
         ceiling = self._ceiling()
         profile = _visible_part(profile, command, ceiling)
@@ -104,7 +103,7 @@ class Planner:
     def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
         """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
         _visible_part(profile, command, self._ceiling())
-        # Of the roots it may be the one that is missing.
+        # It may be the project root that is missing.
         roots = tuple(filter(os.path.isdir, command.project_roots))
         self.plan(profile, replace(command, project_roots=roots, root_id=None))
 
@@ -153,7 +152,7 @@ class Planner:
 
     @cached_property
     def _scanner(self) -> Scanner:
-        """Imported when it is needed: most profiles deny nothing."""
+        """Import the scanner when it is needed: most profiles deny nothing."""
         from pathlib import Path
 
         from paddock.sandbox.host.glob_scan import Scanner
@@ -188,7 +187,7 @@ def _aliases(own: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _visible_part(profile: EnforcedProfile, command: Command, ceiling: Ceiling | None) -> EnforcedProfile:
-    """Return what of a profile may be looked at, before anything is. Raises ProfileExceeded."""
+    """Return the part of a profile that may be looked at, before any look. Raises ProfileExceeded."""
     if ceiling is None:
         return profile
     ceiling.admit_names(command.project_roots)
@@ -196,7 +195,7 @@ def _visible_part(profile: EnforcedProfile, command: Command, ceiling: Ceiling |
 
 
 def _refuse_another_root(scene: Scene, command: Command) -> None:
-    """Refuse a root that leads elsewhere since another command has exchanged a directory above it."""
+    """Refuse a root that leads elsewhere because another command has replaced a directory above it."""
     if command.root_id is None or not scene.surroundings.project_roots:
         return
     root = scene.surroundings.project_roots[0]

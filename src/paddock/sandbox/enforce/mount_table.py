@@ -30,7 +30,7 @@ class MountChanges:
         return self._count
 
     def close(self) -> None:
-        """Ask nothing more of it."""
+        """Stop watching."""
         os.close(self._file)
 
 
@@ -60,7 +60,7 @@ class MountTable:
         return not self._is_whole
 
     def close(self) -> None:
-        """Ask nothing more of it."""
+        """Stop watching."""
         os.close(self._file)
 
     def _read(self) -> set[tuple[bytes, bytes]]:

@@ -1,12 +1,12 @@
-"""Classic BPF for seccomp(2): conditions on a system call in, bytes for the kernel out.
+"""Assembles classic BPF for seccomp(2): conditions on a system call in, bytes for the kernel out.
 
-A filter is a list of `Refusal`s and `Notice`s, tried in order; a call that none of them fits
-is allowed. That is all the language there is, so what a filter refuses can be read
-off its list. The module knows neither names of system calls nor what is dangerous.
+A filter is a list of `Refusal`s and `Notice`s, tried in order; it allows a call that none of them fits. The
+language has nothing else, so the list shows what a filter refuses. The module knows neither the names of
+system calls nor which are dangerous.
 
-The kernel notices calls that a filter always allows and does not run it for
-them (since Linux 5.11), so the length of the list costs the others nothing. A call that is on
-it costs what stands before its first case, and its own cases.
+Since Linux 5.11 the kernel knows which calls a filter always allows, and does not run the filter for them;
+the length of the list costs those calls nothing. Any other call costs what stands before its first case, and
+its own cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RETURN_KILL_PROCESS: Final = 0x80000000
 RETURN_ERRNO: Final = 0x00050000
 """With an errno in the low 16 bits (linux/seccomp.h)."""
 RETURN_NOTIFY: Final = 0x7FC00000
-"""Ask the process that holds the listener of the filter. A refusal by any other filter takes precedence."""
+"""Asks the process that holds the filter's listener. A refusal by any other filter takes precedence."""
 
 NUMBER_OFFSET: Final = 0
 ARCHITECTURE_OFFSET: Final = 4
@@ -52,8 +52,8 @@ _RETURN: Final = 0x06
 class Word(Struct, frozen=True):
     """Half of an argument: the low one, unless `is_high`.
 
-    The kernel looks at no more than the low half of an `int`, and so must a filter: one
-    that compares all 64 bits is bypassed by setting one that is not looked at.
+    The kernel reads only the low half of an `int`, and so must a filter: a call could bypass one that
+    compares all 64 bits by setting a bit that the kernel ignores.
     """
 
     argument: int
@@ -66,7 +66,7 @@ class Word(Struct, frozen=True):
 
 
 class Condition(Struct, frozen=True):
-    """Holds when the word, masked, is one of the values, or, if `is_negated`, none of them."""
+    """Holds when the masked word is one of the values or, if `is_negated`, none of them."""
 
     word: Word
     values: tuple[int, ...]
@@ -78,7 +78,7 @@ class Condition(Struct, frozen=True):
             raise ValueError("a condition needs a value to compare with")
 
     def holds(self, arguments: Sequence[int]) -> bool:
-        """Return whether the program would find that the condition holds."""
+        """Return whether the condition holds, as the program computes it."""
         argument = arguments[self.word.argument]
         word = argument >> 32 if self.word.is_high else argument & WHOLE_WORD
         return (word & self.mask in self.values) is not self.is_negated
@@ -98,7 +98,7 @@ class Refusal(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """A call with this number waits for the word of a listener when every condition holds."""
+    """A call with this number waits for the listener's answer when every condition holds."""
 
     number: int
     conditions: tuple[Condition, ...] = ()
@@ -110,12 +110,11 @@ class Notice(Struct, frozen=True):
 
 
 def assemble(architecture: int, cases: Iterable[Refusal | Notice], *, foreign_abi_bit: int = 0) -> bytes:
-    """Return the program, as the kernel takes it and as `bwrap --seccomp` reads it.
+    """Return the program in the form that the kernel and `bwrap --seccomp` read.
 
-    A call of another `architecture` kills the process: its numbers mean other
-    calls, so no list of ours says anything about them. A number that has `foreign_abi_bit`
-    set is one of a second ABI under the same architecture, and is answered as if
-    the kernel did not have it.
+    A call of another `architecture` kills the process: there the numbers mean other calls, about which our
+    lists say nothing. A number with `foreign_abi_bit` belongs to a second ABI of the same architecture, and
+    gets the answer of a kernel that lacks the call.
     """
     code = [
         *_load(ARCHITECTURE_OFFSET),
@@ -143,7 +142,7 @@ def _decide(number: int, cases: Iterable[Refusal | Notice]) -> list[bytes]:
     """Return code that expects the call's number in the accumulator, and leaves it there if it is another."""
     block: list[bytes] = []
     for case in cases:
-        # Backwards, for a condition that does not hold jumps over all that follows it.
+        # Backwards, because a condition that does not hold jumps over everything after it.
         code = _return(case.verdict)
         for condition in reversed(case.conditions):
             code = [*_test(condition, skipped=len(code)), *code]
@@ -157,7 +156,7 @@ def _decide(number: int, cases: Iterable[Refusal | Notice]) -> list[bytes]:
 
 
 def _test(condition: Condition, skipped: int) -> list[bytes]:
-    """Return code that falls through if the condition holds, else skips the instructions after it."""
+    """Return code that falls through if the condition holds, and otherwise skips what follows."""
     code = _load(condition.word.offset)
     if condition.mask != WHOLE_WORD:
         code.append(_instruction(_AND, condition.mask))

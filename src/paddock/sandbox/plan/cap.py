@@ -1,7 +1,7 @@
-"""The most that any command may be granted, and what may not even be named under it. Pure.
+"""Bounds what any command may be granted, and what it may even name. Pure.
 
-A client can name paths: project roots, and the entries of a profile of its own. To follow the links in a
-directory that it can't read would tell it what is there, by what is granted or refused then.
+A client can name paths: project roots, and the entries of a profile of its own. If Paddock followed links in
+a directory that the client can't read, the grant or refusal would tell the client what is there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddock.sandbox.profile.path import clean, parent
 
 
 class Cap(Struct, frozen=True):
-    """The most that any command may be granted, and what the special paths in it refer to."""
+    """The most that any command may be granted, and what its special paths refer to."""
 
     name: str
     profile: EnforcedProfile
@@ -35,27 +35,27 @@ class Cap(Struct, frozen=True):
 
 
 class Ceiling(Struct, frozen=True):
-    """A cap on the files as they are at one moment."""
+    """A cap, applied to the files as they are at one moment."""
 
     cap: Cap
     extent: Extent
     visibility: Visibility
 
     def admit(self, wanted: Extent) -> None:
-        """Raise ProfileExceeded for what is more."""
+        """Raise ProfileExceeded for anything beyond the cap."""
         if excess := exceeds(wanted, self.extent):
             raise ProfileExceeded(excess, self.cap.name)
 
     def admit_names(self, paths: Iterable[str]) -> None:
-        """Raise ProfileExceeded for a path that can't be seen, whatever is there."""
+        """Raise ProfileExceeded for a path that the client can't see, whatever is there."""
         for path in paths:
             if not self.visibility.has_way_to(path):
                 raise ProfileExceeded(f"access to {path}, where the most is none", self.cap.name)
 
     def visible_part(self, profile: EnforcedProfile) -> EnforcedProfile:
-        """Leave out denials in what can't be seen, which add nothing. Grants there are refused.
+        """Leave out denials below what the client can't see, which add nothing, and refuse grants there.
 
-        What the cap itself says stays as it is.
+        The cap's own entries stay as they are.
         """
         own = entries_of(self.cap.profile)
         named = [entry for entry in entries_of(profile) if entry not in own]
@@ -74,7 +74,7 @@ class Ceiling(Struct, frozen=True):
         return replace(profile, file_system=replace(files, entries=left))
 
     def _is_seen(self, entry: AccessEntry) -> bool:
-        """Return whether the directory of a denial can be seen; what is denied need not be."""
+        """Return whether the client can see the directory of a denied path, if not the path itself."""
         match entry.path:
             case ExactPath(path=path):
                 return self.visibility.has_way_to(parent(clean(path)))

@@ -1,8 +1,8 @@
 """Finds the mounts of a plan that can be made before bubblewrap starts. Pure.
 
-For each mount bubblewrap reads the table of all mounts, so that a thousand take seconds. Binds in a directory
-that the plan shows with all that is in it can be made there, in a mount namespace in which bubblewrap then
-starts: it takes them over with the directory.
+bubblewrap reads the table of all mounts for each mount that it makes, so a thousand take seconds. Binds below
+a directory that the plan shows as a whole can be made earlier, in the mount namespace in which bubblewrap
+then starts: bubblewrap takes them over with the directory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from paddock.sandbox.plan.mount import Bind, Mount
 from paddock.sandbox.profile.path import ROOT, ancestors
 
 EARLY_FROM: Final = 48
-"""Mounts that are worth a namespace of their own, which takes as long as bubblewrap takes for about ten."""
+"""Number of mounts that is worth a namespace, which costs as much as about ten mounts by bubblewrap."""
 
 
 def split(mounts: Sequence[Mount]) -> tuple[list[Bind], list[Mount]]:
-    """Return what can be made early, in this order (nothing of few), and what is left to bubblewrap."""
+    """Return the mounts to make early, in order (none if there are few), and those left to bubblewrap."""
     placed: dict[str, Mount] = {}
     early: list[Bind] = []
     left: list[Mount] = []
     for mount in mounts:
-        # With what is not writable bubblewrap makes all read-only that is mounted in it; covers show nothing.
+        # bubblewrap makes everything mounted below a read-only directory read-only too; covers show nothing.
         around = next((placed[path] for path in ancestors(mount.path) if path in placed), None)
         is_carried = isinstance(around, Bind) and around.is_writable and not around.has_devices
         if isinstance(mount, Bind) and is_carried and mount.path != ROOT and not mount.has_devices:

@@ -35,9 +35,9 @@ _NETWORKS = {
 
 
 def explain(plan: Plan, enforcement: Enforcement, alone: Ruleset | None = None) -> str:
-    """Describe the confinement in order, one step on a line; `alone` is what enforces it without mounts.
+    """Describe the confinement in order, one step a line; `alone` is the ruleset that replaces the mounts.
 
-    Commands may have made what is named: no name disturbs a terminal, or looks like another step.
+    Commands may have chosen the names, so no name can disturb a terminal or pass for another step.
     """
     lines = _lines(plan, enforcement) if alone is None else _lines_alone(plan, enforcement, alone)
     return "\n".join(map(printable, (*lines, *_system_calls(plan)))) + "\n"

@@ -1,8 +1,8 @@
 """Measures how far a profile reaches, and whether that is further than another one allows.
 
-Two extents are compared by what is granted in the end, not by how it is written: the most
-specific rule decides in both, so it is enough to look at the paths that one of them names.
-Rules are about resolved paths; who makes an extent has followed the links. Pure.
+The comparison is about what two profiles grant in the end, not how they are written. In both the most
+specific rule decides, so it is enough to look at the paths that either names. Rules are about resolved paths:
+whoever makes an extent has followed the links. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORDER: Final = {Access.DENY: 0, Access.READ: 1, Access.WRITE: 2}
 _NETWORK_ORDER: Final = {
     NetworkMode.RESTRICTED: 0,
     NetworkMode.LOOPBACK: 1,
-    # Which hosts, the proxy decides for each connection, by the lists of the cap as well.
+    # The proxy decides about each host at each connection, by the cap's lists as well.
     NetworkMode.PROXIED: 2,
     NetworkMode.ENABLED: 3,
 }
@@ -70,13 +70,13 @@ def _access(table: AccessTable, path: str) -> Access:
     rule = table.rule_of(path)
     if rule is None:
         return Access.DENY
-    # To write everything is not to write the devices and settings of the kernel, which have to be named.
+    # A grant to write everything leaves out the kernel's devices and settings, which must be named.
     is_kernels = rule.path == ROOT and (is_within(path, DEV) or is_within(path, KERNEL_OBJECTS))
     return Access.READ if is_kernels and rule.access is Access.WRITE else rule.access
 
 
 def _may_be_remade(wanted: AccessTable, cap: AccessTable, path: str) -> bool:
-    """Return whether the path is only protected while it exists, and the cap protects it better."""
+    """Return whether the path is protected only while it exists, and the cap protects it better."""
     return any(
         _is_lenient(rule)
         and not _is_lenient(cap.rule_of(protected))

@@ -1,8 +1,8 @@
-"""Protects what git would obey in a directory besides its `.git`.
+"""Protects what git obeys in a directory besides its `.git`.
 
-Git takes a directory itself for a repository without a working tree ("bare") if it holds the right
-names and no `.git`; it reads the configuration and the hooks of a linked worktree from the repository
-that this belongs to; and it looks into every submodule that the index names. Pure.
+Git takes a directory itself for a repository without a working tree ("bare") if it holds the right names and
+no `.git`. It reads the configuration and hooks of a linked worktree from the repository that the worktree
+belongs to. And it looks into every submodule that the index names. Pure.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ ORIGIN: Final = "protected metadata"
 HEAD: Final = "HEAD"
 
 _IMPOSSIBLE_WITHOUT: Final = ((HEAD,), ("refs", "commondir"), ("objects", "commondir"))
-"""Each of these makes a bare repository impossible where they are empty files or sockets: git wants a HEAD
-that says something, and `refs` and `objects` that can be searched, there or where `commondir` says."""
+"""Each of these, as empty files or sockets, makes a bare repository impossible: git wants a HEAD with
+content, and searchable `refs` and `objects`, there or where `commondir` says."""
 
 NESTING_LIMIT: Final = 8
 """Limit for submodules in submodules."""
 
 
 def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
-    """Yield rules that keep a directory without `.git` from becoming a repository, or protect what it is."""
-    # Where git finds a repository further up, a file of the name HEAD would make that word ambiguous.
+    """Yield rules that keep a directory without `.git` from becoming a repository, or that protect it."""
+    # Where git finds a repository further up, a file named HEAD would make that word ambiguous.
     is_in_repository = any(
         look.at(join(above, GIT)).kind is not Kind.MISSING for above in ancestors(directory)
     )
@@ -42,27 +42,28 @@ def bare_repository(directory: str, look: Look) -> Iterator[Rule]:
         facts = [look.at(join(directory, name)) for name in names]
         if all(fact.kind is Kind.MISSING and not fact.links for fact in facts):
             for name in names:
-                # Tools take a directory for a package, and git adds a file to the repository around it. A
-                # socket, which neither of them sees, needs a place of `.git` beside it.
+                # Tools would take a directory for a package, and git would add a file to the repository
+                # around it. Neither sees a socket, but a socket needs a placeholder `.git` beside it.
                 yield replace(
                     _read_only(join(directory, name)),
                     stands_as_socket=is_in_repository and look.at(join(directory, GIT)).kind is Kind.MISSING,
                     stands_as_file=True,
                 )
             return
-    # It is one, or nearly. A place for each name that git would obey there would break it for everybody.
+    # It is a repository, or nearly. Placeholders for all names that git obeys would break it for everybody.
     yield _read_only(directory)
 
 
 def repositories_around(directory: str, look: Look) -> Iterator[str]:
-    """Return the directories above one, from which git would find a repository by their `.git`."""
+    """Return the directories above one whose `.git` git would find."""
     return (above for above in ancestors(directory) if has_repository(above, look))
 
 
 def ends_search(directory: str, look: Look) -> bool:
     """Return whether git certainly looks no further than the `.git` of a directory.
 
-    It looks past a repository that is damaged, as by an empty HEAD, at the directory itself and further up.
+    Git looks past a damaged repository, such as one with an empty HEAD, at the directory itself and further
+    up.
     """
     pointer = join(directory, GIT)
     kind = look.at(pointer).kind
@@ -70,7 +71,7 @@ def ends_search(directory: str, look: Look) -> bool:
 
 
 def has_repository(directory: str, look: Look) -> bool:
-    """Return whether a directory has a repository, which may be damaged, by its `.git`."""
+    """Return whether a directory's `.git` is a repository, perhaps a damaged one."""
     pointer = join(directory, GIT)
     head = look.at(join(pointer, HEAD))
     return look.at(pointer).kind is Kind.FILE or head.kind is not Kind.MISSING or bool(head.links)
@@ -81,9 +82,9 @@ def linked_repository(
 ) -> Iterator[Rule]:
     """Yield rules for what a `.git` file points to, as in a linked worktree or a submodule.
 
-    If it is not `is_trusted`, an earlier command may have written the file. So this may only take away, and
-    nothing but a repository: where the profile denies, or grants no more than reading, there is nothing to
-    protect, and what lies behind links is left alone.
+    Unless it `is_trusted`, an earlier command may have written the file. So these rules only take access
+    away, and only from a repository: where the profile denies, or grants only reading, there is nothing to
+    protect, and paths behind links are left alone.
     """
     directory = look.gitdir(pointer)
     if directory is None:
@@ -135,7 +136,7 @@ def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, loo
         (each for each in (submodule, *ancestors(submodule)) if look.at(each).kind is Kind.FILE), None
     )
     if file is not None:
-        # In place of the submodule, or of a directory above it.
+        # A link stands in place of the submodule, or of a directory above it.
         yield _read_only(file)
         return
     if (

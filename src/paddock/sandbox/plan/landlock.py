@@ -1,13 +1,12 @@
-"""Landlock: which rights a command keeps on files, as rules for paddock-init.
+"""Writes Landlock's part of a plan: the rights that a command keeps on files, as rules for paddock-init.
 
-It serves twice. Under bubblewrap it is the second layer: the mounts decide what can be
-read and written, and Landlock takes away the right to write anywhere else, should
-a mount be wrong. Without bubblewrap, behind the setting `use_legacy_landlock`, it is all
-there is, and then only what it can express is accepted.
+Landlock serves twice. Under bubblewrap it is the second layer: the mounts decide what can be read and
+written, and Landlock takes away the right to write anywhere else, in case a mount is wrong. Without
+bubblewrap, behind the setting `use_legacy_landlock`, it is the only layer, and Paddock accepts only what
+Landlock can express.
 
-A rule grants and can't take back below itself, so an exception inside a writable
-directory is beyond Landlock alone. The kernel's ABI is a number given by the
-caller; nothing here asks the kernel.
+A rule grants, and no rule below it can take back, so Landlock alone can't make an exception inside a writable
+directory. The caller gives the kernel's ABI; nothing here asks the kernel.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from paddock.model.profile import NetworkMode
 from paddock.sandbox.host.landlock_abi import NEEDED_ABI, PORTS_ABI, SCOPES_ABI, Port, Right, Scope, rights_of
 
 ALONE_ABI: Final = 3
-"""Before it (Linux 6.2) files could be truncated anywhere, which is too little without mounts."""
+"""Before this ABI (Linux 6.2) a command could truncate any file, which is too weak without mounts."""
 
 ALWAYS_WRITABLE: Final = ("/dev", "/proc")
-"""Made for the sandbox: what is written there reaches nobody else. Host devices are refused by
-the mount, and the host's /proc/sys is covered."""
+"""The sandbox has its own, so writing there reaches nobody else. The mount refuses the host's devices, and
+the host's /proc/sys is covered."""
 
 ALWAYS_WRITABLE_ALONE: Final = (
     "/dev/null",
@@ -37,7 +36,7 @@ ALWAYS_WRITABLE_ALONE: Final = (
     "/dev/ptmx",
     "/dev/pts",
 )
-"""Without bubblewrap /dev and /proc are the host's; these are what programs expect to open for writing."""
+"""Without bubblewrap /dev and /proc are the host's; programs expect to open these for writing."""
 
 
 class Ruleset(Struct, frozen=True):
@@ -56,7 +55,7 @@ class Reach(Struct, frozen=True):
     is_fully_writable: bool
     writable: tuple[str, ...]
     exceptions: tuple[str, ...]
-    """Paths below a writable one that are not, or that must not even be read."""
+    """Paths below a writable one that must not be written, or not even read."""
     network: NetworkMode
     has_process_limit: bool = False
 
@@ -97,7 +96,7 @@ def _inexpressible(reach: Reach, abi: int) -> Iterable[str]:
     if reach.network in (NetworkMode.LOOPBACK, NetworkMode.PROXIED):
         yield "a private loopback needs a network namespace"
     if reach.network is NetworkMode.ENABLED:
-        # Those of paddock itself among them, by which a command would start others without confinement.
+        # Among them are Paddock's own, through which a command could start others unconfined.
         yield "with the network it could connect to local sockets that only mounts can hide"
     if reach.has_process_limit:
         yield "a limit of processes needs a user namespace"

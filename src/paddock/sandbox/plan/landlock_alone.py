@@ -1,4 +1,4 @@
-"""A plan that Landlock alone enforces: nothing is hidden, only writing is restricted. Pure."""
+"""Has Landlock alone enforce a plan: it hides nothing and restricts only writing. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from paddock.sandbox.profile.path import ROOT
 
 
 def ruleset_alone(plan: Plan, abi: int) -> landlock.Ruleset:
-    """Return what enforces a plan instead of its mounts.
+    """Return the ruleset that enforces a plan instead of its mounts.
 
-    Raises SandboxUnavailable when nothing less than mounts could, with every reason.
+    Raises SandboxUnavailable, with every reason, when only mounts could.
     """
     ruleset = landlock.alone(_reach(plan), abi)
     if isinstance(ruleset, tuple):
@@ -37,7 +37,7 @@ def _reach(plan: Plan) -> landlock.Reach:
             for rule in plan.rules
             if rule.access is not Access.WRITE
             and table.access_around(rule.path) is Access.WRITE
-            # Where everything can be written, so can what the programs of Paddock depend on.
+            # A command that may write everything may also write what Paddock's programs depend on.
             and not (rule.origin == OWN and table.access_of(ROOT) is Access.WRITE)
         ),
         network=plan.network,

@@ -1,6 +1,6 @@
-"""Protects what steers the programs of a workspace's owner, and so is not the command's to change.
+"""Protects the files that steer the programs of a workspace's owner.
 
-Git runs hooks, agents and cloud tools read instructions and credentials: a command that could write there
+Git runs hooks; agents and cloud tools read instructions and credentials. A command that could write there
 would act later, outside the sandbox. Pure.
 """
 
@@ -32,14 +32,14 @@ OTHER_REPOSITORIES: Final = (".hg", ".jj")
 class Protection:
     """Read-only rules for the metadata under each writable directory, except for what the profile opens.
 
-    A project root in such a directory counts as one of these, and so does what is between the two, as far as
-    git would look for the project's repository there.
+    A project root in such a directory counts as one too, and so do the directories between the two in which
+    git would look for the project's repository.
 
-    What is missing is protected under project roots, for there its owner would take it for the
-    workspace's own; of git's also under other directories that the profile names, but not under
-    `temporary` ones: every program makes what it likes there. A link can't be protected, because
-    the command could replace it: where what is missing would be protected it raises ProfileRefused, elsewhere
-    it is left alone, for there an earlier command can make one as it likes.
+    Metadata that does not exist is protected under project roots, where the owner would take it for the
+    workspace's own. Git's is also protected under other directories that the profile names, but not under
+    `temporary` ones, where every program makes what it likes. A link can't be protected, because the command
+    could replace it. Where missing metadata would be protected, a link raises ProfileRefused; elsewhere it is
+    left alone, since an earlier command could make one there anyway.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Protection:
     def _above(self, root: str) -> Iterator[str]:
         """Yield the writable directories above a project root in which git would look for its repository.
 
-        Whoever may write everything may write the owner's own configuration of git, so there only what exists
-        counts. In another root around it an earlier command may have made a repository, which is then
+        A command that may write everything may write the owner's own git configuration, so there only what
+        exists counts. In another root around this one an earlier command may have made a repository, which is
         protected but not trusted.
         """
         others = [other for other in self._roots if other != root]
@@ -96,7 +96,7 @@ class Protection:
                 return
 
     def _around(self, directory: str) -> Iterator[Rule]:
-        """Yield rules for what can be written of a repository in which a writable directory lies."""
+        """Yield rules for the writable parts of a repository that contains a writable directory."""
         pointer = join(directory, GIT)
         if self._look.at(pointer).kind is Kind.FILE:
             yield from linked_repository(pointer, self._table, self._look)
@@ -115,7 +115,7 @@ class Protection:
             yield from self._git(git, self._look.at(git), is_workspace)
 
     def _metadata(self, path: str, is_kept: bool) -> Iterator[Rule]:
-        """Yield rules for metadata at a path. `is_kept` says whether nobody may make it either."""
+        """Yield rules for metadata at a path. With `is_kept` the command may not create it either."""
         fact = self._look.at(path)
         if fact.links and is_kept:
             raise ProfileRefused(
@@ -135,16 +135,16 @@ class Protection:
             return
         if has_repository(parent(path), self._look):
             yield from submodules(parent(path), self._table, self._look)
-        # Git looks past a `.git` that is an empty directory, not past a file.
+        # Git looks past a `.git` that is an empty directory, but not past a file.
         if not ends_search(parent(path), self._look):
             yield from bare_repository(parent(path), self._look)
 
     def _is_open(self, path: str) -> bool:
-        """Return whether the profile itself lets it be written."""
+        """Return whether the profile itself lets the command write it."""
         return path in self._table and self._table.access_of(path) is Access.WRITE
 
     def _is_owners(self, directory: str) -> bool:
-        """Return whether no earlier command and no other user can have made a repository there."""
+        """Return whether neither an earlier command nor another user can have made a repository there."""
         if directory in self._roots:
             return True
         writable = (*self._roots, *self._temporary)

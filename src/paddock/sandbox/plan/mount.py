@@ -1,6 +1,6 @@
 """The steps by which a view of the file system is built, as data.
 
-They are carried out in their order, each on top of those before it.
+bubblewrap carries them out in order, each on top of those before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Bind(Struct, frozen=True):
 
 
 class EmptyDirectory(Struct, frozen=True):
-    """Cover a path by an empty directory, in which the steps that follow may make places."""
+    """Cover a path with an empty directory, in which later steps may make mount points."""
 
     path: str
     mode: int
@@ -33,20 +33,20 @@ class EmptyDirectory(Struct, frozen=True):
 
 
 class UnreadableFile(Struct, frozen=True):
-    """Cover a file by an empty one that nobody may open."""
+    """Cover a file with an empty one that nobody may open."""
 
     path: str
     reason: str
 
 
 class Seal(Struct, frozen=True):
-    """Let nothing be made or changed any more in what was mounted at a path."""
+    """Make what is mounted at a path read-only from now on."""
 
     path: str
 
 
 class Shortcut(Struct, frozen=True):
-    """Make a symbolic link that the host has, too."""
+    """Make a symbolic link that the host has too."""
 
     path: str
     target: str
@@ -67,7 +67,7 @@ class Processes(Struct, frozen=True):
 
 
 class InitProgram(Struct, frozen=True):
-    """Show the sandbox's first program, where no /proc is there to execute its descriptor."""
+    """Show the sandbox's first program, where there is no /proc to execute its descriptor through."""
 
     path: str
 
@@ -76,20 +76,20 @@ Mount = Bind | InitProgram | EmptyDirectory | UnreadableFile | Seal | Shortcut |
 
 
 class MaskKind(StrEnum):
-    """What to do if a mask is removed, besides ending the command."""
+    """What to do when a mask is removed, besides ending the command."""
 
     MASK = "mask"
     """Nothing."""
 
     GUARD = "guard"
-    """To put aside what is in its place then: others would obey what the command may have made there."""
+    """Put aside what is in its place: others would obey what the command may have made there."""
 
     PRIVATE = "private"
-    """Nothing. It is on something of Paddock's own, which nobody moves."""
+    """Nothing. The mask covers something of Paddock's own, which nobody moves."""
 
 
 class Mask(Struct, frozen=True):
-    """A path where a mount takes something away, and has to stay for as long as the command runs."""
+    """A path where a mount takes access away, and must stay for as long as the command runs."""
 
     path: str
     kind: MaskKind = MaskKind.MASK

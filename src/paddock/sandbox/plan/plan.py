@@ -1,7 +1,7 @@
-"""From a profile and the facts of a host to a plan: what confines a command.
+"""Turns a profile and the facts of a host into a plan: what confines a command.
 
-Pure: the same profile and the same facts give the same plan. A plan says what has to
-be done, in which order; how bubblewrap is told is `bwrap`'s business.
+Pure: the same profile and the same facts give the same plan. A plan says what to do, in which order; `bwrap`
+translates it for bubblewrap.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from paddock.sandbox.profile.glob import Pattern
 from paddock.sandbox.profile.path import ROOT, ancestors, is_within, parent
 
 PATTERN: Final = "deny pattern"
-"""The origin of the rules that patterns of the profile come down to."""
+"""The origin of the rules that come from the profile's patterns."""
 
 PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
 
 
 class Scene(Struct, frozen=True):
-    """The setting of a command: all that a plan depends on besides the profile and the files."""
+    """The setting of a command: everything that a plan depends on besides the profile and the files."""
 
     surroundings: Surroundings
     cwd: str
     """Absolute and resolved."""
     cwd_name: str | None = None
-    """The same as it was asked for, if by another name."""
+    """The name by which it was asked for, if that is another."""
     denied_matches: tuple[str, ...] = ()
     """What the deny patterns of the profile match, resolved."""
     has_proc: bool = True
     """Whether a new /proc can be mounted."""
     is_root: bool = False
-    """Whether root runs the command; root may write what others may not."""
+    """Whether root runs the command, which may write what others may not."""
     is_strict: bool = False
-    """Whether only programs that were decided on run, so that no process may change another's memory."""
+    """Whether only approved programs run, so that no process may change another's memory."""
     closed: tuple[KernelFile, ...] = ()
     """The kernel's own files that a command has no use for."""
     owned_nodes: tuple[str, ...] = ()
@@ -72,13 +72,13 @@ class Plan(Struct, frozen=True):
     denied_patterns: tuple[Pattern, ...] = ()
     """What the rules of origin PATTERN come from."""
     masks: tuple[Mask, ...] = ()
-    """Those of one directory next to each other."""
+    """Grouped by directory."""
     read_only: tuple[str, ...] = ()
     """Host paths that must already be read-only when the view is built."""
 
     @property
     def shown_placeholders(self) -> tuple[str, ...]:
-        """The placeholders that are in sight, so that the first process of the sandbox can lock them."""
+        """The placeholders that the first process of the sandbox can see, and so can lock."""
         shown = self._bound
         return tuple(
             place.path
@@ -88,7 +88,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def covered_places(self) -> tuple[str, ...]:
-        """Those that it can't see."""
+        """The placeholders that it can't see."""
         shown = self._bound
         return tuple(place.path for place in self.placeholders if place.path not in shown)
 
@@ -98,12 +98,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def extent(self) -> Extent:
-        """Return how far it lets the command reach."""
+        """Return how far the plan lets the command reach."""
         return Extent(self.rules, self.network, self.limits)
 
     @property
     def has_ready_devices(self) -> bool:
-        """Return whether the devices have to be there before the view is built."""
+        """Return whether the devices must exist before the view is built."""
         return any(isinstance(mount, Devices) and mount.is_ready for mount in self.mounts)
 
     @property
@@ -141,7 +141,7 @@ def confine(profile: EnforcedProfile, scene: Scene, look: Look) -> Plan:
 
 
 def reach_of(profile: EnforcedProfile, scene: Scene, look: Look) -> tuple[Extent, Visibility]:
-    """Return what the profile grants there, no matter how, and what can be seen. Raises as `confine`."""
+    """Return what the profile grants on these files, and what can be seen. Raises as `confine`."""
     table, links = _access_table(grants_of(profile, scene.surroundings), scene, look)
     extent = Extent(tuple(table.rules), network_mode(profile), limits_of(profile))
     return extent, _visibility(scene, look, table, links)
@@ -158,9 +158,9 @@ def grants_of(profile: EnforcedProfile, surroundings: Surroundings) -> Grants:
 def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
     kinds: dict[str, MaskKind] = {}
     for rule in table.rules:
-        # What is there instead of a program of ours is the user's, who has exchanged it.
+        # Whatever stands in place of a program of ours, the user has put there.
         if rule.access is Access.READ and rule.origin != OWN:
-            # What is above it could be made anew with all that is in it.
+            # A directory above it could be made anew with everything in it.
             kinds |= dict.fromkeys((rule.path, *ancestors(rule.path)), MaskKind.GUARD)
     kinds |= {rule.path: MaskKind.PRIVATE for rule in table.rules if rule.origin == PRIVATE}
     beside_each_other = sorted(paths, key=lambda path: path.rpartition("/"))
@@ -190,10 +190,11 @@ def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule
     implied += _own_rules(table, scene.surroundings, look)
     implied += _names_of_own_files(table, scene, look)
     implied_rules, implied_links = _without_links(implied, look)
-    # What is protected as a whole is not granted, though of two rules about one path the wider one counts.
+    # A path that is protected as a whole is not granted, although of two rules about one path the wider
+    # counts.
     protected = {rule.path for rule in implied_rules}
     rules = [rule for rule in rules if rule.access is not Access.WRITE or rule.path not in protected]
-    # First, because of two equal rules about one path the first is kept, and these know more.
+    # These come first because they know more: of two equal rules about one path, the first is kept.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, look)
 
 
@@ -205,9 +206,9 @@ def _temporary(scene: Scene, look: Look) -> list[str]:
 def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
     """Return read-only rules for what Paddock runs outside of the sandbox. Raises ProfileRefused.
 
-    Where the profile grants all that is around them, they are left out of the grant. A profile that grants
-    just this, or something in it, can't be meant otherwise. A link can't be left out, because nothing can be
-    mounted on it. Where everything is granted, the links of the system are as well.
+    If the profile grants everything around them, they are left out of the grant. A profile that grants
+    exactly this, or something in it, is refused, because it can't mean anything else. A link can't be left
+    out, because nothing can be mounted on it. A grant of everything includes the links of the system.
     """
     if table.access_of(ROOT) is not Access.WRITE:
         for directory, reason, remedy in surroundings.own_searched:
@@ -239,9 +240,9 @@ def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Ru
 
 
 def _own_rules(table: AccessTable, surroundings: Surroundings, look: Look) -> Iterator[Rule]:
-    """Yield read-only rules for where Paddock looks for its user's rules, and for what is missing of that.
+    """Yield read-only rules for where Paddock looks for its user's rules, including what is missing there.
 
-    A rule may let a program out of the sandbox. Raises ProfileRefused for a profile that grants just this,
+    A rule may let a program out of the sandbox. Raises ProfileRefused for a profile that grants exactly this,
     or a link that leads there.
     """
     may_write_everything = table.access_of(ROOT) is Access.WRITE
@@ -261,16 +262,17 @@ def _own_rules(table: AccessTable, surroundings: Surroundings, look: Look) -> It
                     f"would let the command write rules that Paddock obeys, in {directory}",
                     "grant another directory",
                 )
-        # A command that may write everything may make it, and replace the links that lead there.
+        # A command that may write everything may create it, and replace the links that lead there.
         is_left_alone = may_write_everything and (fact.kind is Kind.MISSING or fact.links)
         if table.access_of(fact.real) is Access.WRITE and not is_left_alone:
             yield Rule(directory, Access.READ, OWN, is_metadata=True)
 
 
 def _names_of_own_files(table: AccessTable, scene: Scene, look: Look) -> Iterator[Rule]:
-    """Refuse to let a command change a file of Paddock's under another name. Raises ProfileRefused.
+    """Raise ProfileRefused if a command could change a file of Paddock's under another name.
 
-    A directory that can't be searched for such names, which an earlier command may have closed, is read-only.
+    A directory that can't be searched for such names is read-only, because an earlier command may have closed
+    it.
     """
     for name in scene.surroundings.own_names:
         if table.access_of(name) is not Access.WRITE:
@@ -286,7 +288,7 @@ def _names_of_own_files(table: AccessTable, scene: Scene, look: Look) -> Iterato
 
 
 def _pattern_links(grants: Grants, look: Look) -> list[tuple[Rule, Link]]:
-    """Return the links that lead to where patterns are searched for."""
+    """Return the links that lead to where patterns search."""
     rules = [Rule(pattern.base, Access.DENY, str(pattern)) for pattern in grants.denied_patterns]
     return _without_links(rules, look)[1]
 
@@ -303,7 +305,7 @@ def _without_links(rules: list[Rule], look: Look) -> tuple[list[Rule], list[tupl
 
 
 def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable) -> None:
-    """Refuse replaceable links: a rule must mean the same for the next command, whatever this one does."""
+    """Refuse links that the command could replace: a rule must mean the same for the next command."""
     for rule, link in links:
         if table.access_of(link.path) is Access.WRITE:
             raise ProfileRefused(
@@ -314,7 +316,7 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
 
 
 def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene, look: Look) -> None:
-    """Refuse a rule that means what an earlier command, perhaps under another profile, has made of it.
+    """Refuse a rule whose meaning an earlier command, perhaps under another profile, could have changed.
 
     The usual profiles grant the project roots and the temporary directories.
     """
@@ -330,9 +332,9 @@ def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene, look: 
 
 
 def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None:
-    """Refuse a project root that leads wherever an earlier command, or one that runs now, has pointed it."""
+    """Refuse a project root that another command, earlier or running now, could have pointed elsewhere."""
     surroundings = scene.surroundings
-    # Roots were resolved before. What is granted is where they lead at this look.
+    # Roots were resolved before. The grant is for where they lead at this look.
     for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
         if look.at(name).real != real:
             raise ProfileRefused(
@@ -341,7 +343,7 @@ def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None
                 "run the command when nothing changes it",
             )
     if table.access_of(ROOT) is Access.WRITE:
-        # No root grants anything then.
+        # Then no root grants anything.
         return
     for name, _ in surroundings.linked_roots:
         rule = Rule(f"the project root {name}", Access.WRITE, name)
@@ -349,7 +351,7 @@ def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None
 
 
 def _refuse_hidden_directory(scene: Scene, look: Look, table: AccessTable, links: list[Link]) -> None:
-    """Refuse a working directory by its name, without a word about what is there or where it leads."""
+    """Refuse a working directory by its name, without saying what is there or where it leads."""
     name = scene.cwd_name or scene.cwd
     visibility = _visibility(scene, look, table, links)
     if not (visibility.has_way_to(name) and visibility.has_way_to(scene.cwd)):

@@ -1,15 +1,13 @@
 """Lists the system calls that a confined command may not make.
 
-One program per network mode and machine, made of the lists below; the same lists
-are what `paddock sandbox --explain` tells. Whatever they do not name is allowed:
-files, processes and namespaces are confined by the mounts, the missing
-capabilities and Landlock. The program refuses what those do not reach - sockets,
-parts of the kernel that belong to no namespace, ways into other processes - and
-new user namespaces, in which a command would have capabilities again.
+Each network mode and machine has one program, made of the lists below; `paddock sandbox --explain` prints the
+same lists. The program allows whatever they do not name: mounts, missing capabilities and Landlock confine
+files, processes and namespaces. It refuses what those do not reach - sockets, parts of the kernel that belong
+to no namespace, ways into other processes - and new user namespaces, in which a command would have
+capabilities again.
 
-It is the innermost wall and can't be taken down: bubblewrap loads it last, and
-every child inherits it. It can't look behind pointers, so what matters must
-be decided by numbers and flags.
+The filter is the innermost wall and can't be taken down: bubblewrap loads it last, and every child inherits
+it. It can't look behind pointers, so it decides by numbers and flags alone.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ AF_NETLINK: Final = 16
 SOCK_STREAM: Final = 1
 SOCK_SEQPACKET: Final = 5
 SOCK_TYPE_MASK: Final = 0xF
-"""The rest of the word are flags such as SOCK_CLOEXEC (socket(2))."""
+"""The rest of the word holds flags such as SOCK_CLOEXEC (socket(2))."""
 
 NETLINK_ROUTE: Final = 0
 CLONE_NEWUSER: Final = 0x10000000
 S_ISUID: Final = 0o4000
 O_CREAT: Final = 0o100
 O_TMPFILE_BIT: Final = 0o20000000
-"""The same on every machine there are filters for (asm-generic/fcntl.h)."""
+"""The same on every machine that has a filter (asm-generic/fcntl.h)."""
 OLD_CALLS: Final = frozenset(("chmod", "creat", "mknod", "open"))
 """Calls that newer machines have only under another name."""
 FIRST_PROCESS: Final = 1
@@ -69,7 +67,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def is_denial(self) -> bool:
-        """Return whether the rule keeps a command from something, not only from one of two ways to do it."""
+        """Return whether the rule forbids something, and not only one of two ways to do it."""
         return self.errno != errno.ENOSYS
 
 
@@ -140,13 +138,13 @@ def _makes_set_user_id(mode: Word) -> Condition:
 
 
 def _makes_file(flags: Word) -> Condition:
-    """Without one of these flags there is no mode, and callers leave anything in its place (open(2))."""
+    """Return the condition under which open(2) reads its mode; otherwise that word holds anything."""
     return _not_among(flags, 0, mask=O_CREAT | O_TMPFILE_BIT)
 
 
 _ALWAYS: Final = (
-    # Also of a file that is being made, and empty: whoever writes it next may be root, and the bit stays then
-    # (CAP_FSETID). mkdir(2) does not look at this bit. These are first, for no other calls are made so often.
+    # This includes empty files that are being created: the next writer may be root, and then the bit stays
+    # (CAP_FSETID). mkdir(2) ignores this bit. These rules come first because no other calls are so frequent.
     *(
         Rule(call, _SET_USER_ID, (_makes_file(flags), _makes_set_user_id(mode)))
         for call, flags, mode in (("openat", _THIRD, _FOURTH), ("open", _SECOND, _THIRD))
@@ -163,7 +161,7 @@ _ALWAYS: Final = (
             ("mknodat", _THIRD),
         )
     ),
-    # Its mode is behind a pointer. Programs take this errno as an old kernel's, and use openat.
+    # The mode is behind a pointer. Programs take this errno for an old kernel's, and use openat.
     Rule("openat2", "it could make a set-user-ID program unseen", errno=errno.ENOSYS),
     *(
         Rule(call, "it reaches into other processes, the init of the sandbox included")
@@ -178,8 +176,8 @@ _ALWAYS: Final = (
         Rule(call, "it opens parts of the kernel that a command does not need and an attack does")
         for call in ("bpf", "userfaultfd", "perf_event_open", "open_by_handle_at")
     ),
-    # With less of the processor it would notice neither its clock nor its launcher; the same user could take
-    # that away.
+    # Without processor time the init would notice neither its clock nor its launcher, and the same user could
+    # take that time away.
     *(
         Rule(call, "the init of the sandbox needs its share of the machine", (_among(_FIRST, FIRST_PROCESS),))
         for call in (
@@ -204,7 +202,7 @@ _ALWAYS: Final = (
         )
         for call in ("clone", "unshare")
     ),
-    # Its flags are behind a pointer. C libraries take this errno as an old kernel's, and use clone.
+    # The flags are behind a pointer. C libraries take this errno for an old kernel's, and use clone.
     Rule("clone3", "it could make a user namespace unseen", errno=errno.ENOSYS),
     Rule(
         "ioctl",
@@ -216,8 +214,8 @@ _ALWAYS: Final = (
         "nobody could open the terminal any more, or type there, when the command has ended",
         (_among(_SECOND, TIOCEXCL, TIOCSETD),),
     ),
-    # Only for the owner of a file, but on a mount that is read-only as well. The kernel lets others go on
-    # after fs.lease-break-time, and then it can be done again.
+    # Only a file's owner may do this, but even on a read-only mount. The kernel lets others go on after
+    # fs.lease-break-time, and then the owner can do it again.
     Rule(
         "fcntl",
         "it makes everybody wait who opens the file",
@@ -227,8 +225,8 @@ _ALWAYS: Final = (
 
 _UNIX_PAIRS: Final = (
     Rule("socketpair", "only AF_UNIX makes pairs that stay inside", (_not_among(_FIRST, AF_UNIX),)),
-    # Everything but these can send to any address, whether it is connected or not: SOCK_RAW is
-    # another word for SOCK_DGRAM in AF_UNIX (unix_create in the kernel).
+    # Every other type can send to any address, connected or not: in AF_UNIX, SOCK_RAW is another word for
+    # SOCK_DGRAM (unix_create in the kernel).
     Rule(
         "socketpair",
         "a datagram socket sends to any socket of the host",
@@ -241,7 +239,7 @@ _NO_NETWORK: Final = (
         Rule(call, "the network is restricted")
         for call in ("connect", "bind", "listen", "accept", "accept4", "sendmmsg", "recvmmsg")
     ),
-    # Without an address it is send(2), with which event loops wake themselves through a socket pair.
+    # Without an address this is send(2), by which event loops wake themselves through a socket pair.
     Rule("sendto", "the network is restricted", (_not_among(Word(4), 0),)),
     Rule("sendto", "the network is restricted", (_not_among(Word(4, is_high=True), 0),)),
     Rule("socket", "the network is restricted", (_not_among(_FIRST, AF_UNIX),)),
@@ -254,9 +252,9 @@ _NO_NETWORK: Final = (
 )
 
 _PRIVATE_LOOPBACK: Final = (
-    # A path leads out of the network namespace, and connect(2) keeps it behind a pointer: no AF_UNIX at all.
+    # A path leads out of the network namespace, and connect(2) has it behind a pointer: so no AF_UNIX at all.
     Rule("socket", "only the private loopback is open", (_not_among(_FIRST, AF_INET, AF_INET6, AF_NETLINK),)),
-    # This much of netlink is how programs list their interfaces; Node.js fails without it.
+    # Programs list their interfaces with this much of netlink; Node.js fails without it.
     Rule(
         "socket",
         "only the addresses of the private loopback may be asked for",
@@ -266,7 +264,7 @@ _PRIVATE_LOOPBACK: Final = (
 )
 
 _PROXY_ALONE: Final = (
-    # Here netlink goes, too: where a proxy does all the talking, no program needs to know of interfaces.
+    # Netlink is refused too: where a proxy does all the talking, no program needs to know of interfaces.
     Rule("socket", "only the proxy leads out", (_not_among(_FIRST, AF_INET, AF_INET6),)),
     *_UNIX_PAIRS,
 )

@@ -1,7 +1,7 @@
-"""From rules to the mounts that make them true.
+"""Turns rules into the mounts that enforce them.
 
-Mounts are made from the root towards the leaves, so each rule is a mount on top of
-those about shorter paths, and the most specific one wins by itself. Pure.
+Mounts go from the root towards the leaves, so each rule is a mount on top of those about shorter paths, and
+the most specific one wins by itself. Pure.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from paddock.sandbox.profile.path import (
 )
 
 INIT: Final = "/proc/paddock-init"
-"""Where the first program is when /proc is empty."""
+"""Path of the first program when /proc is empty."""
 KERNELS: Final = "the kernel's own, of no use to a command"
 
 VIEW_MODE: Final = 0o755
 BLOCKED_MODE: Final = 0o555
 DENIED_MODE: Final = 0o000
 PASSAGE_MODE: Final = 0o111
-"""Mode of a denied directory that leads to something granted: it can be passed, not listed."""
+"""Mode of a denied directory that leads to something granted: a command can pass through but not list it."""
 
 
 class View:
-    """Collects the mounts for a set of rules; call its methods in the order in which they stand here."""
+    """Collects the mounts for a set of rules; call its methods in the order of their definition."""
 
     def __init__(self, table: AccessTable, look: Look) -> None:
         self._table = table
@@ -88,16 +88,16 @@ class View:
             return
         self.mounts.append(Processes(PROC))
         if is_root or is_strict:
-            # By /proc/PID/mem a process writes into others, paddock-stub included, until that forbids it.
-            # Root owns the kernel's files in every /proc. It could write settings, of which core_pattern
+            # Through /proc/PID/mem a process can write into others, even paddock-stub until it forbids that.
+            # Root owns the kernel's files in every /proc: it could write settings, of which core_pattern
             # alone would run a program outside, and change the modes of all files for the whole host.
             self._seals_processes = True
         elif self._look.at(KERNEL_SETTINGS).kind is not Kind.MISSING:
-            # bubblewrap leaves it, because the directory itself can't be written. Some files in it can.
+            # bubblewrap leaves it alone, because the directory itself can't be written. Some files in it can.
             self._bind(KERNEL_SETTINGS, is_writable=False, reason="settings of the kernel")
 
     def close_kernel(self, closed: Iterable[KernelFile], has_proc: bool) -> None:
-        """Close what of the kernel's own files a command has no use for."""
+        """Close the kernel's own files that a command has no use for."""
         for file in closed:
             is_process = is_within(file.path, PROC)
             if not has_proc if is_process else not self._shows_kernel_object(file.path):
@@ -107,26 +107,28 @@ class View:
             elif is_process:
                 self._cover(file.path, BLOCKED_MODE, KERNELS)
             else:
-                # Not sealed, which would take as long as to mount a file. Landlock lets nobody write there.
+                # Not sealed: that would take as long as mounting a file, and Landlock lets nobody write
+                # there.
                 self.mounts.append(EmptyDirectory(file.path, BLOCKED_MODE, KERNELS))
             self._mounted.add(file.path)
         if self._seals_processes:
-            # Already here: what can be mounted in it exists. It takes longer with each mount that is there.
+            # Sealed already here, because every mount point in it exists, and each further mount makes it
+            # slower.
             self.mounts.append(Seal(PROC))
 
     def _shows_kernel_object(self, path: str) -> bool:
-        """Return whether a path is in sight, and not because the profile names it."""
+        """Return whether a path is in sight without being named by the profile."""
         return self._table.access_of(path) is not Access.DENY and not any(
             (is_within(path, rule.path) and rule.path != ROOT) or is_within(rule.path, path)
             for rule in self._table.rules
         )
 
     def apply(self, rule: Rule) -> None:
-        """Make one rule true. Rules come shallow paths first; the one about the root is `show_root`."""
-        # What stands in /proc is about the sandbox, never about the host; there is nothing to grant.
+        """Enforce one rule. Call it for shallow paths first; `show_root` is for the rule about the root."""
+        # /proc is about the sandbox, never about the host, so there is nothing to grant.
         if rule.path == ROOT or (rule.access is not Access.DENY and is_within(rule.path, PROC)):
             return
-        # What everybody may read of the devices is there already; the host's own are for those who may write.
+        # The devices that everybody may read are there already; the host's own are for those who may write.
         if rule.path == DEV and rule.access is Access.READ:
             return
         around = self._table.access_around(rule.path)
@@ -144,7 +146,7 @@ class View:
             self._mount(rule, fact.kind)
 
     def seal(self) -> None:
-        """Close the empty directories, in which mount points had to be made until now."""
+        """Close the empty directories, which had to stay open until all mount points were made."""
         self.mounts += [Seal(path) for path in reversed(self._unsealed)]
 
     def keep_nodes(self, owned_nodes: Sequence[str]) -> tuple[str, ...]:
@@ -154,13 +156,13 @@ class View:
             return ()
         devices = [number for number, mount in enumerate(self.mounts) if is_within(mount.path, DEV)]
         if len(devices) == 1:
-            # Nothing of the host's /dev is needed.
+            # The command needs nothing of the host's /dev.
             self.mounts[devices[0]] = Devices(DEV, is_ready=True)
             return ()
         if any(isinstance(each, Bind) and each.has_devices for each in self.mounts):
             # The profile lets something be made there.
             return tuple(owned_nodes)
-        # One mount for all. A node that is a mount itself, as in containers, is not made read-only by that.
+        # One mount for all. It does not make a node read-only that is a mount itself, as in containers.
         return (DEV, *owned_nodes)
 
     def _mount(self, rule: Rule, kind: Kind) -> None:
@@ -174,7 +176,7 @@ class View:
         self._mounted.add(rule.path)
 
     def _occupy(self, rule: Rule, fact: PathFact) -> None:
-        """Keep a protected path that does not exist from being made. Raises if that can't be seen."""
+        """Keep a missing protected path from being created. Raises if its absence can't be verified."""
         place = fact.first_missing
         assert place is not None
         if not self._occupied.isdisjoint((place, *ancestors(place))):
@@ -183,7 +185,7 @@ class View:
         if is_skipped or not self._look.can_grow(parent(place)):
             return
         if fact.is_hidden:
-            # An earlier command may have closed the directory, and this one could open it again.
+            # An earlier command may have closed the directory, and this one could reopen it.
             raise ProfileRefused(
                 rule.path,
                 f"may be in {parent(place)}, which can't be searched, but the command could change that",
@@ -207,7 +209,7 @@ class View:
         self._mounted.add(place)
 
     def _share(self, path: str, kind: PlaceholderKind) -> None:
-        """Let something be made in what others keep at a path, which is a mask of theirs, but not move it."""
+        """Let the command create something in another command's mask, but not move the mask."""
         self.placeholders.append(Placeholder(path, kind))
         self._occupied.add(path)
         self._bind(path, is_writable=True, reason="other commands need it where it is")
@@ -236,7 +238,7 @@ class View:
         )
 
     def _bind(self, path: str, *, is_writable: bool, reason: str) -> None:
-        # A mount that is read-only does not keep anybody from writing to a device, only one without devices.
+        # A read-only mount does not stop writing to a device; only a mount without devices does.
         self.mounts.append(Bind(path, is_writable, reason, has_devices=is_writable and is_within(path, DEV)))
         self._mounted.add(path)
 

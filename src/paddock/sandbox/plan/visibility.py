@@ -1,8 +1,8 @@
-"""Tells what can be seen on the way to a path under a set of rules.
+"""Tells which names a set of rules makes visible on the way to a path.
 
-Whoever names a path under a profile must learn nothing of it that a command under that profile could not.
-So every step is held against the rules before it is looked at, through links and `..` as the kernel
-would go. Pure.
+Whoever names a path under a profile must learn nothing about it that a command under that profile could not.
+So each step is checked against the rules before anything looks at it, through links and `..` as the kernel
+goes. Pure.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from paddock.sandbox.profile.path import ROOT, is_within, join, parent
 
 
 class Visibility:
-    """The names that rules make visible: those that are granted, and those that lead there.
+    """The names that rules make visible: granted paths, and those that lead to them.
 
-    `links` and `named` are those by which granted paths are reached.
+    `links` and `named` are the names that lead to granted paths.
     """
 
     def __init__(self, table: AccessTable, look: Look, links: Iterable[Link], named: Iterable[str]) -> None:
@@ -30,9 +30,9 @@ class Visibility:
             self._shown += [name, *(link.path for link in look.at(name).links)]
 
     def has_way_to(self, path: str) -> bool:
-        """Return whether all names on the way to an absolute path, and its own, can be seen.
+        """Return whether every name on the way to an absolute path, and its own, is visible.
 
-        Behind a name that can be seen and is missing, or is no directory, there are no others.
+        No names follow a visible name that is missing or is not a directory.
         """
         reached, names, link_count = ROOT, path.split("/")[::-1], 0
         while names:

@@ -97,14 +97,20 @@ def web() -> Iterator[str]:
         *((way, "git commit --allow-empty -qm x", "{project}/.git") for way in WAYS.values()),
         (["run"], "rm ../outside/file", "{outside}"),
         (["run", "--trace"], "echo new > ../outside/file", "{outside}/file"),
+        *(
+            (way, "mkdir -p {outside}/cache/tool && touch {outside}/cache/tool/x", "{outside}")
+            for way in WAYS.values()
+        ),
     ],
 )
 def test_denied_file_is_written_once_what_the_hint_says_is_granted(
     workspace: Path, way: list[str], command: str, grant: str
 ) -> None:
     subprocess.run(["git", "init", "-q"], cwd=workspace, env=os.environ | GIT, check=True)
+    command, wanted = (
+        text.format(project=workspace, outside=workspace.parent / "outside") for text in (command, grant)
+    )
     denied = confined(way, ":workspace", command, workspace)
-    wanted = grant.format(project=workspace, outside=workspace.parent / "outside")
     assert (denied.returncode != 0, hints(denied)) == (True, [f'"{wanted}" = "write"']), denied.stderr
     done = confined(way, obeyed(hints(denied), workspace), command, workspace)
     assert (done.returncode, hints(done)) == (0, []), done.stderr

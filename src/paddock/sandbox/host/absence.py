@@ -1,8 +1,8 @@
-"""Names the failures that say there is nothing to protect at a path; every other one is a refusal.
+"""Names the failures that prove a path has nothing to protect; any other failure is a refusal.
 
-Others choose what fails: a lease on a file makes everybody fail to open it for up to 45 seconds
-(`F_SETLEASE` in fcntl(2)), and a directory can be made too deep to be named. To take that for "nothing
-there" would leave out what must be protected.
+Others can cause failures: a lease on a file makes everybody fail to open it for up to 45 seconds
+(`F_SETLEASE` in fcntl(2)), and a directory can be made too deep to be named. Paddock must not take that for
+"nothing there", or it would leave files unprotected.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NO_FILE: Final = ABSENT | {errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG}
 """There is nothing, a link or a socket, or there can't be anything."""
 
 OUT_OF_REACH: Final = ABSENT | {errno.EACCES}
-"""There is nothing, or nothing that this user gets at."""
+"""There is nothing, or nothing within this user's reach."""
 
 
 def refuse_unless(expected: frozenset[int], error: OSError, path: str) -> None:
-    """Raise ProfileRefused unless a failure is expected; if the host is only short, the error itself."""
+    """Raise ProfileRefused unless a failure is expected; raise the error itself if resources are short."""
     raise_if_short(error)
     if error.errno not in expected:
         raise ProfileRefused(

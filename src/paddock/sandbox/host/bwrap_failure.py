@@ -1,7 +1,7 @@
 """Explains why bubblewrap did not work here, in words that name the way out. Pure.
 
-The settings of the kernel come first, for they are certain; then whether this is a
-container; what bubblewrap itself printed is the last resort, and always told.
+The kernel's settings come first, because they are certain; then whether this is a container. bubblewrap's own
+message is the last resort, and always part of the answer.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def explain_namespaces(
 
 
 def last_line(stderr: str) -> str:
-    """Return what a program said last, which is why it failed."""
+    """Return the last line of a program's output, which says why it failed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return lines[-1].removeprefix("bwrap: ") if lines else "nothing"

@@ -1,9 +1,9 @@
 """Finds each bubblewrap that may be used: on PATH, and in the package.
 
-A program in a directory where commands work now is never a candidate, nor is one that others could
-have put there (`own_program`). A bundled bubblewrap is held against the digest that was written when it was
-built. All are executed through the descriptor that was looked at, so that nothing can come
-between. Whether a candidate is good enough is decided by `probe`.
+A program in a directory where commands work now is never a candidate, nor is one that others could have put
+there (`own_program`). A bundled bubblewrap must match the digest recorded when it was built. Paddock executes
+each through the descriptor that it examined, so that nobody can replace it in between. `probe` decides
+whether a candidate is good enough.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class Candidate(Struct, frozen=True):
     modified_ns: int
     is_setuid: bool
     fd: int
-    """The caller that got the candidate owns that of a bundled one; others stay open for good."""
+    """The caller owns the descriptor of a bundled program; the others stay open for good."""
     is_bundled: bool = False
 
     @property
     def command(self) -> str:
-        """Return what to execute. The child must inherit the descriptor."""
+        """Return the path to execute. The child must inherit the descriptor."""
         return f"/proc/self/fd/{self.fd}"
 
 
 def outside(programs: Iterable[Program], workspaces: Iterable[str]) -> Iterator[Candidate]:
-    """Yield the programs that do not lie in the workspaces."""
+    """Yield the programs that lie outside the workspaces."""
     yield from map(_candidate, own_program.outside(programs, workspaces))
 
 
 def bundled(path: str = BUNDLED, *, is_development: bool | None = None) -> Candidate | None:
     """Return the bubblewrap of the package, opened and verified; None if the package has none.
 
-    Raises SandboxUnavailable when it is not the one that was built. `is_development` is
-    whether a missing digest is forgiven; by default, whether paddock is installed
-    from a source tree. Raises OSError for want of descriptors or memory.
+    Raises SandboxUnavailable when it is not the one that was built. `is_development` says whether a missing
+    digest is forgiven; by default it is if paddock is installed from a source tree. Raises OSError for lack
+    of descriptors or memory.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -97,7 +97,7 @@ def _verify(fd: int, path: str, is_development: bool | None) -> None:
 
 
 def _is_editable() -> bool:
-    """Return whether paddock is installed from a source tree, by the record that the installer left."""
+    """Return whether paddock is installed from a source tree, according to the installer's record."""
     from importlib import metadata
 
     try:

@@ -1,9 +1,9 @@
 """Finds where this user can make control groups that limit a resource (cgroups(7)).
 
 In version 1 that is our own group. In version 2 a group that holds processes can't give its children a
-controller, so our own group serves only if we may divide it; `enforce.cgroup` does so for the first sandbox
-that needs it. We may in a unit of systemd with `Delegate=yes`, and, where systemd does not run, as in most
-containers, in a group that holds no process but ours.
+controller, so our own group serves only if we may divide it; `enforce.cgroup` does that for the first sandbox
+that needs it. We may divide the group of a systemd unit with `Delegate=yes` and, where systemd does not run,
+as in most containers, a group that holds no processes but ours.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final
 from paddock.sandbox.host.kernel import Kernel
 
 LEAF: Final = "paddock.launcher"
-"""The child of a divided group that we and everything that is not limited live in."""
+"""The child of a divided group in which we and everything without a limit live."""
 
 _DELEGATED: Final = ("user.delegate", "trusted.delegate")
 """How systemd marks a group that it leaves alone: for everybody since version 251, for root before."""
 
 _SYSTEMD: Final = "/run/systemd/system"
-"""There while systemd runs the host (sd_booted(3)) and looks after every group that it has not delegated."""
+"""Exists while systemd runs the host (sd_booted(3)) and manages every group that it has not delegated."""
 
 
 def directory(kernel: Kernel, controller: str) -> str | None:
@@ -51,7 +51,7 @@ def _divisible(kernel: Kernel, group: str, controller: str) -> Iterator[str]:
         _can_give(kernel, group, controller) and _may_divide(kernel, group)
     ):
         yield group
-    # Where we are once it is divided, by us or by systemd (DelegateSubgroup=).
+    # We are here once the group is divided, by us or by systemd (DelegateSubgroup=).
     above, name = os.path.split(group)
     if (name == LEAF or _is_marked(kernel, above)) and _can_give(kernel, above, controller):
         yield above
@@ -65,9 +65,9 @@ def _can_give(kernel: Kernel, group: str, controller: str) -> bool:
 
 
 def _may_divide(kernel: Kernel, group: str) -> bool:
-    """Return whether it is up to us to move everything that is in a group to a child of it."""
+    """Return whether we may move everything in a group to a child of it."""
     if _is_marked(kernel, group):
-        # Children that are not ours belong to somebody who has divided it in another way.
+        # Children that are not ours belong to somebody who has divided the group differently.
         is_whole = (kernel.text(f"{group}/cgroup.stat") or "").startswith("nr_descendants 0")
         return is_whole or kernel.exists(f"{group}/{LEAF}")
     pids = (kernel.text(f"{group}/cgroup.procs") or "").split()
@@ -92,5 +92,5 @@ def _lists(kernel: Kernel, path: str, controller: str) -> bool:
 
 
 def _below(mount_point: str, root: str, path: str) -> str:
-    """Return where a group is, in a hierarchy of which the part below `root` is mounted."""
+    """Return the directory of a group, in a hierarchy of which the part below `root` is mounted."""
     return os.path.normpath(mount_point + "/" + path.removeprefix(root.rstrip("/")))

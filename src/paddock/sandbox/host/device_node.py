@@ -1,9 +1,9 @@
-"""The device nodes of the host that every sandbox shows, and which of them a command would own.
+"""Lists the host's device nodes that every sandbox shows, and those that a command would own.
 
-A sandbox has a /dev of its own, but the nodes in it are the host's. Root owns them, in a sandbox as well: it
-could change their modes and take /dev/null from every program of the host. So root's commands have others
-(native/devices.h), or bubblewrap has to find these read-only (native/read_only.h). This does not keep
-anybody from writing to the device.
+A sandbox has a /dev of its own, but the nodes in it are the host's. Root owns them inside a sandbox too: it
+could change their modes and take /dev/null from every program of the host. So root's commands get other nodes
+(native/devices.h), or bubblewrap finds these read-only (native/read_only.h). Neither keeps anybody from
+writing to the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODES: Final = tuple(f"{DEV}/{name}" for name in ("null", "zero", "full", "rando
 def owned_nodes() -> tuple[str, ...]:
     """Return the nodes that a command of this user would own: all of them for root, none for others.
 
-    In a container they may belong to the root of another user namespace, and not to its own.
+    In a container they may belong to the root of another user namespace.
     """
     if os.geteuid() != 0:
         return ()

@@ -1,7 +1,7 @@
-"""Facts about the files of this host, for the planner.
+"""Gathers facts about the files of this host, for the planner.
 
-Each path is looked at once and the answer remembered: one `FileFacts` describes one
-moment, and is made anew for each command. All that it asks of the system goes through its `lookups`.
+`FileFacts` looks at each path once and remembers the answer, so it describes one moment; each command gets a
+new one. Every question to the system goes through its `lookups`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ GITDIR_LIMIT_BYTES: Final = 8192
 """Limit for a `.git` file: a prefix and one path, which has at most 4096 bytes."""
 
 INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
-"""Limit for an index of git with submodules, which is read as a whole: about 100 bytes for each file."""
+"""Limit for a git index with submodules, which is read as a whole: about 100 bytes for each file."""
 
 INDEX_SEARCHED_BYTES: Final = 1024 * 1024 * 1024
 """Limit for an index without submodules, which is only searched for them: ten million files."""
 
 INDEX_ENTRY_BYTES: Final = 64
-"""At least, of each file in an index: to read the entry takes a step of haste."""
+"""Least bytes of a file's entry in an index. Reading an entry takes one step of haste."""
 
 INDEX_STEP_BYTES: Final = 2048
 """Bytes of an index to search in one step."""
@@ -53,7 +53,7 @@ INDEX_PART_BYTES: Final = 1024 * 1024
 """Bytes of an index to search at a time."""
 
 INDEX_COUNT: Final = 64
-"""Indexes that are remembered: those of some workspaces and their submodules, at most 256 KiB of each."""
+"""Indexes to remember: those of a few workspaces and their submodules, at most 256 KiB of each."""
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -61,8 +61,8 @@ _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
 """How the file HEAD of a repository begins."""
 
 _indexes: dict[tuple[int, ...], Index | UnreadableIndex] = {}
-"""What was found in indexes, or why they can't be read. Git makes each anew, so one with the same change time
-is the same."""
+"""The content of indexes, or why they can't be read. Git replaces the file at each change, so the same change
+time means the same index."""
 
 
 NAMES_LIMIT: Final = 256
@@ -77,9 +77,10 @@ class FileFacts:
         self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
 
     def at(self, path: str) -> PathFact:
-        """Return what is there. What this user can't reach counts as missing, and is hidden.
+        """Return what is at a path. A path that this user can't reach counts as missing and hidden.
 
-        Raises ProfileRefused for a path of more than NAMES_LIMIT names: each is looked up from the root.
+        Raises ProfileRefused for a path of more than NAMES_LIMIT names, each of which is looked up from the
+        root.
         """
         if depth(path) > NAMES_LIMIT:
             raise ProfileRefused(path, f"is more than {NAMES_LIMIT} names long", "name a directory above it")
@@ -123,17 +124,17 @@ class FileFacts:
         return self.lookups.ask(_is_empty, directory)
 
     def is_open(self, directory: str) -> bool:
-        """Return whether any user may make something there, also if it is sticky; or it can't be known."""
+        """Return whether any user may create something there, even if it is sticky; True if unknown."""
         return self.lookups.ask(_is_open, directory)
 
     def can_grow(self, directory: str) -> bool:
-        """Return whether this user could ever make something there. Only what certainly can't be is False."""
+        """Return whether this user could ever create something there; False only if that is certain."""
         return self.lookups.ask(_can_grow, directory)
 
     def _follow(self, directory: PathFact, name: str) -> PathFact:
         """Return what is at a name in a directory that is known, and where its links lead."""
         links = list(directory.links)
-        # Most paths have no links, and copies take longer than looking.
+        # Most paths have no links, and copying takes longer than looking.
         reached = replace(directory, links=()) if links else directory
         names = [name]
         while names and not reached.is_circle:
@@ -146,7 +147,8 @@ class FileFacts:
                     reached = found
                     continue
                 links.append(found)
-                # All on the way count, as in the kernel: 40 that name the next twice take for ever.
+                # Every link on the way counts, as in the kernel: 40 links that each name the next twice would
+                # take for ever.
                 if len(links) > LINK_LIMIT:
                     reached = PathFact(Kind.MISSING, found.path, first_missing=found.path, is_circle=True)
                 elif found.target.startswith("/"):
@@ -169,8 +171,8 @@ class FileFacts:
         if _may_hold_place(status.mode, status.is_empty, status.has_one_name) and (
             not is_directory or self.lookups.ask(_holds_nothing, path)
         ):
-            # Of another command, and it goes with that: this one has to hold the place, too. Nobody can use a
-            # socket.
+            # It belongs to another command and goes with it, so this command must hold the place too. Nobody
+            # can use a socket.
             is_own = os.geteuid() in (0, status.owner) and not stat.S_ISSOCK(status.mode)
             held = PlaceholderKind.DIRECTORY if is_directory else PlaceholderKind.FILE
             return PathFact(Kind.MISSING, path, (), path, placeholder=held if is_own else None)
@@ -190,7 +192,7 @@ class _Status(Struct, frozen=True):
 
 
 def _status(path: str) -> _Status | int:
-    """Return what is at a path, links not followed, or the error number if there is nothing in reach."""
+    """Return what is at a path, without following links, or the error number if nothing is in reach."""
     try:
         status = os.lstat(path)
         target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
@@ -219,7 +221,7 @@ def _is_open(directory: str) -> bool:
 
 
 def _joined(directory: str, written: bytes) -> str | None:
-    """Return the path that is written in a file; None if it can be no path."""
+    """Return the path written in a file; None if the text can't be a path."""
     if not written or b"\0" in written:
         return None
     return clean(os.path.join(directory, os.fsdecode(written)))
@@ -245,7 +247,7 @@ def _is_git_directory(directory: str) -> bool:
         raise_if_short(error)
         says_what = os.access(head, os.R_OK) and _HEAD.match(_first_line(head)) is not None
     if not says_what:
-        # Nothing more is asked of a directory that may be closed to us.
+        # A directory that may be closed to us need not show more.
         return False
     common = _joined(directory, _first_line(join(directory, "commondir")).rstrip()) or directory
     return all(os.access(join(common, name), os.X_OK) for name in ("objects", "refs"))
@@ -315,7 +317,7 @@ def _can_grow(directory: str) -> bool:
 
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:
-    """Return whether what is there was made to hold a place that is missing, as far as can be seen."""
+    """Return whether the file looks like a placeholder."""
     return _may_hold_place(status.st_mode, status.st_size == 0, _has_one_name(status)) and (
         not stat.S_ISDIR(status.st_mode) or _holds_nothing(path)
     )
@@ -326,11 +328,11 @@ def _has_one_name(status: os.stat_result) -> bool:
 
 
 def _may_hold_place(mode: int, is_empty: bool, has_one_name: bool) -> bool:
-    """Return whether a file of this mode was made to hold a place, or a directory, should it hold nothing.
+    """Return whether a file of this mode, or an empty directory, may be a placeholder.
 
-    A file with another name could be written under that, though this one is read-only.
+    A file with a second name could be written under that name, although this one is read-only.
     """
-    # A directory takes over the set-group-ID bit of its parent.
+    # A directory inherits the set-group-ID bit of its parent.
     own = stat.S_IMODE(mode) & ~(stat.S_ISGID | PLACEHOLDER_SHARED_BITS)
     if stat.S_ISDIR(mode):
         return own == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
@@ -344,7 +346,7 @@ def _holds_nothing(directory: str) -> bool:
             return all(entry.name == PLACEHOLDER_NOTE for entry in entries)
     except OSError as error:
         refuse_unless(OUT_OF_REACH, error, directory)
-        # Of another user: whoever wants to hold it, too, is told so.
+        # It belongs to another user; whoever wants to hold it too learns that.
         return True
 
 
@@ -355,11 +357,11 @@ class Tmpdir(Struct, frozen=True):
     directory: MountedFile
     """The directory that it led to at the start."""
     links: tuple[Link, ...]
-    """Those that led there, none in a place where every command could have made it."""
+    """The links that led there, none where any command could have made it."""
 
 
 def find_tmpdir(name: str | None) -> Tmpdir | None:
-    """Return the directory that TMPDIR names, to be called once at the start; None if it can't be trusted."""
+    """Return the directory that TMPDIR names, or None if it can't be trusted. Call it once, at the start."""
     if name is None or not name.startswith("/") or "\0" in name:
         return None
     name = clean(name)
@@ -371,7 +373,7 @@ def find_tmpdir(name: str | None) -> Tmpdir | None:
 
 
 def tmpdir_problem(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> str | None:
-    """Return why it is not granted; None if it is the same directory, and private to the user or sticky."""
+    """Return why TMPDIR is not granted; None if it is the same directory, and private or sticky."""
     if any(is_within(link.path, root) for link in tmpdir.links for root in project_roots):
         return "a link in the project leads there"
     directory = tmpdir.directory
@@ -398,8 +400,9 @@ def surroundings_of(
 ) -> Surroundings:
     """Return what special paths refer to here. Project roots are resolved; one that is missing is refused.
 
-    `tmpdir` counts only while it is what it was when it was found, and if no command in these project roots
-    can have pointed it there. `own` are without links. Without `needs_minimal` nobody will ask for that.
+    `tmpdir` counts only while it is the directory that was found, and if no command in these project roots
+    can have pointed it there. The paths in `own` are without links. Without `needs_minimal` the minimal
+    directories are left out.
     """
     named = {os.path.abspath(root): _resolved(root) for root in project_roots}
     roots = tuple(dict.fromkeys(named.values()))

@@ -1,4 +1,4 @@
-"""Submodules that an index of git names, whether they are there or not.
+"""Reads the submodules that a git index names, checked out or not.
 
 `git status` looks for a repository in each of these directories, and obeys what it finds. The index is
 protected with the rest of `.git`, unlike `.gitmodules`. The format is in gitformat-index(5). Pure.
@@ -16,7 +16,7 @@ GITLINK: Final = 0o160000
 GITLINK_BYTES: Final = GITLINK.to_bytes(4, "big")
 MODES: Final = frozenset({0o040000, 0o100644, 0o100755, 0o100664, 0o120000, GITLINK})
 SPLIT: Final = b"link"
-"""The extension that names another file with the rest of the entries."""
+"""The extension that names the file with the rest of the entries."""
 
 GITLINKS_LIMIT: Final = 1000
 """Submodules of one repository. Each takes some mounts; the largest that we know has about 300."""
@@ -48,21 +48,21 @@ class Index(Struct, frozen=True):
 
 
 class UnreadableIndex(Exception):
-    """It is damaged, of a version that is not known, or beyond the limits. The text says so."""
+    """The index is damaged, of an unknown version, or beyond the limits. The text says which."""
 
 
 class _Malformed(Exception):
-    """It is no index, or one with hashes of another length."""
+    """The data is not an index, or one with hashes of another length."""
 
 
 def can_name_submodules(data: bytes) -> bool:
-    """Return whether a part of an index may have to do with submodules. Parts must overlap by three bytes."""
-    # Most have none, and to search all of it takes less time than to read one entry in a thousand.
+    """Return whether a part of an index may name submodules. Parts must overlap by three bytes."""
+    # Most have none, and searching all of it takes less time than reading one entry in a thousand.
     return GITLINK_BYTES in data or SPLIT in data
 
 
 def read_index(data: bytes) -> Index:
-    """Return the submodules in an index. Raises UnreadableIndex; what does not begin as one has none."""
+    """Return the submodules in an index; none if the data does not begin like one. Raises UnreadableIndex."""
     if not data.startswith(SIGNATURE) or not can_name_submodules(data):
         return Index()
     for hash_bytes in _HASHES_BYTES:
@@ -106,7 +106,7 @@ def _read(data: bytes, hash_bytes: int) -> Index:
 
 
 def _offset(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number at a position, and the position behind it."""
+    """Return the number at a position, and the position after it."""
     value = data[position] & 0x7F
     while data[position] & 0x80:
         position += 1
@@ -117,7 +117,7 @@ def _offset(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _shared(data: bytes, start: int, hash_bytes: int) -> bytes | None:
-    """Return what the extensions behind the entries name. They end where the checksum begins."""
+    """Return the file that the extensions after the entries name. They end where the checksum begins."""
     end = len(data) - hash_bytes
     found = None
     while start < end:

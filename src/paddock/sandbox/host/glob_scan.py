@@ -1,20 +1,19 @@
 """Finds what else must be denied on this host because of what a profile denies.
 
-A pattern denies the files that it matches, and directories as a whole; of a symbolic link
-it is what the link points to. Links to directories are not followed. A file that is denied, by
-a pattern, by its path or with its directory, is denied under its other names, too: those
-in the project roots and where the patterns search. A directory there that can't be searched
-is denied as a whole where the command could get into it all the same, if only by changing its mode.
+A pattern denies the files that it matches, and directories as a whole; for a symbolic link it denies the
+target. The search does not follow links to directories. A file that is denied, by a pattern, by its path or
+with its directory, is also denied under its other names in the project roots and where the patterns search. A
+directory there that can't be searched is denied as a whole if the command could get into it, for example by
+changing its mode.
 
-The result is a snapshot: files that are made later are not in it. Trees are remembered, also for
-the next process, and directories read again only when their change time differs. A change
-time can't be set back by a command, as a modification time can. So a large tree costs a stat
-for each directory.
+The result is a snapshot without files that are created later. The scanner remembers trees, even for the next
+process, and reads a directory again only when its change time differs. A command can set back a modification
+time but not a change time. So a large tree costs one stat for each directory.
 
-Files of a large tree that is not remembered are listed by ripgrep, where there is one, and
-everything else is found by our own walk at the same time. With 100 000 files in 10 000
-directories our own process then took two thirds of the processor time of the walk alone; on a
-machine with nothing idle, where ripgrep has to share, it took as long.
+If ripgrep is installed, it lists the files of a large tree that is not remembered, while our own walk finds
+everything else. With 100 000 files in 10 000 directories our process then took two thirds of the processor
+time of the walk alone; on a fully loaded machine, which ripgrep has to share, the search took as long as
+without it.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ thousand take some seconds, and the time grows with the square."""
 class Scanner:
     """Searches, and remembers. May be used from any thread.
 
-    With `memory_file`, in a directory that no command can write, the next process remembers, too.
-    `search_path` is where to look for ripgrep, by default PATH.
+    With `memory_file`, in a directory that no command can write, the next process remembers too.
+    `search_path` says where to look for ripgrep; the default is PATH.
     """
 
     def __init__(self, memory_file: Path | None = None, search_path: str | None = None) -> None:
@@ -59,11 +58,11 @@ class Scanner:
     def matches(
         self, grants: Grants, project_roots: Sequence[str] = (), max_depth: int | None = None
     ) -> tuple[str, ...]:
-        """Return everything that must be denied besides what is denied by its path, without links, sorted.
+        """Return the resolved paths to deny besides those that the profile names, sorted.
 
-        Patterns are searched to `max_depth`, other names everywhere below the project roots, which are
-        resolved, and where the patterns search. Raises ProfileRefused when there is more than can be
-        denied, or when that would deny the search's own root.
+        Searches for patterns down to `max_depth`, and for other names everywhere below the resolved project
+        roots and where the patterns search. Raises ProfileRefused when there is more than can be denied, or
+        when the search's own root would be denied.
         """
         denied = _paths(grants, Access.DENY)
         writable = _paths(grants, Access.WRITE)
@@ -91,8 +90,8 @@ class Scanner:
     ) -> tuple[str, ...]:
         """Return the names that files have where the command may write, besides those in `own`.
 
-        Directories there that can't be searched are among them. `temporary` directories are not searched, and
-        nothing is where everything is granted.
+        Includes directories there that can't be searched. It does not search `temporary` directories, and
+        searches nothing if everything is granted.
         """
         writable = _outermost(_paths(grants, Access.WRITE).difference(temporary))
         if not files or ROOT in writable:
@@ -174,19 +173,19 @@ def _may_exist(path: str, top: str) -> bool:
         os.lstat(path)
     except OSError as error:
         refuse_unless(NO_FILE | OUT_OF_REACH, error, path)
-        # What can't be reached below the top is denied with its directory; elsewhere the plan judges whether
+        # A path out of reach below the top is denied with its directory; elsewhere the plan judges whether
         # the command could change that.
         return error.errno == errno.EACCES and not is_within(path, top)
     return True
 
 
 def _target(path: str, top: str) -> str:
-    """Return what is at a path, or where the link leads that is there."""
+    """Return what is at a path, or the target of a link there."""
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)
     if is_within(top, target):
-        # An earlier command may have made it, to no other end.
+        # An earlier command may have made the link for just this purpose.
         raise ProfileRefused(
             path, f"matches a deny pattern and leads to {target} and everything in it", "remove the link"
         )

@@ -1,7 +1,7 @@
-"""Files with several names: what is denied under one could be read under another.
+"""Finds denied files with several names, which could be read under another.
 
-Whether a file has another name is not told by its directory, nor by its change time, so
-what is denied is looked at for each command anew.
+Neither a directory nor its change time tells whether a file has another name, so each command looks at the
+denied files again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
 
 LOOKED_AT_LIMIT: Final = 1000
-"""Entries of denied directories that are looked at, those near the top first: some milliseconds for each
-command. Directories of secrets hold less; a home directory that is denied holds millions."""
+"""Entries of denied directories to look at, those near the top first: a few milliseconds for each command.
+Directories of secrets hold fewer; a denied home directory holds millions."""
 
 _UNSEEN: Final = NO_FILE | OUT_OF_REACH
 
@@ -27,8 +27,8 @@ FileId = tuple[int, int]
 def files_with_several_names(denied: Iterable[str], granted: frozenset[str]) -> frozenset[FileId]:
     """Return those of the denied files, and of the files in denied directories, that have other names.
 
-    What is `granted` below a denied directory is not entered. All paths are resolved.
-    Raises ProfileRefused if one exists within reach but can't be examined.
+    Does not enter what is `granted` below a denied directory. All paths are resolved. Raises ProfileRefused
+    if one exists within reach but can't be examined.
     """
     files: set[FileId] = set()
     directories = []
@@ -79,5 +79,5 @@ def _entries_below(directories: Iterable[str], skipped: frozenset[str]) -> Itera
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
         except OSError as error:
-            # Gone again, or not to be read.
+            # The directory is gone again, or can't be read.
             refuse_unless(_UNSEEN, error, directory)

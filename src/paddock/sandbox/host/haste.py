@@ -1,7 +1,7 @@
-"""Bounds what a thread may do that has little time.
+"""Bounds the work of a thread that has little time.
 
-A server plans sandboxes in a few threads for all clients, where each takes milliseconds. If a plan turns out
-to need more, TakesLong is raised there, and the server plans again where only one client waits.
+A server plans sandboxes in a few threads for all clients, where each plan takes milliseconds. If a plan turns
+out to need more, it raises TakesLong, and the server plans again where only one client waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TakesLong(Exception):
 
 class _Time(threading.local):
     steps: int | None = None
-    """Those that are left; None without haste."""
+    """Steps left; None without haste."""
 
 
 _time = _Time()

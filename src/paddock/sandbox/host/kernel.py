@@ -1,7 +1,7 @@
 """Asks the running system what it can enforce.
 
-All of it is here, behind methods, so that tests can be hosts that do not exist.
-No method raises: what can't be found out is an answer too.
+Every question is a method here, so that tests can imitate hosts that do not exist. No method raises:
+"unknown" is an answer too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CREATE_RULESET_VERSION: Final = 1
 
 
 class Trial(Struct, frozen=True):
-    """The end of a program that was run to see whether it works."""
+    """The outcome of running a program to see whether it works."""
 
     status: int | None
     """None if it could not be started or did not end in time."""
@@ -60,11 +60,11 @@ class Kernel:
             return None
 
     def exists(self, path: str) -> bool:
-        """Return whether there is something under a path."""
+        """Return whether a path exists."""
         return os.path.lexists(path)
 
     def can_write(self, path: str) -> bool:
-        """Return whether this user may write to a file, or make something in a directory."""
+        """Return whether this user may write to a file, or create something in a directory."""
         return os.access(path, os.W_OK)
 
     def attribute(self, path: str, name: str) -> bytes | None:
@@ -75,7 +75,7 @@ class Kernel:
             return None
 
     def landlock_abi(self) -> int:
-        """Return the version of Landlock, 0 without it."""
+        """Return the version of Landlock; 0 without it."""
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,9 +1,9 @@
-"""Finds those of the kernel's own files that a confined command has no use for.
+"""Finds the kernel's own files that a confined command has no use for.
 
 /proc and /sys hold more than processes and devices: names of keys, the state of every page of memory, logs of
-crashes, traces. What a command may see is listed here; everything else that this user could read is
-closed, also what a newer kernel or a module brings. It is looked for again and again, because modules
-come and file systems are mounted while a server runs.
+crashes, traces. This module lists what a command may see; everything else that this user could read is
+closed, including what a newer kernel or a module adds. It looks again and again, because modules are loaded
+and file systems mounted while a server runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ VISIBLE: Final = frozenset(
     (
         # About the sandbox itself: its processes, mounts, network, IPC and the settings in force in it.
         *("self", "thread-self", "mounts", "net", "sys", "sysvipc"),
-        # What programs ask to find out how much machine there is.
+        # Programs read these to size themselves to the machine.
         *("cgroups", "cpuinfo", "loadavg", "meminfo", "pressure", "schedstat", "stat", "swaps", "uptime"),
         *("vmstat", "zoneinfo"),
-        # Which kernel it is and what it can do.
+        # The kernel's version and abilities.
         *("bootconfig", "cmdline", "config.gz", "crypto", "devices", "execdomains", "filesystems", "misc"),
         *("modules", "tty", "version", "version_signature"),
         # Hardware and statistics. The kernel shows addresses in them to nobody without a capability.
@@ -47,8 +47,8 @@ SHOWN_FILE_SYSTEMS: Final = frozenset((b"sysfs", b"cgroup", b"cgroup2", b"tmpfs"
 """File systems in /sys that a command may see. Others are for tracing, debugging, crashes, firmware."""
 
 LOOK_INTERVAL_S: Final = 10.0
-"""How often /proc is listed, at most. The kernel takes half a millisecond where there are many processes, and
-what is in it changes when a module is loaded, which no command can do."""
+"""Least time between two listings of /proc. A listing takes half a millisecond with many processes, and its
+entries change only when a module is loaded, which no command can do."""
 
 MOUNT_TABLE: Final = f"{PROC}/self/mountinfo"
 
@@ -56,9 +56,9 @@ _PIECE_BYTES: Final = 1 << 16
 
 
 def closed_files() -> tuple[KernelFile, ...]:
-    """Return what must be closed in a sandbox of this user, now.
+    """Return the files to close in a sandbox of this user now.
 
-    Raises OSError or ProfileRefused if that can't be told.
+    Raises OSError or ProfileRefused if they can't be determined.
     """
     return (*_ENTRIES.closed(), *_MOUNTS.in_kernel_objects())
 
@@ -75,7 +75,7 @@ class _Entries:
         """Return the files that must be closed for this user, as of some seconds ago."""
         now_s = time.monotonic()
         if self._user != os.geteuid() or now_s - self._looked_s > LOOK_INTERVAL_S:
-            # Two threads may do so at once, and find the same.
+            # Two threads may do this at once, with the same result.
             self._closed = tuple(_closed_entries())
             self._user, self._looked_s = os.geteuid(), now_s
         return self._closed
@@ -130,7 +130,7 @@ class _Mounts:
         ]
 
     def _refresh(self) -> None:
-        # A fork has a table of its own, and would take the news from its parent.
+        # A fork needs a table of its own, or it would consume its parent's notifications.
         if self._owner != os.getpid():
             self._file = os.open(MOUNT_TABLE, os.O_RDONLY | os.O_CLOEXEC)
             self._news = select.poll()
@@ -154,7 +154,7 @@ def _closed_mounts(mountinfo: bytes) -> set[str]:
             and after.split(b" ", 1)[0] not in SHOWN_FILE_SYSTEMS
         ):
             found.add(os.fsdecode(mount_point))
-    # What is in one that is closed is out of sight with it.
+    # A closed mount hides what is mounted in it.
     return {path for path in found if not any(path.startswith(f"{other}/") for other in found)}
 
 

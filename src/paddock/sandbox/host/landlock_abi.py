@@ -7,10 +7,10 @@ from functools import cache
 from typing import Final
 
 NEEDED_ABI: Final = 2
-"""Before it (Linux 5.19) no file could be moved or linked to another directory, rules or not."""
+"""Before this ABI (Linux 5.19) no file could be moved or linked to another directory, whatever the rules."""
 
 COMPLETE_ABI: Final = 6
-"""From it on (Linux 6.12) everything below is enforced."""
+"""From this ABI on (Linux 6.12) everything below is enforced."""
 
 
 class Right(IntFlag):

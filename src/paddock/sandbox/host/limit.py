@@ -1,7 +1,7 @@
-"""Tells which limits a host can enforce, and why not the others. Pure.
+"""Tells which limits a host can enforce, and why it can't enforce the others. Pure.
 
-Each is a resource limit of the kernel, set by paddock-init; only where those do not bind does a control
-group take the place of one (`cgroup`). The memory of all processes together is always that of a group.
+paddock-init sets each as a resource limit of the kernel. A control group replaces a resource limit only where
+that does not bind (`cgroup`). The total memory of all processes always needs a group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def can_count_processes(kernel: tuple[int, int], user: int) -> bool:
 
 
 def unenforceable(limits: Limits, facts: HostFacts) -> Problem | None:
-    """Return what keeps these limits from being enforced; if anything does, refuse to start the command."""
+    """Return what keeps these limits from being enforced, and so the command from being started; or None."""
     if limits.total_memory_bytes is not None and facts.memory_cgroup is None:
         return MEMORY_PROBLEM
     if limits.processes is None or facts.can_limit_processes:

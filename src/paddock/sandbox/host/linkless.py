@@ -1,4 +1,4 @@
-"""Files of the host, found without following links."""
+"""Finds files of the host without following links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.sandbox.profile.path import ROOT
 def open_without_links(path: str) -> int:
     """Open an absolute path, to examine it or act in it. Raises OSError if a link is on the way.
 
-    A link at its end is opened itself.
+    Opens a link at the end of the path itself.
     """
     file = os.open(ROOT, os.O_PATH | os.O_CLOEXEC)
     for name in path.strip("/").split("/") if path != ROOT else ():
@@ -37,7 +37,7 @@ Identity = tuple[int, int] | None
 
 
 def identity_at(path: str) -> Identity:
-    """Return what is at a path now. A link at its end is itself."""
+    """Return the identity of what is at a path now, without following a link at its end."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -31,7 +31,7 @@ class Link(Struct, frozen=True):
     path: str
     target: str
     is_exposed: bool = False
-    """Whether any command may have made it: in /tmp, or in a directory that is sticky or open to all."""
+    """Whether any command may have made it: it is in /tmp, or in a sticky or open directory."""
 
 
 class PathFact(Struct, frozen=True):
@@ -39,17 +39,17 @@ class PathFact(Struct, frozen=True):
 
     kind: Kind
     real: str
-    """The path without links; of one that is missing, as far as it exists and then as written."""
+    """The path without links; a missing one is resolved as far as it exists."""
     links: tuple[Link, ...] = ()
     """The links that lead there, in the order in which they are followed."""
     first_missing: str | None = None
-    """The first of its directories, or itself, that does not exist."""
+    """The first part of the path that does not exist."""
     is_hidden: bool = False
-    """Whether it may exist all the same, in a directory that can't be searched."""
+    """Whether the path may exist after all, in a directory that can't be searched."""
     placeholder: PlaceholderKind | None = None
     """The placeholder that other commands of this user hold there now."""
     is_circle: bool = False
-    """Whether the links lead nowhere, because there are too many of them; it counts as missing then."""
+    """Whether there are too many links to follow; the path counts as missing then."""
 
 
 class KernelFile(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Look(Protocol):
         ...
 
     def gitdir(self, path: str) -> str | None:
-        """Return the directory that a `.git` file points to; None if it is no such file."""
+        """Return the directory that a `.git` file points to; None if it is not such a file."""
         ...
 
     def commondir(self, directory: str) -> str | None:
@@ -87,9 +87,9 @@ class Look(Protocol):
         ...
 
     def is_open(self, directory: str) -> bool:
-        """Return whether any user may make something in a directory, also if it is sticky."""
+        """Return whether any user may create something in a directory, even if it is sticky."""
         ...
 
     def can_grow(self, directory: str) -> bool:
-        """Return whether this user could ever make something in a directory, also after changing its mode."""
+        """Return whether this user could ever create something in a directory, even by changing its mode."""
         ...

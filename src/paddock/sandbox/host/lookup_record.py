@@ -1,7 +1,7 @@
 """Records questions about the host's files and their answers, to ask them again.
 
-What follows from the answers follows again as long as each question still has the same one. So the answers
-are kept, never in place of a look at the files, but to be compared with the next look.
+A conclusion from the answers holds as long as every question still has the same answer. So the answers are
+kept to compare with the next look at the files, never to replace it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ ANSWERS_LIMIT: Final = 50_000
 class LookupRecord:
     """Questions about paths, each asked once.
 
-    A question is a function without a memory of its own. Its answer must hold all that its caller learns.
+    A question is a function without a memory of its own. Its answer must contain everything that the caller
+    learns.
     """
 
     def __init__(self) -> None:
         self._answers: dict[tuple[Callable[[str], object], str], object] = {}
         self.path_chars = 0
-        """The length of all paths that were asked about."""
+        """Total length of the paths asked about."""
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def ask(self, question: Callable[[str], T], path: str) -> T:
-        """Return the answer. What the question raises is not remembered; ProfileRefused for too many."""
+        """Return the answer. An exception is not remembered. Raises ProfileRefused for too many questions."""
         key = question, path
         if key in self._answers:
             return cast("T", self._answers[key])
@@ -44,7 +45,7 @@ class LookupRecord:
         return answer
 
     def still_holds(self) -> bool:
-        """Ask everything again, and return whether all answers are the same. One that fails is not."""
+        """Ask everything again, and return whether all answers are the same. A failure is a difference."""
         try:
             for (question, path), answer in self._answers.items():
                 if question(path) != answer:

@@ -1,7 +1,7 @@
-"""Other paths under which a file is in sight, because its file system is mounted more than once.
+"""Finds other paths that show a file because its file system is mounted more than once.
 
-A bind mount shows a directory, with all that is in it, at a second path. Whoever may write there writes the
-same files, though no name of theirs tells. What is compared here is where a path lies in its file system,
+A bind mount shows a directory, with everything in it, at a second path. Whoever may write there writes the
+same files, although their names do not show it. This module compares where paths lie in their file systems,
 proc_pid_mountinfo(5).
 """
 
@@ -37,16 +37,16 @@ _OF_PROCESSES: Final = b"proc"
 
 
 def is_of_processes(path: str, table: bytes) -> bool:
-    """Return whether a path is in a file system that shows each process something else, proc(5).
+    """Return whether a path is in a file system that differs for each process, proc(5).
 
-    The path is absolute and without links, and the table that of `read_table`.
+    The path is absolute and without links; the table comes from `read_table`.
     """
     around = _mount_of(path, _parsed(table))
     return around is not None and around.kind == _OF_PROCESSES
 
 
 def aliases_of(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return where else these paths, or a part of what is in them, are in sight now.
+    """Return the other paths that show these now, or a part of their content.
 
     The paths are absolute and without links. Raises OSError where the table can't be read.
     """
@@ -70,7 +70,7 @@ def devices_below(directory: str) -> frozenset[int]:
 
 @lru_cache(maxsize=16)
 def aliases_in(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return where else these paths are in sight by a table, if there is anything in that place."""
+    """Return the other paths that show these according to a table, if something exists there."""
     mounts = _parsed(table)
     return tuple(dict.fromkeys(alias for path in paths for alias in _aliases(path, mounts)))
 

@@ -13,7 +13,7 @@ class PlaceholderKind(StrEnum):
     FILE = "file"
     DIRECTORY = "directory"
     SOCKET = "socket"
-    """Beside a `.git` that is a placeholder, too, and whose lock counts for both."""
+    """Stands beside a `.git` that is also a placeholder, whose lock counts for both."""
 
 
 PLACEHOLDER_MODES = {
@@ -21,7 +21,7 @@ PLACEHOLDER_MODES = {
     PlaceholderKind.FILE: 0o1400,
     PlaceholderKind.SOCKET: 0o1400,
 }
-"""By its mode a placeholder is known for what it is, also after a crash (native/placeholder.h)."""
+"""The mode identifies a placeholder, even after a crash (native/placeholder.h)."""
 
 PLACEHOLDER_SHARED_BITS = 0o011
 """Added to the mode when several launchers need it."""
@@ -38,7 +38,7 @@ class Placeholder(Struct, frozen=True):
 
 
 class LocatedPlaceholder(Struct, frozen=True):
-    """A placeholder, and the directory of the host that it has to be in, wherever the path leads later."""
+    """A placeholder, and the host directory that must hold it, wherever the path leads later."""
 
     path: str
     kind: PlaceholderKind

@@ -1,9 +1,8 @@
 """Finds out what this host can enforce.
 
-Finds a bubblewrap, looks at its options, lets it make one small sandbox, and asks the
-kernel for Landlock. What was found is a value; what is missing is told with its
-remedy, and nothing is decided here. The trial itself tells whether namespaces
-work, not settings or version numbers, which only explain a failure.
+It finds a bubblewrap, looks at its options, lets it make one small sandbox, and asks the kernel for Landlock.
+The result is a value that names what is missing, with a remedy; the probe decides nothing. Only the trial
+tells whether namespaces work: settings and version numbers merely explain a failure.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from paddock.sandbox.host.probe_memory import Answer, Key, Memory
 from paddock.sandbox.host.syscall_table import MACHINES
 
 NEEDED_OPTIONS: Final = ("perms", "seccomp", "as_pid_1", "args")
-"""Without these a mask can't be made, or what belongs inside can't be handed over. Whatever else is
-missing has another way."""
+"""Without these bubblewrap can't make a mask, or can't hand over what belongs inside. Every other option has
+a substitute."""
 
 NEEDED_VERSION: Final = "0.5"
 """The first bubblewrap that has them."""
@@ -60,7 +59,7 @@ class _Search(Struct, frozen=True):
 
     bwrap: Bubblewrap | None = None
     answer: Answer | None = None
-    """Set if it made a sandbox."""
+    """Set if the bubblewrap made a sandbox."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -74,12 +73,12 @@ class Probe(Struct):
     def host(self, search_path: str, *workspaces: str) -> HostFacts:
         """Return the facts, for commands that work in these directories.
 
-        Takes milliseconds if this bubblewrap is remembered, and two trial starts if not.
-        A bundled bubblewrap comes with an open descriptor, which the caller owns.
+        Takes milliseconds if this bubblewrap is remembered, and two trial starts otherwise. A bundled
+        bubblewrap comes with an open descriptor, which the caller owns.
         """
         kernel = _version(self.kernel.release())
         is_wsl1 = self._is_wsl1()
-        # Namespaces do not exist there; nothing is even tried.
+        # Other systems have no namespaces, so there is nothing to try.
         search = _Search() if is_wsl1 else self._search(search_path, workspaces)
         answer = search.answer
         abi = self._landlock_abi(answer)
@@ -99,7 +98,7 @@ class Probe(Struct):
         )
 
     def _landlock_abi(self, answer: Answer | None) -> int:
-        # To ask takes milliseconds, to load ctypes. Should less be there by now than remembered, the init
+        # Asking takes milliseconds, to load ctypes. If the kernel now has less than remembered, the init
         # fails to confine the command, and nothing runs.
         if answer is not None and answer.landlock_abi >= landlock_abi.COMPLETE_ABI:
             return answer.landlock_abi
@@ -133,7 +132,7 @@ class Probe(Struct):
     # --- bubblewrap ---------------------------------------------------------
 
     def _search(self, search_path: str, workspaces: Sequence[str]) -> _Search:
-        """Return the first bubblewrap that can do what is needed: the system's, ours, or another on PATH."""
+        """Return the first bubblewrap that has what is needed: the system's, ours, or another on PATH."""
         passed_over: list[Problem] = []
         for found in self._candidates(search_path, workspaces, passed_over):
             key = self._key(found)
@@ -160,7 +159,7 @@ class Probe(Struct):
             bundled = None
         if bundled is not None:
             yield bundled
-        # The last, because an earlier command may have made one of these.
+        # These come last, because an earlier command may have made one of them.
         yield from candidate.outside(found.others, workspaces)
         passed_over += map(_untrusted, found.passed_over)
 
@@ -178,7 +177,7 @@ class Probe(Struct):
         )
 
     def _filters(self) -> str:
-        """Return what filters of system calls this process has, which may refuse Landlock or namespaces."""
+        """Return this process's filters of system calls, which may refuse Landlock or namespaces."""
         lines = (self.kernel.text("/proc/self/status") or "").splitlines()
         return " ".join(line for line in lines if line.startswith("Seccomp"))
 
@@ -191,12 +190,12 @@ class Probe(Struct):
         )
 
     def _try(self, found: Candidate, key: Key | None, capabilities: BwrapCapabilities) -> _Search:
-        # Its own version is what it runs inside: no other program is certain to be there.
+        # The trial runs bubblewrap's own `--version` inside: no other program is certain to exist.
         inside = ["--", found.command, "--version"]
         tried = self._run(found, [*_TRIAL, "--proc", "/proc", *inside])
         can_mount_proc = tried.is_success
         if not can_mount_proc:
-            # How it words this failure depends on its version, so the difference tells.
+            # The wording of this failure depends on the version, so the trials are compared.
             tried = self._run(found, [*_TRIAL, *inside])
         told = tried if tried.is_success else self._run(found, ["--version"])
         answer = Answer(

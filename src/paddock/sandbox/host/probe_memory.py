@@ -1,10 +1,10 @@
 """Keeps what was found out about a bubblewrap for the next process.
 
-Asking costs two starts of the program, as much as a whole confined command. The
-answer holds for one file, as told by its path, inode and time of change, one user,
-one boot and one set of filters. Only good answers are kept, so what was mended is noticed at once.
-A file that can't be read or written is as if there were none. Whoever can write it decides which
-options are left out, and so how tight a sandbox is: it must be out of reach of every command.
+Asking costs two starts of the program, as much as a whole confined command. The answer holds for one file,
+identified by its path, inode and change time, one user, one boot and one set of filters. Only good answers
+are kept, so a repair is noticed at once. A memory file that can't be read or written counts as missing.
+Whoever can write it decides which options are left out, and so how tight a sandbox is: keep it out of reach
+of every command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.model.host import BwrapCapabilities
 
 FILE_NAME: Final = "bubblewrap.json"
 ENTRIES_LIMIT: Final = 8
-"""Several bubblewraps or users of one file are rare; the oldest goes first."""
+"""Several bubblewraps or users of one file are rare. The oldest entry goes first."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Memory:
         return self._load().get(key)
 
     def keep(self, key: Key, answer: Answer) -> None:
-        """Remember an answer, as far as that is possible."""
+        """Remember an answer, if possible."""
         known = self._load()
         known.pop(key, None)
         known[key] = answer

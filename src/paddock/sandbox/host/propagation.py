@@ -1,8 +1,8 @@
-"""Tells whether mounts of others appear among those of this process, mount_namespaces(7).
+"""Tells whether mounts made elsewhere appear among those of this process, mount_namespaces(7).
 
-It does on most hosts: systemd makes all mounts shared. Bubblewrap copies them so that later mounts still
-arrive, in a running sandbox as well, with the flags that they have on the host. Then it has to start among
-mounts to which nothing comes (native/own_mounts.h).
+They do on most hosts, because systemd makes all mounts shared. bubblewrap copies mounts so that later ones
+still arrive, even in a running sandbox, with their flags on the host. There, bubblewrap must start among
+mounts that receive nothing (native/own_mounts.h).
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ def receives_mounts() -> bool:
         text = read_table()
     except OSError:
         return True
-    # A file system that calls itself so is no harm.
+    # A file system with such a name does no harm.
     return b" shared:" in text or b" master:" in text

@@ -1,11 +1,10 @@
-"""Listing files with ripgrep, while somebody else looks at the rest of a tree.
+"""Lists files with ripgrep, while somebody else looks at the rest of a tree.
 
-ripgrep reads directories with several threads, but tells neither directories nor links. It
-is an accelerator and decides nothing: it is asked for more than is wanted, its answer is
-judged again, and one of which anything is doubtful, if only because a directory could not be
-read, is no answer. The program comes from the system's directories (`own_program`), never from where
-commands can write; it gets no configuration, no input and no environment but ours, and opens nothing
-but directories.
+ripgrep reads directories with several threads, but lists neither directories nor links. It only makes the
+search faster and decides nothing: Paddock asks it for more than it wants, judges the answer again, and drops
+an answer that is doubtful in any way, if only because a directory could not be read. The program comes from
+the system's directories (`own_program`), never from where commands can write. It gets no configuration, no
+input and no environment but ours, and opens nothing but directories.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _NOTHING_FOUND: Final = 1
 
 
 class FileListing:
-    """The regular files below a directory that patterns name, listed from now on. `close` must follow."""
+    """A running listing of the regular files below a directory that patterns match. `close` it."""
 
     def __init__(self, process: subprocess.Popen[bytes], rests: Sequence[str]) -> None:
         self._process = process
         self._matcher = Matcher(rests)
 
     def paths(self) -> list[str] | None:
-        """Return all paths, relative to the directory; None if any might be missing. To be called once."""
+        """Return all paths, relative to the directory; None if any might be missing. Call it once."""
         assert self._process.stdout is not None
         output = self._process.stdout.read(OUTPUT_LIMIT_BYTES)
         if self._process.stdout.read(1) or self._process.wait() not in (0, _NOTHING_FOUND):
@@ -69,7 +68,7 @@ def list_files(program: Program, top: str, rests: Sequence[str], max_depth: int 
             [PROGRAM, *options, "--", _PREFIX],
             executable=program.command,
             pass_fds=(program.fd,),
-            # Globs that begin with a slash are meant from here.
+            # Globs that begin with a slash start here.
             cwd=top,
             env=own_environment(),
             stdin=subprocess.DEVNULL,

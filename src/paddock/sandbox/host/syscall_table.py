@@ -1,7 +1,7 @@
 """Numbers of the system calls that a filter looks at, by machine. Not every machine has all of them.
 
-Facts of the kernel's interface, which never change; a test holds them against
-libseccomp. A machine that is not here has no filter, and so no sandbox.
+These facts of the kernel's interface never change; a test compares them with libseccomp. A machine that is
+not here has no filter, and so no sandbox.
 """
 
 from __future__ import annotations

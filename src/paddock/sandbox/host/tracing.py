@@ -11,14 +11,14 @@ TRACING_KERNEL: Final = (5, 5)
 
 
 INTERCEPTING_KERNEL: Final = (5, 14)
-"""Since then a call can be answered with a descriptor."""
+"""Since this version, a supervisor can answer a call with a descriptor."""
 
 INTERCEPTING_MACHINE: Final = "x86_64"
-"""The machine whose registers are known, and on which interception was tried."""
+"""The only machine whose registers Paddock knows, and on which interception was tested."""
 
 
 def untraceable(facts: HostFacts, *, has_namespaces: bool) -> Problem | None:
-    """Return what keeps commands from being traced; if anything does, refuse to start one."""
+    """Return what keeps commands from being traced, if anything; the caller must not start one then."""
     if not has_namespaces:
         return Problem(
             "trace", "only what bubblewrap confines can be traced", "use bubblewrap, or do not trace"
@@ -34,7 +34,7 @@ def untraceable(facts: HostFacts, *, has_namespaces: bool) -> Problem | None:
 
 
 def uninterceptable(facts: HostFacts, *, has_namespaces: bool) -> Problem | None:
-    """Return what keeps what a command executes from being decided on by any means, as `untraceable`."""
+    """Return what keeps every back-end from intercepting executions, as `untraceable` does."""
     if not has_namespaces:
         return Problem(
             "intercept",

@@ -1,7 +1,7 @@
-"""Keeps what searches have found in directories for the next search and the next process.
+"""Keeps the results of searches for the next search and the next process.
 
-A file that can't be read or written is as if there were none. Whoever can write it
-decides what deny patterns match, so it must be out of reach of every command.
+A memory file that can't be read or written counts as missing. Whoever can write it decides what deny patterns
+match, so keep it out of reach of every command.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 import msgspec
 
 TREE_LIMIT: Final = 32
-"""Searches that are remembered: a few profiles in a few workspaces. The oldest goes first."""
+"""Searches to remember: a few profiles in a few workspaces. The oldest goes first."""
 
 DIRECTORY_LIMIT: Final = 200_000
-"""Directories of all of them that are written to the file: about 20 MB, read in a tenth of a second."""
+"""Most directories in the file: about 20 MB, read in a tenth of a second."""
 
 PART_DIRECTORIES: Final = 1000
-"""Directories that are encoded in one go, within a millisecond."""
+"""Directories to encode at a time, within a millisecond."""
 
 _LENGTH: Final = struct.Struct("=I")
 
@@ -36,12 +36,12 @@ class Directory(msgspec.Struct, frozen=True, array_like=True):
     inode: int
     changed_ns: int
     is_settled: bool
-    """Whether its change time was old enough then to tell a later change."""
+    """Whether its change time was old enough then to reveal a later change."""
     directories: tuple[str, ...]
     hits: tuple[str, ...]
 
     def is_of(self, status: os.stat_result) -> bool:
-        """Return whether a status is of the same directory, as it was then."""
+        """Return whether a status belongs to the same directory, unchanged."""
         return self.changed_ns == status.st_ctime_ns and self.inode == status.st_ino
 
 
@@ -52,8 +52,8 @@ Tree = dict[str, Directory]
 class TreeMemory:
     """Trees by key: in this process, and in a file if one is given. May be used from any thread.
 
-    The file is a row of parts, each with its length before it: no other thread of this process would run
-    while a large tree is encoded or decoded in one go.
+    The file is a sequence of parts, each preceded by its length: encoding or decoding a large tree in one go
+    would stop every other thread of this process.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -68,7 +68,7 @@ class TreeMemory:
             return self._loaded().get(key, {})
 
     def remember(self, key: str, tree: Tree) -> None:
-        """Keep what a search has found, which nobody changes any more."""
+        """Keep a search's result, which nobody may change any more."""
         with self._lock:
             trees = self._loaded()
             if trees.get(key) != tree:
@@ -115,7 +115,7 @@ def _parts(trees: Mapping[str, Tree]) -> Iterator[bytes]:
 
 
 def _read(content: bytes) -> dict[str, Tree]:
-    """Read what `_parts` gave. Raises DecodeError or struct.error if it is something else."""
+    """Read what `_parts` wrote. Raises DecodeError or struct.error for anything else."""
     trees: dict[str, Tree] = {}
     position = 0
     decoder = msgspec.msgpack.Decoder(tuple[str, dict[str, Directory]])

@@ -1,9 +1,8 @@
-"""One search of a tree: which entries below a directory are wanted.
+"""Searches a tree once for the wanted entries below a directory.
 
-Directories are read again only when their change time differs from what is remembered. A
-tree that turns out to be large is read by two: a `FileListing` finds the regular files,
-and this walk meanwhile everything else. The result is the same with help and without;
-of help that is doubtful in any way nothing is taken.
+The search reads a directory again only when its change time differs from the remembered one. Two share a tree
+that turns out to be large: a `FileListing` finds the regular files, while this walk finds everything else.
+The result is the same with and without that help; a doubtful listing is not used at all.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from paddock.sandbox.host.tree_memory import Directory, Tree
 from paddock.sandbox.profile.path import join
 
 LARGE_TREE: Final = 500
-"""Directories that are read alone: about as many as in the time that a program takes to start."""
+"""Directories to read without help: about as many as can be read while a program starts."""
 
 SETTLED_NS: Final = 2_000_000_000
-"""The age at which a change time is believed: a later change could still get the same time, for clocks of
-file systems tick in steps of up to two seconds."""
+"""The age at which a change time is trusted. Clocks of file systems tick in steps of up to two seconds, so a
+change soon afterwards could get the same time."""
 
 
 class Bounds(Struct, frozen=True):
@@ -36,9 +35,9 @@ class Bounds(Struct, frozen=True):
     max_depth: int | None = None
     """Most components in a path to examine."""
     closed: frozenset[str] = frozenset()
-    """Directories that are not entered."""
+    """Directories not to enter."""
     passages: frozenset[str] = frozenset()
-    """Directories that are entered even if they are hits."""
+    """Directories to enter even if they are hits."""
 
 
 class TreeSearch:
@@ -65,9 +64,9 @@ class TreeSearch:
         """After `run`: directories that could not be searched, though a command may get into them."""
 
     def run(self) -> Tree:
-        """Return what is there now, without directories that can't be searched.
+        """Return the entries that exist now, without directories that can't be searched.
 
-        Raises ProfileRefused if something else but the access to a directory keeps it from being read.
+        Raises ProfileRefused if a directory can't be read for any reason but its permissions.
         """
         try:
             self._walk()
@@ -100,11 +99,12 @@ class TreeSearch:
         known = self._known.get(relative)
         try:
             now = os.stat(path, follow_symlinks=False)
-            # By the time alone, one that came with its parent could be taken for another of the same age.
+            # By time alone, a directory that was moved with its parent could pass for another of the same
+            # age.
             if known is not None and known.is_settled and known.is_of(now):
                 return known
             if not _may(path, os.R_OK | os.X_OK):
-                # Its owner can open it to himself, and anyone who may pass through it only needs a name.
+                # Its owner can open it again, and anyone who may pass through it only needs a name.
                 if now.st_uid == os.geteuid() or _may(path, os.X_OK):
                     self.unseen.append(relative)
                 return None
@@ -148,7 +148,7 @@ class TreeSearch:
         return [f"{relative}/{name}" if relative else name for name in names]
 
     def _add(self, files: list[str]) -> None:
-        """Put what was listed where the walk would have put it, and leave out where it did not go."""
+        """Add the listed files as the walk would have, except below directories that it did not enter."""
         hits: dict[str, list[str]] = {}
         for path in files:
             relative, _, name = path.rpartition("/")

@@ -1,9 +1,8 @@
 """Works out what a profile's entries grant: the most specific one decides.
 
-From entries to rules, each about one absolute path and everything below it; then
-from rules to the access of any path. Of two rules about the same path the stricter
-in the order deny, write, read wins; without any rule nothing is granted. Pure: what
-special paths refer to is given.
+It turns entries into rules, each about one absolute path and everything below it, and rules into the access
+of any path. Of two rules about the same path, the first in the order deny, write, read wins; without a rule
+nothing is granted. Pure: the caller says what special paths refer to.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ MINIMAL: Final = (
     "/nix/store",
     "/run/current-system/sw",
 )
-"""What programs need to start, on the distributions that we know."""
+"""Directories that programs need to start, on the distributions that we know."""
 
 METADATA_NAMES: Final = (".git", ".codex", ".agents", ".aws", ".paddock")
-"""Protected directly under each writable directory: others obey what is there."""
+"""Names protected directly under each writable directory, because other programs obey what is there."""
 
 _STRENGTH = {Access.READ: 0, Access.WRITE: 1, Access.DENY: 2}
 
@@ -62,39 +61,39 @@ class Surroundings(Struct, frozen=True):
     linked_roots: tuple[tuple[str, str], ...] = ()
     """The project roots that were named by links: as named, and resolved."""
     tmpdir: str | None = None
-    """The temporary directory of the launcher itself, if it has another than /tmp."""
+    """The temporary directory of the launcher itself, if it is not /tmp."""
     has_slash_tmp: bool = True
     minimal: tuple[str, ...] = ()
-    """Those of the directories that programs need to start which exist here; may be links."""
+    """The directories that programs need to start, as far as they exist here; may be links."""
     private: tuple[str, ...] = ()
-    """Denied under every profile: what Paddock itself keeps there would open the sandbox."""
+    """Denied under every profile: files that Paddock keeps there would open the sandbox."""
     own: tuple[str, ...] = ()
-    """Written under no profile: what Paddock runs, imports or obeys outside of any sandbox."""
+    """Read-only under every profile: what Paddock runs, imports or obeys outside of any sandbox."""
     own_links: tuple[str, ...] = ()
-    """Links by which these are reached."""
+    """Links that lead to these."""
     own_searched: tuple[tuple[str, str, str], ...] = ()
     """Where the next interpreter of Paddock would find other modules: path, reason, remedy."""
     rules_directories: tuple[str, ...] = ()
-    """Written under no profile, there or not: where Paddock looks for its user's rules. May be links."""
+    """Read-only under every profile, even if missing: where Paddock finds its user's rules. May be links."""
     own_names: tuple[str, ...] = ()
-    """Other names of files among `own`, and directories in which such names can't be looked for."""
+    """Other names of files in `own`, and directories that can't be searched for such names."""
 
 
 class Rule(Struct, frozen=True):
-    """What may be done with a path and everything below it, until a rule about a longer path."""
+    """The access to a path and everything below it, except where a rule about a longer path decides."""
 
     path: str
     access: Access
     origin: str
-    """The words of the profile, or the default, that it comes from."""
+    """The words of the profile, or the default, that the rule comes from."""
     skips_missing: bool = False
-    """Whether a path that does not exist may be made."""
+    """Whether the command may create the path if it does not exist."""
     is_metadata: bool = False
-    """Whether it protects the metadata of a workspace, which is a directory when it does not exist yet."""
+    """Whether it protects a workspace's metadata, which is a directory if it does not exist yet."""
     stands_as_file: bool = False
-    """Whether that is an empty file instead, because tools take a directory of its name for something."""
+    """Whether the placeholder is an empty file, because tools would misread a directory of that name."""
     stands_as_socket: bool = False
-    """Whether it is a socket, beside a `.git` that is missing: git adds files to the repository around it."""
+    """Whether it is a socket, beside a missing `.git`: git would add a file to the repository around it."""
 
 
 class Grants(Struct, frozen=True):
@@ -103,11 +102,11 @@ class Grants(Struct, frozen=True):
     rules: tuple[Rule, ...]
     denied_patterns: tuple[Pattern, ...]
     is_unrestricted: bool = False
-    """Whether the profile leaves files to somebody else, or to nobody."""
+    """Whether the profile leaves it to somebody else, or to nobody, to restrict files."""
 
     @property
     def denies_anything(self) -> bool:
-        """Whether there may be more to deny than what its rules name."""
+        """Return whether there may be more to deny than the rules name."""
         return bool(self.denied_patterns) or any(rule.access is Access.DENY for rule in self.rules)
 
 
@@ -129,7 +128,7 @@ class AccessTable:
         return path in self._rules
 
     def rule_of(self, path: str) -> Rule | None:
-        """Return the rule that decides there."""
+        """Return the rule that decides about a path."""
         for above in (path, *ancestors(path)):
             rule = self._rules.get(above)
             if rule is not None:
@@ -137,12 +136,12 @@ class AccessTable:
         return None
 
     def access_of(self, path: str) -> Access:
-        """Return what is granted there."""
+        """Return the access to a path."""
         rule = self._rules.get(path)
         return rule.access if rule is not None else self.access_around(path)
 
     def access_around(self, path: str) -> Access:
-        """Return what would be granted there without a rule about the path itself."""
+        """Return the access that a path would have without a rule of its own."""
         for directory in ancestors(path):
             rule = self._rules.get(directory)
             if rule is not None:
@@ -160,7 +159,7 @@ def resolve(entries: Sequence[AccessEntry], surroundings: Surroundings) -> Grant
             case ExactPath(path=path):
                 paths, origin = (path,), path
             case GlobPath(pattern=pattern):
-                # To grant by pattern would have to hold for files that do not exist yet.
+                # A grant by pattern would have to hold for files that do not exist yet.
                 if entry.access is Access.DENY:
                     patterns += _patterns(pattern, surroundings)
                 continue
@@ -239,7 +238,7 @@ def _name(special: SpecialPath) -> str:
 
 
 def _patterns(text: str, surroundings: Surroundings) -> list[Pattern]:
-    """Parse a pattern. One that is not absolute is meant below each project root. Raises InvalidProfile."""
+    """Parse a pattern. A relative one applies below each project root. Raises InvalidProfile."""
     Matcher([text])
     if text.startswith("/"):
         return [parse_pattern(text)]

@@ -1,8 +1,7 @@
-"""Profiles as they are written in JSON.
+"""Reads and writes profiles in JSON.
 
-Reads the tagged form, the older untagged form of the reference and the legacy
-policies, and gives the one form in which the rest of Paddock knows profiles.
-Whatever is not understood is an error. Pure.
+Reads the tagged form, the older untagged form of the reference and the legacy policies, and gives the one
+form in which the rest of Paddock knows profiles. Anything else is an error. Pure.
 """
 
 from __future__ import annotations
@@ -66,12 +65,12 @@ def parse_profile(text: str | bytes, origin: str) -> Profile:
 
 
 def profile_of(value: Any, origin: str) -> Profile:
-    """Make a profile of what a JSON or TOML reader has read, as `parse_profile` does."""
+    """Make a profile from decoded JSON or TOML, as `parse_profile` does."""
     return parse_profile(msgspec.json.encode(value), origin)
 
 
 def encode_profile(profile: Profile) -> bytes:
-    """Encode a profile as JSON that `parse_profile` reads, and other implementations if they can."""
+    """Encode a profile as JSON for `parse_profile` and, as far as possible, for other implementations."""
     written = msgspec.to_builtins(profile)
     if not written.get("limits", True):
         del written["limits"]
@@ -79,7 +78,7 @@ def encode_profile(profile: Profile) -> bytes:
 
 
 def digest_of(profile: Profile) -> str:
-    """Return a name of the profile that no other has."""
+    """Return a digest that no other profile has."""
     import hashlib
 
     return f"sha256:{hashlib.sha256(encode_profile(profile)).hexdigest()}"

@@ -1,6 +1,6 @@
-"""Finds what a profile leaves to enforce, and the parts that not every kind of profile has. Pure.
+"""Finds what a profile leaves to enforce, and reads the parts that only some kinds of profile have. Pure.
 
-Whoever wants to know the limits of a profile, or whether there is anything to do for it, asks here.
+Ask here for the limits of a profile, or whether it needs any enforcement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_enforced(profile: Profile) -> TypeGuard[EnforcedProfile]:
 
 
 def is_about_network_alone(profile: EnforcedProfile) -> bool:
-    """Return whether somebody outside confines files, and a filter is enough to refuse the network."""
+    """Return whether somebody else confines files, so that a filter against the network is enough."""
     return isinstance(profile, ExternalProfile) and profile.network is NetworkMode.RESTRICTED
 
 
@@ -53,7 +53,7 @@ def restricted_files(profile: Profile) -> RestrictedFileSystem | None:
 
 
 def entries_of(profile: Profile) -> tuple[AccessEntry, ...]:
-    """Return the entries about files, of which there are none where files are not restricted."""
+    """Return the entries about files; none if files are not restricted."""
     files = restricted_files(profile)
     return () if files is None else files.entries
 
@@ -74,7 +74,7 @@ def proxied_network(profile: EnforcedProfile) -> ProxiedNetwork | None:
 
 
 def managed_profile(profile: Profile) -> EnforcedProfile:
-    """Return the profile for a command whose only way out are proxies that others run. Raises ValueError."""
+    """Return the profile for a command whose only way out is through others' proxies. Raises ValueError."""
     match profile:
         case DisabledProfile():
             raise ValueError("a managed network can't be enforced under a profile that confines nothing")
@@ -89,7 +89,7 @@ def limits_of(profile: Profile) -> Limits:
 
 
 def limited(profile: Profile, limits: Limits | None) -> Profile:
-    """Return a profile with limits in place of its own about the same. Raises InvalidProfile."""
+    """Return the profile with these limits in place of its own. Raises InvalidProfile."""
     if limits is None:
         return profile
     match profile:

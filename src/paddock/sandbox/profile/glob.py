@@ -1,8 +1,7 @@
-"""The patterns of a profile: which paths below a directory they name.
+"""Matches the patterns of a profile against paths below a directory.
 
-`*` and `?` stand for characters of one name, `[…]` for one of a set, a whole name `**`
-for any number of directories. Everything else stands for itself, also a `[` that is
-never closed. Pure.
+`*` and `?` stand for characters of one name, `[…]` for one of a set, and a whole name `**` for any number of
+directories. Everything else stands for itself, even a `[` that is never closed. Pure.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 class Pattern(Struct, frozen=True):
-    """A pattern, divided where searching begins."""
+    """A pattern, split where the search begins."""
 
     base: str
     """The directory to search, as written."""
     rest: str
-    """What is looked for below it."""
+    """The pattern to look for below it."""
 
     def __str__(self) -> str:
         return f"{self.base}/{self.rest}"
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Divide an absolute pattern. Raises ProfileRefused for one that would search the whole file system."""
+    """Split an absolute pattern. Raises ProfileRefused for one that would search the whole file system."""
     first = next((index for index, letter in enumerate(text) if letter in SPECIAL), len(text))
     base, _, rest = text[:first].rpartition("/")
     base = clean(base or ROOT)
@@ -49,18 +48,18 @@ def parse_pattern(text: str) -> Pattern:
 
 
 class Matcher:
-    """Tells which relative paths any of some patterns names. Raises InvalidProfile for one without a meaning.
+    """Tells whether any of several patterns matches a relative path. Raises InvalidProfile for a bad one.
 
-    A path has no empty names. Its names are held against those of a pattern as characters are against a
-    `Wildcard`, with the same bound on the time.
+    A path has no empty names. Its names are matched against those of a pattern as characters are against a
+    `Wildcard`, within the same bound of time.
     """
 
     def __init__(self, rests: Iterable[str]) -> None:
         self._patterns = [(_needle(rest), _PathPattern(rest)) for rest in dict.fromkeys(rests)]
 
     def matches(self, path: str) -> bool:
-        """Return whether one of the patterns names this path."""
-        # Nearly all paths of a tree are told apart by what must be in them.
+        """Return whether one of the patterns matches this path."""
+        # The text that every match contains rules out nearly all paths of a tree.
         candidates = [pattern for needle, pattern in self._patterns if needle in path]
         if not candidates:
             return False
@@ -69,16 +68,16 @@ class Matcher:
 
 
 def deepest_match(rest: str) -> int | None:
-    """Return how many names the matching paths have at most; None if there is no bound."""
+    """Return the most names that a matching path can have; None if there is no bound."""
     names = _names(rest)
     return None if ANY_DIRECTORIES in names else len(names)
 
 
 def coarse_glob(rest: str) -> str | None:
-    """Return a pattern in ripgrep's words that names whatever this one does, and maybe more.
+    """Return a pattern for ripgrep that matches whatever this one does, and maybe more.
 
-    What programs understand differently (`?` is a letter or a byte, braces, escapes, sets) becomes `*`, so
-    its matches are to be judged again. None if it would name about everything.
+    Whatever programs understand differently (`?` is a letter or a byte, braces, escapes, sets) becomes `*`,
+    so check its matches again. Returns None if it would match nearly everything.
     """
     names = [name if name == ANY_DIRECTORIES else _coarse_name(name) for name in _names(rest)]
     return None if not names or names[-1] in ("*", ANY_DIRECTORIES) else "/" + "/".join(names)
@@ -93,7 +92,7 @@ def _names(rest: str) -> list[str]:
 
 
 def _needle(rest: str) -> str:
-    """Return the longest text that is in every path that a pattern names."""
+    """Return the longest text that every match of a pattern contains."""
     texts = [""]
     for name in _names(rest):
         texts.append("")
@@ -111,7 +110,7 @@ class _PathPattern:
     def __init__(self, rest: str) -> None:
         names = _names(rest)
         if names and names[-1] == ANY_DIRECTORIES:
-            # It names what is in a directory, at any depth, and not the directory.
+            # It matches what is in a directory, at any depth, but not the directory itself.
             names.append("*")
         groups: list[list[Wildcard]] = [[]]
         for name in names:
@@ -172,7 +171,7 @@ def _end_of_set(name: str, start: int) -> int:
     first = start + 1
     if name[first : first + 1] in ("!", "^"):
         first += 1
-    # A bracket right at the beginning belongs to the set.
+    # A bracket at the very beginning belongs to the set.
     return name.find("]", first + 1) if name.find("]", first + 1) > 0 else 0
 
 

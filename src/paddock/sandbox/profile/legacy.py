@@ -1,4 +1,4 @@
-"""The four policies that came before profiles, and the profile that means the same as each. Pure."""
+"""Translates the four policies that came before profiles into profiles. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEGACY_TYPES: Final = frozenset(("read-only", "workspace-write", "danger-full-ac
 
 MODE_KEY: Final = "sandbox_mode"
 TABLE_KEY: Final = "sandbox_workspace_write"
-"""The two keys by which a TOML file says the same."""
+"""The two keys by which a TOML file names such a policy."""
 
 
 class _Mode(Struct, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ def parse_legacy_table(table: dict[str, Any], origin: str) -> Profile:
 
 
 def from_legacy(policy: LegacyPolicy) -> Profile:
-    """Return the profile that means the same. Raises ValueError for a root that is no path."""
+    """Return the profile that means the same. Raises ValueError for a root that is not a path."""
     match policy:
         case DangerFullAccess():
             return DisabledProfile()

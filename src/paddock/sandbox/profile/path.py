@@ -1,7 +1,7 @@
-"""Absolute paths as text: what lies below what.
+"""Compares absolute paths as text.
 
-Every path here is absolute, without `.`, `..`, doubled or trailing slashes; `clean`
-makes it so. Whether something exists is not known here.
+Every path here is absolute, without `.`, `..`, doubled or trailing slashes; `clean` makes it so. The module
+does not know whether a path exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A profile as people name it: JSON, a built-in name or a file."""
+"""Reads a profile as people name it: JSON, a built-in name or a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SIZE_LIMIT_BYTES = 1 << 20
 
 
 PROFILE_ENDINGS = (".toml", ".json")
-"""What a file with a profile ends in, if there is no slash in its name; other words are names."""
+"""Endings by which a word without a slash is a file with a profile; other words are names."""
 
 
 def names_file(text: str) -> bool:
-    """Return whether a text is a file with a profile, or JSON, and not the name of one."""
+    """Return whether a text is JSON or a file with a profile, and not a profile's name."""
     path, _, _ = text.partition("#")
     return text.lstrip().startswith("{") or "/" in path or path.endswith(PROFILE_ENDINGS)
 
@@ -25,9 +25,9 @@ def names_file(text: str) -> bool:
 def read_profile(text: str) -> WrittenProfile:
     """Return the profile that `text` names. Raises InvalidProfile.
 
-    `{…}` is JSON, `:name` is built in; everything else is a file, in TOML or JSON by its
-    ending, and `file#name` chooses one of several profiles in it. No command that this process confines may
-    change such a file.
+    `{…}` is JSON and `:name` is built in; everything else is a file, in TOML or JSON by its ending, and
+    `file#name` chooses one of several profiles in it. From then on no command that this process confines may
+    change the file.
     """
     if text.startswith(":"):
         return WrittenProfile(built_in(text))

@@ -1,4 +1,4 @@
-"""Profiles as they are written in TOML: several by name, one built on another.
+"""Reads profiles in TOML: a file has several by name, and one can extend another.
 
     default_permissions = "dev"
 
@@ -10,8 +10,8 @@
     "docs" = "read"
     "**/*.env" = "deny"
 
-A table that extends another has all its keys, and its own win. Unknown keys, words
-and names are errors. Pure: tables in, profiles out.
+A table that extends another inherits its keys, and its own keys win. Unknown keys, words and names are
+errors. Pure: tables in, profiles out.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class WrittenProfile(Struct, frozen=True):
 
 
 class _Network(Struct, forbid_unknown_fields=True):
-    """`enabled` alone is a switch; everything else is a proxy's."""
+    """`enabled` alone is a switch; the other keys configure a proxy."""
 
     enabled: bool = False
     type: Literal["proxied"] | None = None
@@ -125,7 +125,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def is_table(written: Mapping[str, Any]) -> bool:
-    """Return whether a profile is written as in TOML, and not in one of the forms of JSON."""
+    """Return whether a profile has the form of TOML, and not one of the forms of JSON."""
     return "type" not in written and not written.keys().isdisjoint(("extends", "filesystem"))
 
 
@@ -133,7 +133,7 @@ def built_in(name: str) -> Profile:
     """Return the profile of a name that begins with a colon. Raises InvalidProfile."""
     if name not in BUILT_IN:
         return _named(name, {}, "").profile
-    # They grant files and nothing else. To have msgspec check that takes a tenth of a one-shot start.
+    # They grant files and nothing else. Checking that with msgspec would take a tenth of a one-shot start.
     files = _merged(name, {}, ())["filesystem"]
     return ManagedProfile(file_system=RestrictedFileSystem(entries=tuple(_entries(files, name, ""))))
 
@@ -278,7 +278,7 @@ def _special_entry(key: str, below: str, access: Access, origin: str) -> AccessE
 
 
 def _without_subtree(path: str, access: Access, origin: str) -> str:
-    """Drop `/**` from a grant, which holds for everything below anyway. Refuse to grant another pattern."""
+    """Drop `/**` from a grant, which covers everything below anyway. Refuse a grant by any other pattern."""
     if access is Access.DENY:
         return path
     path = path.removesuffix(SUBTREE)

@@ -1,1 +1,1 @@
-"""Turns the calls of a traced command, or what it wrote, into denials: what its sandbox refused."""
+"""Finds what a sandbox refused, from the calls of a traced command or from what it wrote."""

@@ -1,8 +1,8 @@
-"""Attempts of a traced command, and the ruling of its profile on each.
+"""Judges the attempts of a traced command by its profile.
 
-A tracer sees an attempt before the kernel decides about it. What comes of it is concluded
-here: it is a denial when the profile refuses it, and it would not have failed anyway for
-want of the file. Pure: where a path leads is found out by `resolution`.
+A tracer sees an attempt before the kernel decides about it, so this module works out the outcome: an attempt
+is a denial if the profile refuses it, and it would not have failed anyway because the file is missing. Pure:
+`resolution` finds out where a path leads.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Content(StrEnum):
     """What a command meets at a path."""
 
     NOWHERE = "nowhere"
-    """Not even the parent directory, or one that can't be searched."""
+    """The parent directory is missing too, or can't be searched."""
     NOTHING = "nothing"
     FILE = "file"
     DIRECTORY = "directory"
     SPECIAL = "special"
-    """A pipe, a socket or a device: a mount that is read-only does not keep anybody from writing to it."""
+    """A pipe, a socket or a device: a read-only mount does not keep anybody from writing to it."""
     OWN = "own"
-    """A directory of the sandbox's own, which can be passed and perhaps listed."""
+    """A directory of the sandbox's own, which a command can pass through and perhaps list."""
     REFUSED = "refused"
-    """Below what is denied: nothing can be done there, whatever it is."""
+    """Below a denied path, where nothing is possible, whatever it is."""
 
 
 class Need(StrEnum):
@@ -37,7 +37,7 @@ class Need(StrEnum):
 
     SOMETHING = "something"
     FILE = "file"
-    """No directory."""
+    """Anything but a directory."""
     NAME = "name"
     """A file, or a free name for one."""
     VACANCY = "vacancy"
@@ -55,44 +55,44 @@ class Resolution(Struct, frozen=True):
     """Where a path leads."""
 
     real: str
-    """Without links, as far as it exists."""
+    """The path without links, as far as it exists."""
     content: Content
 
     @property
     def is_there(self) -> bool:
-        """Return whether something is there that a command can change in its place."""
+        """Return whether something is there that a command can change in place."""
         return self.content in (Content.FILE, Content.DIRECTORY)
 
 
 class FileAttempt(Struct, frozen=True):
-    """To read, write or execute something that has a path."""
+    """An attempt to read, write or execute something with a path."""
 
     kind: DenialKind
     target: str
-    """As the command saw it, absolute."""
+    """The absolute path as the command sees it."""
     need: Need
     real: str
     """The path without links."""
     content: Content
     is_moved: bool = False
-    """Whether the call moves it away, which is impossible for a mount point."""
+    """Whether the call moves the file away, which is impossible for a mount point."""
     is_in_place: bool = False
-    """Whether only the file itself changes, and not the directory that it is in."""
+    """Whether only the file itself changes, and not its directory."""
 
 
 class NetworkAttempt(Struct, frozen=True):
-    """To reach somebody, or to be reached."""
+    """An attempt to connect to an address, or to listen on one."""
 
     address: SocketAddress | None
-    """None where it can't be known, because there was no socket yet."""
+    """None if it is unknown, because there is no socket yet."""
     is_refused: bool
     """Whether the call as such is refused, whatever the address."""
     is_vain: bool = False
-    """Whether nothing would answer there anyway: many programs ask for services that few hosts have."""
+    """Whether nothing would answer anyway: many programs try services that few hosts have."""
 
 
 class CallAttempt(Struct, frozen=True):
-    """To make a system call that is refused."""
+    """An attempt to make a system call that the filter refuses."""
 
     call: str
 
@@ -101,7 +101,7 @@ Attempt = FileAttempt | NetworkAttempt | CallAttempt
 
 
 def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
-    """Return what the command will be denied; None if the attempt succeeds, or fails for another reason."""
+    """Return the denial; None if the attempt succeeds, or fails for another reason."""
     match attempt:
         case CallAttempt(call=call):
             return Denial(DenialKind.SYSCALL, call, CALL_WORDS, is_certain=True)
@@ -128,5 +128,5 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
 
 
 def _shown(text: str) -> str:
-    """Return the text with a replacement character for each byte that is not text."""
+    """Return the text with a replacement character for each invalid byte."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""From the arguments of a call to what it is about: paths and addresses as the command gave them.
+"""Reads what a call is about from its arguments: paths and addresses as the command gave them.
 
-Reads the memory and the descriptors of the task that makes the call, which waits meanwhile. The caller
-has to see to it afterwards that it waited until the end; otherwise another process may have been read.
+It reads the memory and descriptors of the task that makes the call, which waits meanwhile. Afterwards the
+caller must verify that the task still waits; otherwise another process may have been read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AT_FDCWD: Final = -100
 
 
 class NamedFile(Struct, frozen=True):
-    """A file that a call names, and what for."""
+    """A file that a call names, and the access that the call wants."""
 
     kind: DenialKind
     path: str
@@ -44,7 +44,7 @@ class NamedFile(Struct, frozen=True):
     follows: bool = True
     is_moved: bool = False
     source: str | None = None
-    """A path at which something must be, or the call fails anyway."""
+    """A path that must exist, or the call fails anyway."""
 
 
 Subject = NamedFile | NetworkAttempt | CallAttempt
@@ -66,14 +66,15 @@ class ArgumentReader:
             return CallAttempt(rule.call)
         address = None if call is None else self._address(question, call)
         if rule.call == "socket":
-            # Of services of the host, most of which are only used where they are: nscd, syslog.
+            # These are services of the host, such as nscd and syslog, that programs use only where they
+            # exist.
             is_vain = question.arguments[0] == AF_UNIX
         else:
             is_vain = rule.call != "bind" and self._is_nobodys(address)
         return NetworkAttempt(address, is_refused=True, is_vain=is_vain)
 
     def of_watched(self, question: Question, call: Watched) -> list[Subject]:
-        """Return what a watched call is about, without what can't be read."""
+        """Return what a watched call is about, except for what can't be read."""
         match call:
             case FileCall():
                 return list(self._named(question, call))
@@ -118,7 +119,7 @@ class ArgumentReader:
         return None if data is None else parse_address(data)
 
     def _is_nobodys(self, address: SocketAddress | None) -> bool:
-        """Return whether the address is the path of a socket, and nothing is there."""
+        """Return whether the address is the path of a socket that does not exist."""
         if not isinstance(address, LocalAddress) or not address.name.startswith("/"):
             return False
         return resolve(address.name, overlay=self._overlay).content in (Content.NOTHING, Content.NOWHERE)
@@ -137,7 +138,7 @@ def _origin(question: Question, directory: int | None) -> str | None:
 
 
 def _signed(argument: int) -> int:
-    """Return an argument as an `int` of C: the kernel looks at the low half alone."""
+    """Return an argument as an `int` of C: the kernel reads only the low half."""
     return (argument & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
 
 

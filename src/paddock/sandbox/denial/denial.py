@@ -1,13 +1,13 @@
-"""Finds what a sandbox kept a command from: holds what the command said against what its profile refuses.
+"""Finds what a sandbox kept a command from: compares what the command said with what its profile refuses.
 
 A denial is certain when the profile refuses an access, and the command says that just this access has failed
 in the way in which this sandbox refuses it. What the profile allows has failed for another reason and is no
 denial, whatever words were used. In between are guesses, marked as such.
 
-What a command says is not believed for that alone, for it may repeat an old log or wish to be let out: what
-failed must be among its arguments, which are its caller's, and these must not hold the words of the error
-themselves. What stands on stdout or on a terminal may be the content of a file, so there the very path must
-be among them, on stderr a directory above it will do. Pure: `resolve` tells where a path leads.
+A command's word alone is no proof, because it may repeat an old log or want to be let out. What failed must
+be among its arguments, which come from its caller, and the arguments must not contain the words of the error
+themselves. Output on stdout or a terminal may be the content of a file, so there the exact path must be among
+the arguments; on stderr a directory above it is enough. Pure: `resolve` tells where a path leads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paddock.sandbox.denial.policy import CALL_WORDS, Policy, Ruling, with_wider
 from paddock.sandbox.profile.path import clean
 
 JUDGED_FAILURES: Final = 64
-"""Most failures to judge of each stream, the newest. Each may cost a few lookups in the file system."""
+"""Most failures to judge in each stream: the newest. Each may cost a few lookups in the file system."""
 
 DENIALS_LIMIT: Final = 16
 """Denials of one command. One that removes a protected tree writes a line for each file in it."""
@@ -44,7 +44,7 @@ NOT_EXECUTABLE_STATUS: Final = 126
 """Exit status of a shell or env(1) whose last command could not be run."""
 
 Resolve = Callable[[str], Sequence[Resolution]]
-"""What an absolute path may stand for: with a link at its end followed, and not."""
+"""Finds where an absolute path may lead: with a link at its end followed, and without."""
 
 
 class Said(Struct, frozen=True):
@@ -72,9 +72,9 @@ class Unclear(Enum):
 
 
 def explain(ended: Ended, policy: Policy | None, resolve: Resolve) -> tuple[Denial, ...]:
-    """Return what the sandbox kept the command from: what is certain first, then in the order of the output.
+    """Return what the sandbox kept the command from: certain denials first, then in the order of the output.
 
-    Without a policy, which is not known of every kind of sandbox, everything is a guess.
+    Some kinds of sandbox have no known policy; without one, everything is a guess.
     """
     judge = _Judge(ended, policy, resolve)
     for said in ended.said:
@@ -85,8 +85,8 @@ def explain(ended: Ended, policy: Policy | None, resolve: Resolve) -> tuple[Deni
 def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, ...]:
     """Combine what a command said with what a tracer saw it attempt and its profile refuse.
 
-    What was seen is certain. What was only said is a guess, for the tracer would have seen it; but whom a
-    command wanted to reach it only says, where sockets are refused before they have an address.
+    What the tracer saw is certain. What the command only said is a guess, because the tracer would have seen
+    it. Where sockets are refused before they have an address, only the command says whom it wanted to reach.
     """
     kinds = {denial.kind for denial in attempted}
     targets = {denial.target for denial in attempted}
@@ -100,12 +100,12 @@ def merge(told: Iterable[Denial], attempted: Sequence[Denial]) -> tuple[Denial, 
 
 
 def _is_among(target: str | None, targets: Set[str | None]) -> bool:
-    """Return whether the tracer saw a target, perhaps by another name: it knows what `..` leads back from."""
+    """Return whether the tracer saw a target, perhaps by another name: it resolves `..` through links."""
     return target in targets or (target is not None and target.startswith("/") and clean(target) in targets)
 
 
 class _Judge:
-    """Goes through what a command said."""
+    """Judges what a command said."""
 
     def __init__(self, ended: Ended, policy: Policy | None, resolve: Resolve) -> None:
         self._ended = ended
@@ -118,7 +118,7 @@ class _Judge:
         self._has_unexplained = False
 
     def hear(self, said: Said) -> None:
-        """Judge each failure that is named there."""
+        """Judge each failure that a stream names."""
         lines = list(failures(said.text))
         named = [failure for _, failure in lines if failure is not None]
         last_refused = next((f for f in reversed(named) if f.trouble is Trouble.REFUSED), None)
@@ -135,7 +135,7 @@ class _Judge:
         )
 
     def result(self) -> tuple[Denial, ...]:
-        """Return the denials that the lines come down to."""
+        """Return the denials that follow from the lines."""
         found = [denial for denial, _ in self._found.values()]
         if not found and self._ended.is_suspected and (self._has_unexplained or not self._has_ordinary):
             return (self._last_resort(),)
@@ -153,7 +153,7 @@ class _Judge:
         self._found[key] = denial, is_kind_said
 
     def _last_resort(self) -> Denial:
-        """Return a denial that has the words of the reference, and nothing that they could be about."""
+        """Return a denial for output with the reference's words but no target."""
         texts = " ".join(said.text.lower() for said in self._ended.said)
         if self._ended.exit_code == SIGSYS_STATUS:
             kind = DenialKind.SYSCALL
@@ -244,8 +244,8 @@ def _refused_by(
 ) -> tuple[DenialKind, Ruling, Resolution] | None:
     """Return what refuses an access to a path, if the failure is a consequence of that refusal.
 
-    A path that can only be read answers EROFS, one that is denied EACCES, or ENOENT where nothing is shown
-    at all; what is mounted can't be moved, and where nothing may be made something stands already.
+    A read-only path answers EROFS, a denied one EACCES, or ENOENT where nothing is shown at all. A mount
+    point can't be moved, and where nothing may be created, something already exists.
     """
     for at in found:
         ruling = policy.at(at.real)
@@ -262,17 +262,17 @@ def _refused_by(
 
 
 def _is_path(text: str) -> bool:
-    # Bytes that are no UTF-8 have become this, and it is not known any more which.
+    # Invalid UTF-8 has become this character, and the original bytes are lost.
     return len(text) <= PATH_LIMIT and "\0" not in text and "\N{REPLACEMENT CHARACTER}" not in text
 
 
 def _shown(path: str) -> str:
-    # What `..` leads back from may be a link.
+    # The name before `..` may be a link.
     return path if ".." in path.split("/") else clean(path)
 
 
 def _informative(denials: Sequence[Denial]) -> Iterator[Denial]:
-    """Leave out denials that only repeat another less exactly, and are not more certain."""
+    """Leave out denials that only repeat another less precisely, and are not more certain."""
     exact = [denial for denial in denials if denial.target is not None]
     return (
         denial

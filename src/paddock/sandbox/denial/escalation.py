@@ -1,10 +1,10 @@
-"""Lets a program run outside of the sandbox, in the place of a task inside.
+"""Lets a program run outside of the sandbox, in place of a task inside.
 
 An `Escalation` holds what was decided on: the program and the working directory, both opened on the host and
 found to be the files that the caller means, and our copy of arguments and variables. When the caller has
 become paddock-stub (native/stub.c), `request` asks paddock-leader (native/leader.c) to start the program,
 with the descriptors, group, limits and signals that the stub has from its caller. The `Leader` answers each
-request; only then is it known whether the program was started.
+request, and only its answer says whether the program was started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paddock.sandbox.denial.exec_call import ExecCall, open_on_host
 
 FILES_LIMIT: Final = 240
 _NUMBERS_LIMIT: Final = 4096
-"""How far to look for descriptors. The kernel makes the table of a new program as small as it can be."""
+"""Highest descriptor to look for. The kernel makes a new program's table as small as possible."""
 _LIMITS: Final = 16
 _REQUEST: Final = struct.Struct(f"=iIIIQQQ{2 * _LIMITS}Q{FILES_LIMIT}i")
 """struct escalation of native/escalation.h."""
@@ -46,7 +46,7 @@ _STATUS_BYTES: Final = 8192
 _STATUS: Final = re.compile(
     rb"^Umask:\s*(\d+)$.*^FDSize:\s*(\d+)$.*^SigBlk:\s*(\w+)$.*^SigIgn:\s*(\w+)$", re.MULTILINE | re.DOTALL
 )
-"""A name comes before all this, and the kernel escapes what would look like a line of its own."""
+"""The program's name comes first, and the kernel escapes newlines in it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc["syscall"]
@@ -74,11 +74,11 @@ class Leader:
 
     @property
     def file(self) -> int:
-        """Return the descriptor, which can be read when there is something to `serve`."""
+        """Return the descriptor, which becomes readable when there is something to `serve`."""
         return self._control.fileno()
 
     def request(self, request: Callable[[int], bytes], files: Sequence[int], outcome: Outcome) -> None:
-        """Send a request, which is given its number. `outcome` hears the answer. Raises OSError."""
+        """Send the request built for its number. `outcome` gets the answer. Raises OSError."""
         number = next(self._numbers)
         sent = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
         self._control.sendmsg([request(number)], sent, socket.MSG_DONTWAIT)
@@ -98,7 +98,8 @@ class Leader:
         return False
 
     def close(self) -> None:
-        """Take the answers that have come. The leader answers at once: what has none was not started."""
+        """Take the answers that have come. The leader answers at once: a request without one was not
+        started."""
         self.serve()
         self._control.close()
         while self._outcomes:
@@ -106,18 +107,18 @@ class Leader:
 
 
 class Escalation(Struct):
-    """A program that is to run outside. `close` it."""
+    """A program to run outside. `close` it."""
 
     outcome: Outcome
-    """Hears what becomes of it, at the latest when it is closed."""
+    """Learns the outcome, at the latest at `close`."""
     program: int
     directory: int
     told: bytes
     """Path, arguments and variables, as native/instruction.h has them."""
     is_script: bool
-    """Whether it is executed by its path, which its interpreter needs; the sandbox can't change that path."""
+    """Whether to execute it by its path, which its interpreter needs; the sandbox can't change that path."""
     problem: str | None = NOT_BEGUN
-    """Why it is not started, as far as that is known; None once the leader says what becomes of it."""
+    """Why it was not started, as far as is known; None once the leader reports the outcome."""
 
     def close(self) -> None:
         """Let go of the files."""
@@ -134,9 +135,9 @@ class Escalation(Struct):
         told: Sequence[int],
         stub_end: socket.socket,
     ) -> None:
-        """Have the program started, as the process `stub` would, which has told in bits what it has open.
+        """Have the program started as the process `stub` would start it; the bits say what the stub has open.
 
-        It has told too which signals were `blocked` before it blocked all of them.
+        `blocked` are the signals that were blocked before the stub blocked all of them.
 
         Raises OSError; nothing is started then.
         """
@@ -154,9 +155,9 @@ class Escalation(Struct):
         passed: Mapping[int, int],
         caller_end: socket.socket,
     ) -> None:
-        """Have the program started, as the process `caller` would with this status and these descriptors.
+        """Have the program started as the process `caller` would, with this status and these descriptors.
 
-        They are `passed` by the numbers that the program is to have. Raises OSError; nothing is started then.
+        `passed` maps the program's numbers to the descriptors. Raises OSError; nothing is started then.
         """
         with self._failing_with_reason(), ExitStack() as opened:
             memory = os.memfd_create("program", os.MFD_CLOEXEC)
@@ -193,7 +194,7 @@ class Escalation(Struct):
 
 
 def escalation_of(call: ExecCall, environment: Sequence[bytes], outcome: Outcome) -> Escalation:
-    """Open on the host what a call means. Raises OSError if something else is there."""
+    """Open on the host the files that a call means. Raises OSError if others are there."""
     program = call.program
     if program is None:
         raise OSError(errno.ENOENT, "the host does not have the program")
@@ -218,7 +219,7 @@ def write_all(file: int, data: bytes) -> None:
 def open_numbers(told: Sequence[int], size: int) -> Sequence[int]:
     """Return the numbers that may be open in a table of this size. Raises OSError if it is too large.
 
-    The bits tell of the lowest numbers; all others have to be tried.
+    The bits cover the lowest numbers; the caller must try all others.
     """
     if size > _NUMBERS_LIMIT:
         raise OSError(errno.EMFILE, f"descriptors above {_NUMBERS_LIMIT} can't be carried out of a sandbox")
@@ -228,14 +229,15 @@ def open_numbers(told: Sequence[int], size: int) -> Sequence[int]:
 
 
 def _descriptors_of(process: int, numbers: Sequence[int], opened: ExitStack) -> tuple[list[int], list[int]]:
-    """Return those of the numbers that a process has open, and what it has there, by our numbers.
+    """Return our copies of the descriptors that a process has open, by its numbers.
 
-    Raises OSError if it is too much. The process has executed the stub, so all that it has is inherited.
+    Raises OSError if there are too many. The process has executed the stub, so all of its descriptors are
+    inherited.
     """
     pidfd = os.pidfd_open(process)
     opened.callback(os.close, pidfd)
     found, files = [], []
-    # One by one, for who is not dumpable shows no list of them (proc_pid_fd(5)).
+    # One by one, because a process that is not dumpable shows no list (proc_pid_fd(5)).
     for number in numbers:
         file = _syscall(_PIDFD_GETFD, pidfd, number, 0)
         if file < 0:
@@ -251,7 +253,7 @@ def _descriptors_of(process: int, numbers: Sequence[int], opened: ExitStack) -> 
 
 
 def status_of(process: int) -> ProcessStatus:
-    """Read what a process has now. Raises OSError."""
+    """Read the current status of a process. Raises OSError."""
     file = os.open(f"/proc/{process}/status", os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _STATUS.search(os.read(file, _STATUS_BYTES))

@@ -15,15 +15,15 @@ class Run(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Do not: the caller becomes a program that says so and ends with status 1."""
+    """Do not execute it: the caller becomes a program that says so and ends with status 1."""
 
     message: str
     """The text of the message, with the newline."""
 
 
 Outcome = Callable[[str | None], None]
-"""Hears once what has become of an escalation: None if the program was started outside, otherwise why not.
-It is called in the thread that reads calls, or in the one that answers too late."""
+"""Called once with the outcome of an escalation: None if the program was started outside, otherwise why not.
+The call comes from the thread that reads calls, or from one that answers too late."""
 
 
 class Escalate(Struct, frozen=True):
@@ -51,12 +51,12 @@ Withdraw = Callable[[], None]
 """Says that nobody needs the answer any more."""
 
 OnExec = Callable[[ExecCall, Settle], ExecAnswer | Withdraw]
-"""Decides on a call, in the thread that reads all calls of the command. Whoever needs time returns at once
-and settles it later; the call is not to be used then. What it raises denies."""
+"""Decides on a call, in the thread that reads all calls of the command. A slow decision returns at once,
+settles later, and must not use the call any more. An exception denies."""
 
 
 class ExecPolicy(Struct, frozen=True):
-    """How a command's executions are decided, and how a program runs."""
+    """Who decides on a command's executions, and how an allowed program runs."""
 
     on_exec: OnExec
     is_strict: bool = False

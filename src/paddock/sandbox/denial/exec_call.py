@@ -1,10 +1,9 @@
 """Reads and pins what a task that waits in execve(2) wants to execute.
 
-Path, arguments and variables are read from the memory of the task into ours, once, the last two when they are
-asked for. The program is opened as
-the task would find it, and that descriptor is what everything here is said about, whatever has its name
-later. The kernel reads all of it anew when it is let go on, so this is what a caller has asked for that does
-not race.
+It copies path, arguments and variables from the task's memory once, the last two on demand. It opens the
+program as the task would find it, and everything here is about that descriptor, whatever has its name later.
+The kernel reads everything again when the call continues, so the copy is what the caller asked for only if
+nobody races.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from paddock.sandbox.denial.notification import Memory, Question, Strings
 from paddock.sandbox.denial.shebang import HEAD_BYTES, MAX_INTERPRETERS, interpreter_of
 
 ARGUMENTS_BYTES: Final = 6 << 20
-"""Arguments and variables that the kernel takes at most, both together: a quarter of the caller's stack, but
-no more than this (execve(2)). So much of each is read."""
+"""The most that the kernel accepts of arguments and variables together: a quarter of the caller's stack, but
+no more than this (execve(2)). We read that much of each."""
 
 _LEAST_ARGUMENTS_BYTES: Final = 128 << 10
 """What the kernel accepts however small the stack is (ARG_MAX of linux/limits.h)."""
 
 _STRING_BYTES: Final = 64
-"""What each string takes in addition to its bytes."""
+"""Overhead of each string in memory."""
 
 NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG})
 """The kernel's own error if there is nothing to execute."""
@@ -47,7 +46,7 @@ _NO_LINKS: Final = 0x04
 _AT_FDCWD: Final = -100
 
 _OWN_FILE: Final = re.compile(rb"/+proc/+(?:self|thread-self)/+(exe|fd/+\d+)|/+dev/+(fd/+\d+)")
-"""Names of what a task has open. They mean something else to everybody else."""
+"""Names of a task's own open files. To any other process they mean something else."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _openat2 = _libc["syscall"]
@@ -61,7 +60,7 @@ class PinnedFile(Struct, frozen=True):
     path: str
     """Absolute, links resolved, as the task sees it."""
     file: int
-    """To name it (O_PATH). It is open as long as the call that it belongs to."""
+    """An O_PATH descriptor, open as long as the call that it belongs to."""
     status: os.stat_result
 
     @property
@@ -74,7 +73,7 @@ class PinnedFile(Struct, frozen=True):
         return os.path.samestat(status, self.status)
 
     def head(self) -> bytes:
-        """Return its first bytes, as the kernel looks at them; nothing if they can't be read."""
+        """Return the first bytes, as the kernel reads them; nothing if they can't be read."""
         try:
             file = os.open(f"/proc/self/fd/{self.file}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -88,7 +87,7 @@ class PinnedFile(Struct, frozen=True):
 
 
 class ExecCall(Struct):
-    """One call, which waits as long as nobody has answered. `close` it then.
+    """One call, which waits until somebody answers. `close` it then.
 
     For one thread at a time.
     """
@@ -97,15 +96,15 @@ class ExecCall(Struct):
     called: bytes
     """Absolute, as the caller named the program; it may have dots and links."""
     path: bytes
-    """A name by which another process in the same directory finds it, as the caller wrote it if it would."""
+    """A name by which another process in the same directory finds it: the caller's own, if that works."""
     _arguments: list[bytes] | int
-    """Or where they are."""
+    """The arguments, or their address until they are read."""
     cwd: bytes
     program: PinnedFile | None
-    """None where it can only be found by the caller itself, through links of /proc."""
+    """None if only the caller itself can find it, through links in /proc."""
     _reader: ExecCallReader
     _variables: int
-    """Where they are."""
+    """Their address."""
     _pinned: list[int] = field(default_factory=list)
     _environment: list[bytes] | None = None
 
@@ -165,7 +164,7 @@ class ExecCall(Struct):
         return pinned
 
     def close(self) -> None:
-        """Let go of what is pinned."""
+        """Close the pinned files."""
         for file in self._pinned:
             os.close(file)
         self._pinned.clear()
@@ -174,7 +173,7 @@ class ExecCall(Struct):
 class ExecCallReader:
     """Reads the calls of one sandbox, and finds files as its tasks do. `close` it in the end.
 
-    They all have the same root, which none of them can change: that takes capabilities.
+    All tasks have the same root, and none can change it without capabilities.
     """
 
     def __init__(self) -> None:
@@ -182,7 +181,7 @@ class ExecCallReader:
         self._root: int | None = None
 
     def close(self) -> None:
-        """Let go of the root."""
+        """Close the root."""
         if self._root is not None:
             os.close(self._root)
             self._root = None
@@ -226,7 +225,7 @@ class ExecCallReader:
     def told(
         self, task: int, path: bytes, argv: list[bytes], cwd: bytes, environment: list[bytes]
     ) -> ExecCall:
-        """Make a call of what a task says that it would execute. Raises as `read`."""
+        """Make a call from what a task says that it would execute. Raises as `read`."""
         called, program = self._find(task, path, _AT_FDCWD, cwd)
         pinned = [] if program is None else [program.file]
         return ExecCall(task, called, path, argv, cwd, program, self, 0, pinned, environment)
@@ -243,7 +242,8 @@ class ExecCallReader:
     def _find(self, task: int, path: bytes, directory: int, cwd: bytes) -> tuple[bytes, PinnedFile | None]:
         """Return the absolute name of a program, and the file."""
         if not path:
-            # Without AT_EMPTY_PATH there is nothing to execute; with it, it is the descriptor's file.
+            # Without AT_EMPTY_PATH there is nothing to execute; with it, the descriptor's file is the
+            # program.
             file = os.open(b"/proc/%d/fd/%d" % (task, directory), os.O_PATH | os.O_CLOEXEC)
             program = _pinned(file)
             return os.fsencode(program.path), program
@@ -287,7 +287,7 @@ def _pinned(file: int) -> PinnedFile:
 
 
 def caller_of(task: int) -> str | None:
-    """Return the program that asks, if it can be known."""
+    """Return the program that makes the call, if it is known."""
     with suppress(OSError):
         return os.readlink(f"/proc/{task}/exe")
     return None

@@ -1,13 +1,13 @@
-"""The executions of one command: each is read, decided on by somebody else, and then let, or redirected.
+"""Serves the executions of one command: reads each, has it decided, and lets it continue or redirects it.
 
     asked       a task wants to execute something
     ready       somebody has answered, or a task that waited for an answer is gone
 
-A program that runs natively is executed by the kernel, which reads path and arguments anew. Whoever is
-denied, and in strict mode everybody, becomes paddock-stub first (`stubs`). A program that is let out of the
-sandbox is started there by paddock-leader, and the stub stands for it.
+The kernel executes a program that runs natively, and reads its path and arguments again. A task that is
+denied, and in strict mode every task, becomes paddock-stub first (`stubs`). paddock-leader starts a program
+that is let out of the sandbox, and the stub stands in for it.
 
-`Executions` refuses with EPERM what it does not understand, and what fails.
+`Executions` answers EPERM to what it does not understand, and to what fails.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from paddock.sandbox.denial.stubs import HELD_BYTES_LIMIT, Copy, Stubs, process_
 journal = Journal(logging.getLogger(__name__))
 
 WAITING_LIMIT: Final = 256
-"""Executions of one command that wait for an answer. Each takes two descriptors of ours. Their arguments and
-variables take no more memory than those of tasks on their way to the stub."""
+"""Executions of one command that may wait for an answer. Each takes two of our descriptors. Their arguments
+and variables take no more memory than those of tasks on their way to the stub."""
 
 COMPLAINTS_LIMIT: Final = 10
-"""Executions of one command that could not be decided on, of which the log tells."""
+"""Most undecided executions of one command to log."""
 
 _TOO_MANY: Final = Deny("Execution denied: too many executions of this command wait for an answer\n")
 _FAILED: Final = Deny("Execution denied: no decision could be made\n")
@@ -55,14 +55,14 @@ class _Waiting(Struct, eq=False):
     call: ExecCall
     withdraw: Withdraw | None = None
     file: int = -1
-    """Tells when its process ends."""
+    """Becomes readable when its process ends."""
     size_bytes: int = 0
 
 
 class Executions:
     """Serves the calls of one command, in one thread; `settle_later` may be called from any.
 
-    `leader` is the socket of the paddock-leader that starts programs outside; it is owned from now on.
+    Takes ownership of `leader`, the socket of the paddock-leader that starts programs outside.
     """
 
     def __init__(self, policy: ExecPolicy, leader: socket.socket | None = None) -> None:
@@ -79,17 +79,17 @@ class Executions:
         self._complaints = 0
         self._poll: select.poll | None = None
         self.file = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        """Can be read when somebody has answered."""
+        """Becomes readable when somebody has answered."""
 
     def begin(self, poll: select.poll) -> None:
-        """Use this to wait for what `ready` is about: every descriptor that nobody else knows."""
+        """Register with this poll object every descriptor that `ready` handles."""
         self._poll = poll
         poll.register(self.file, select.POLLIN)
         if self._leader is not None:
             poll.register(self._leader.file, select.POLLIN)
 
     def close(self) -> None:
-        """Give up what waits: the kernel has answered, or will. Idempotent."""
+        """Give up every waiting call, which the kernel has answered or will. Idempotent."""
         with self._lock:
             if self._is_closed:
                 return
@@ -106,11 +106,11 @@ class Executions:
 
     @property
     def patience_ms(self) -> int | None:
-        """Return how long to wait for descriptors at most before the caller calls `follow`."""
+        """Return the longest time to wait for descriptors before calling `follow`."""
         return LOOK_MS if self._stubs.pursuits else None
 
     def follow(self) -> None:
-        """Look at tasks that were let to become something, in strict mode."""
+        """Check tasks that were allowed to become a program, in strict mode."""
         pursuits = self._stubs.pursuits
         pursuits.follow()
         if pursuits.exchanged and self._may_complain():
@@ -132,7 +132,7 @@ class Executions:
             self._fail(listener, question, error)
 
     def _is_start(self, task: int) -> bool:
-        """Return whether it is the command itself, which the init looks for in one directory after another.
+        """Return whether this is the command itself, for which the init searches one directory after another.
 
         Nobody but the init can ask first, and it has one thread. When somebody else asks, or the same task
         with another program, the command runs.
@@ -155,8 +155,8 @@ class Executions:
         except OSError as error:
             if error.errno not in NOT_THERE or not listener.is_waiting(question):
                 raise
-            # There is nothing to execute, and the kernel says so in its own way. In strict mode there is
-            # nothing either if somebody puts it there now.
+            # There is nothing to execute, and the kernel says so in its own way. In strict mode that stays
+            # true even if somebody creates it now.
             if self._policy.is_strict:
                 listener.refuse(question, error.errno)
             else:
@@ -166,7 +166,7 @@ class Executions:
         with ExitStack() as opened:
             opened.callback(call.close)
             if not listener.is_waiting(question):
-                # Perhaps it was another task that was read.
+                # Perhaps another task was read.
                 return
             answer = self._answer(waiting)
             if callable(answer):
@@ -190,7 +190,8 @@ class Executions:
             return _FAILED
 
     def _wait(self, waiting: _Waiting, withdraw: Withdraw) -> bool:
-        """Let a call wait, with its files, until it is settled or its process ends. Return whether it may."""
+        """Keep a call, with its files, until it is settled or its process ends. Return whether it may
+        wait."""
         waiting.size_bytes = waiting.call.size_bytes
         if not self._may_wait(waiting.size_bytes):
             return False
@@ -206,7 +207,7 @@ class Executions:
         return True
 
     def ready(self, file: int, listener: Listener) -> None:
-        """Handle what can be read: an answer, one of the leader, or the end of a process whose call waits."""
+        """Handle a readable descriptor: an answer, one of the leader's, or the end of a waiting process."""
         if file == self.file:
             self._settle(listener)
         elif self._leader is not None and file == self._leader.file:
@@ -253,7 +254,7 @@ class Executions:
         waiting.withdraw()
 
     def _forget(self, waiting: _Waiting) -> bool:
-        """Stop waiting for an answer. Return whether it was waited for."""
+        """Stop waiting for an answer. Return whether anybody was waiting."""
         if self._waiting.pop(waiting.question.id, None) is None:
             return False
         assert self._poll is not None
@@ -279,10 +280,10 @@ class Executions:
             call.close()
 
     def _run_copy(self, listener: Listener, question: Question, call: ExecCall) -> None:
-        """Let the stub execute it, by our copy of path and arguments."""
+        """Let the stub execute the program, from our copy of path and arguments."""
         if not call.is_executable:
-            # Its caller is to hear of it, as from the kernel: the stub could not go back. What is behind
-            # other links of /proc the stub could not find.
+            # The caller must learn of this as if from the kernel, because the stub could not go back. The
+            # stub could not find what is behind other links in /proc.
             listener.refuse(question, errno.ENOEXEC if call.is_permitted else errno.EACCES)
             return
         assert call.program is not None
@@ -317,6 +318,6 @@ class Executions:
         if listener.is_waiting(question):
             if self._may_complain():
                 journal.warning("an execution was refused", reason=str(error) or type(error).__name__)
-            # What is too long for us is so for the kernel, which would read anew if it were to say so.
+            # What is too long for us is too long for the kernel, which would have to read it again to say so.
             is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
             listener.refuse(question, errno.E2BIG if is_too_long else errno.EPERM)

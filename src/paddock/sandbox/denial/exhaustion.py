@@ -1,11 +1,11 @@
-"""Finds the limit of its profile that a command has run into, as far as that is known. Pure.
+"""Finds the limit of its profile that a command has reached, as far as that is known. Pure.
 
-The kernel tells of three limits: it ends a command that is out of processor time by a signal of its own, it
+Three limits are certain: the kernel ends a command that is out of processor time with a signal of its own, it
 counts what it kills in a control group that is out of memory, and the first process of a sandbox keeps the
-clock. Address space and processes are refused instead, by an error that the command may well get over; the
-kernel counts no such errors. So those are said only of a command that failed and said so itself, or crashed
-with nearly all its memory in use. To have as many processes as may be is no failure: a command that may have
-one has one.
+clock. The kernel enforces address space and processes by an error instead, which the command may well survive
+and which the kernel does not count. So Paddock reports those only for a command that failed and said so
+itself, or that crashed with nearly all its memory in use. Having as many processes as allowed is no failure:
+a command that may have one has one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from paddock.model.cause import Cause
 from paddock.model.profile import Limits
 
 LAST_WORDS_BYTES: Final = 8192
-"""How much of the end of its output to search for the reason: more than an interpreter's stack trace."""
+"""Bytes at the end of the output to search for the reason: more than an interpreter's stack trace."""
 
 CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTRAP, signal.SIGILL})
-"""Signals that kill programs which can't go on without memory."""
+"""Signals that end programs which can't go on without memory."""
 
 BRINK: Final = 7 / 8
 """Share of the limit. Programs that filled their memory bit by bit ended with 92 to 100 % of it resident."""
@@ -50,13 +50,13 @@ class End(Struct, frozen=True):
     death_signal: int | None
     peak_memory_bytes: int
     is_full: bool = False
-    """Whether no further process was allowed at that moment."""
+    """Whether the number of processes was at its limit at that moment."""
     is_starved: bool = False
-    """Whether the kernel has killed a process because all together ran out of memory."""
+    """Whether the kernel killed a process because all together ran out of memory."""
 
 
 def spent(limits: Limits, end: End) -> Cause | None:
-    """Return the limit that the kernel says the command has reached."""
+    """Return the limit that the command has reached according to the kernel."""
     if end.is_starved and end.exit_code != 0:
         return Cause.MEMORY
     is_timed = limits.cpu_seconds is not None
@@ -64,7 +64,7 @@ def spent(limits: Limits, end: End) -> Cause | None:
 
 
 def exhausted(limits: Limits, end: End, last_words: bytes) -> Cause | None:
-    """Return the limit that made the command fail, by what it wrote last and how it ended."""
+    """Return the limit that made the command fail, judging by its last output and how it ended."""
     is_crash = end.death_signal in CRASHES
     if end.exit_code == 0 or (end.death_signal is not None and not is_crash):
         return None

@@ -1,6 +1,6 @@
 """Reads the arguments of a command: the paths and hosts that it names, and where it works.
 
-A shell's script is an argument like others, so words are looked for in all of them. Pure.
+A shell's script is an argument like any other, so every argument is searched for words. Pure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Invocation:
         self._cwd = _directory_of(argv, cwd)
 
     def names(self, path: str, *, is_exact: bool = False) -> bool:
-        """Return whether a path, or unless it `is_exact` a directory that it is in, is among the arguments.
+        """Return whether the arguments name a path or, unless it `is_exact`, a directory above it.
 
         The root is above everything, and names nothing. A command that runs git names its repository.
         """
@@ -58,15 +58,15 @@ class Invocation:
         )
 
     def runs(self, program: str) -> bool:
-        """Return whether a program is among the arguments, by its name."""
+        """Return whether the arguments name a program."""
         return program in self._program_words
 
     def has_any(self, phrases: Iterable[str]) -> bool:
-        """Return whether one of these, in lower case, stands somewhere in the arguments."""
+        """Return whether one of these lower-case texts occurs in the arguments."""
         return any(phrase in self._lowered for phrase in phrases)
 
     def names_host(self, host: str) -> bool:
-        """Return whether a host is among the arguments, by the name or address that is given."""
+        """Return whether the arguments contain a host's name or address."""
         return host in self._host_words
 
     def absolute(self, path: str) -> str | None:
@@ -77,7 +77,7 @@ class Invocation:
 
     @property
     def host(self) -> str | None:
-        """Return the host, perhaps with a port, if all URLs among the arguments are of the same."""
+        """Return the host, perhaps with a port, if all URLs among the arguments have the same one."""
         return next(iter(self._hosts)) if len(self._hosts) == 1 else None
 
 

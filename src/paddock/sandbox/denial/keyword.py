@@ -1,7 +1,7 @@
 """Guesses from what a command wrote whether it failed because of its sandbox.
 
-What the reference does, word for word, so that its clients see what they are used to. Programs word errors
-as they like, and may say one of these words for another reason; `denial` knows better. Pure.
+It does exactly what the reference does, so that the reference's clients see what they expect. Programs word
+errors as they like, and may use one of these words for another reason; `denial` knows better. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIGSYS_STATUS: Final = 128 + 31
 
 
 def is_denial(exit_code: int, texts: Iterable[bytes]) -> bool:
-    """Return whether the sandbox probably denied something to a command that ended so, and wrote this."""
+    """Return whether the sandbox probably denied something to a command with this status and output."""
     if exit_code == 0:
         return False
     if exit_code == SIGSYS_STATUS:

@@ -1,11 +1,11 @@
 """Reads what programs say has failed: lines of output in, named failures out.
 
-There is no common form, but a few habits: the text of the errno is there, or its name, and next to it stands
-what it is about, quoted, or behind the last colon. This knows the habits of shells, the usual tools, Python,
+Programs have no common form, but a few habits: they print the text or name of the errno, and next to it the
+target, quoted or after the last colon. This module knows the habits of shells, the usual tools, Python,
 Node.js, git and curl. A line that follows none of them gives nothing, or a failure without a name.
 
-What is said need not be true, and whose rule it was is not asked here. The work is bounded by the length of
-the text, whatever stands in it. Pure.
+The output need not be true, and this module does not ask whose rule caused a failure. The length of the text
+bounds the work, whatever its content. Pure.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class NamedFailure(Struct, frozen=True):
 
     trouble: Trouble
     names: tuple[str, ...] = ()
-    """The paths, the host or the system call that it is about, as they are written there."""
+    """The paths, the host or the system call in question, as the line has them."""
     kind: DenialKind | None = None
     """What the program wanted, if that is known."""
     speaker: str = ""
-    """How the line begins, which is usually the name of the program."""
+    """The beginning of the line, usually the name of the program."""
     is_in_place: bool = False
-    """Whether the line is about a file as it is, not about making or removing a name, as far as it says."""
+    """Whether the line seems to be about a file's content, not about creating or removing a name."""
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
@@ -93,7 +93,7 @@ ERROR_WORDS: Final = (
     *("could not resolve", "unable to resolve", "getaddrinfo", "name resolution", "name or service"),
     *("failed to connect", "eperm", "eacces", "erofs", "enetunreach", "errno="),
 )
-"""Words of error messages, in lower case. A program that writes them itself need not have met one."""
+"""Words of error messages, in lower case. A program that prints them itself need not have met an error."""
 
 _SIGNS: Final = (
     *ERROR_WORDS,
@@ -106,7 +106,7 @@ _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 """Escape sequences for colours in terminals."""
 
 _WRAP: Final = re.compile(r"\nWarning: (?!Failed)")
-"""How curl continues in the next line, even in the middle of a path; the rest would look like another."""
+"""How curl wraps a line, even in the middle of a path; the rest would look like another path."""
 
 _FRAME: Final = '  File "'
 """Begins the lines of a Python traceback that say where it was."""
@@ -163,7 +163,7 @@ def _network_failure(line: str, frame: str) -> NamedFailure | None:
         before, there, _ = lowered.partition(text)
         if there:
             host = line[: len(before)].removesuffix(": ").rpartition(" ")[2]
-            # Others say something else there, such as `failed`, or the number of the error.
+            # Others print something else there, such as `failed` or the number of the error.
             names = (host,) if before.endswith(": ") and _DOMAIN.fullmatch(host) else ()
             return NamedFailure(Trouble.UNRESOLVED, names, DenialKind.NETWORK)
     is_pythons = "[errno 1] operation not permitted" in lowered and (
@@ -199,12 +199,12 @@ _RENAMING: Final = re.compile(
 """Words about names that come or go. Python uses the same words for all calls."""
 
 _COPYING: Final = re.compile(r"\bcannot copy '|, (?:copyfile|link|symlink) '")
-"""Words about two names, of which only the second was to be written."""
+"""Words about two names, of which the program writes only the second."""
 
 _OPENINGS: Final = {"'": "'", '"': '"', "\u2019": "\u2018"}
 """Quotation marks, by those that close."""
 _HARD_LINK: Final = " => "
-"""How ln(1) names what was there, behind what was to be made."""
+"""How ln(1) separates the new name from the existing one."""
 
 _BEFORE_QUOTE: Final = frozenset(" (:,>")
 
@@ -222,7 +222,7 @@ def _spawn_failure(line: str) -> NamedFailure | None:
 def _file_failure(line: str, frame: str) -> NamedFailure | None:
     lowered = line.lower()
     if len(lowered) != len(line):
-        # A letter whose small form is longer: what is found in one would be elsewhere in the other.
+        # The lower case of some letters is longer, so positions in the two texts would differ.
         return None
     for text, trouble in _TEXTS.items():
         at = lowered.rfind(text)
@@ -249,7 +249,7 @@ def _kind(line: str, frame: str) -> DenialKind | None:
 
 
 def _head(before: str) -> str:
-    """Return what stands before the text of an errno, without the number that some put between."""
+    """Return what precedes the text of an errno, without the number that some programs put between."""
     head = re.sub(r"\[[eE]rrno [0-9]{1,3}\] $", "", before).rstrip(": (")
     return head.removesuffix(" for reading").removesuffix(" for writing")
 
@@ -259,14 +259,14 @@ def _paths(head: str) -> tuple[str, ...]:
 
 
 def _quoted(text: str) -> tuple[str, ...]:
-    """Return what stands in quotation marks at the end, two names if the line is about two."""
+    """Return the quoted name at the end, or two if the line is about two."""
     text = text.rstrip(" .")
     mark = text[-1:]
     if mark not in _OPENINGS:
         return ()
     start = text.rfind(_OPENINGS[mark], 0, -1)
     name, rest = text[start + 1 : -1], text[:start] if start >= 0 else ""
-    # Programs quote a quotation mark in many ways, and the path would be cut off.
+    # Programs escape quotation marks in many ways, and the path would be cut off.
     if start < 0 or not name or (rest and rest[-1] not in _BEFORE_QUOTE):
         return ()
     if rest.endswith(_HARD_LINK):
@@ -278,7 +278,7 @@ def _quoted(text: str) -> tuple[str, ...]:
 
 
 def _last_part(head: str) -> tuple[str, ...]:
-    """Return the path behind the last colon, or as much of what stands there as begins like one."""
+    """Return the path after the last colon, or as much of the text there as looks like one."""
     parts = head.split(": ")
     while len(parts) > 1 and parts[-1].lower() in _REMARKS:
         parts.pop()
@@ -293,7 +293,7 @@ def _last_part(head: str) -> tuple[str, ...]:
 
 
 def _call(before: str) -> str | None:
-    """Return the system call behind the last colon: its name alone, with arguments or with a remark."""
+    """Return the system call after the last colon: its name alone, with arguments or with a remark."""
     part = before.rstrip(": ").rpartition(": ")[2]
     if part in CALL_PHRASES:
         return CALL_PHRASES[part]

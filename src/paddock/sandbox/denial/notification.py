@@ -1,9 +1,8 @@
-"""The kernel's questions about system calls, and the memory of those who made them.
+"""Receives the kernel's questions about system calls, and reads the memory of the tasks that make them.
 
-A `Listener` gives one question at a time (seccomp_unotify(2)). The task that made the call
-waits until it is answered; if the listener is closed, every call that waits, and every
-later one, fails with ENOSYS. What the arguments point to may change after it was read,
-for other threads of the command run on.
+A `Listener` gives one question at a time (seccomp_unotify(2)). The task that made the call waits for the
+answer; if the listener is closed, every waiting call, and every later one, fails with ENOSYS. What the
+arguments point to may change after it was read, because other threads of the command go on.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ADD_FILE: Final = 0x40182103
 _SET_FLAGS: Final = 0x40082104
 """SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h: the same on x86_64 and aarch64."""
 _SYNC_WAKE_UP: Final = 1
-"""Switch to the one that is woken at once, on the same processor; since Linux 6.6."""
+"""Switches at once to the woken task, on the same processor; since Linux 6.6."""
 _CONTINUE: Final = 1
 
 _QUESTION: Final = struct.Struct("=QIIiIQ6Q")
@@ -66,7 +65,7 @@ class Listener:
             fcntl.ioctl(file, _SET_FLAGS, _SYNC_WAKE_UP)
 
     def question(self) -> Question | None:
-        """Wait for the next question, and return it; None if the one there was has gone with its task."""
+        """Wait for the next question and return it; None if its task has gone meanwhile."""
         buffer = bytearray(_QUESTION.size)
         try:
             fcntl.ioctl(self.file, _RECEIVE, buffer)
@@ -80,7 +79,7 @@ class Listener:
     def is_waiting(self, question: Question) -> bool:
         """Return whether the task still waits.
 
-        If it does, what was read of it before is its own, not another's.
+        If it does, what was read before is that task's memory, not another's.
         """
         return self._sent(_IS_VALID, _ID.pack(question.id))
 
@@ -95,7 +94,7 @@ class Listener:
     def give(self, question: Question, file: int) -> int:
         """Give the task a descriptor, closed when it executes something. Return the number it has there.
 
-        Raises OSError, as if the task had opened something, and ENOENT if it does not wait any more.
+        Raises OSError as if the task had opened a file, and with ENOENT if it no longer waits.
         """
         return self._added(question, file, 0)
 
@@ -104,7 +103,7 @@ class Listener:
         self._added(question, file, _IS_ANSWER)
 
     def _added(self, question: Question, file: int, flags: int) -> int:
-        # What can be changed has the call return a number, and not what was given.
+        # Otherwise the call returns a number whose file others could replace.
         addition = bytearray(_ADDITION.pack(question.id, flags, file, 0, os.O_CLOEXEC))
         return int(fcntl.ioctl(self.file, _ADD_FILE, addition))
 
@@ -153,7 +152,8 @@ class Memory:
 
     def data(self, task: int, address: int, length: int) -> bytes | None:
         """Return up to this many bytes, at most PATH_BYTES; None if nothing can be read there."""
-        # In two parts, because one that is not all there is not read at all, and a page may be the last.
+        # In two parts, because a part that is not fully mapped is not read at all, and a page may be the
+        # last.
         first = min(length, _PAGE_BYTES - address % _PAGE_BYTES)
         self._remote[:] = [_Part(address, first), _Part(address + first, length - first)]
         count = self._readv(task, ctypes.byref(self._local), 1, self._remote, 2, 0)
@@ -207,7 +207,7 @@ class Strings:
         return found
 
     def _words(self, address: int) -> tuple[int, ...]:
-        """Return the words that are whole in the page, or the one that begins in it."""
+        """Return the words that lie completely in the page, or the one that begins in it."""
         start = address % _PAGE_BYTES
         page = self._page(address)
         if count := (_PAGE_BYTES - start) // _ID.size:
@@ -216,7 +216,7 @@ class Strings:
         return _ID.unpack_from(data)
 
     def _following(self, page: int) -> Iterator[bytes]:
-        """Yield the pages behind this one."""
+        """Yield the pages after this one."""
         while True:
             page += _PAGE_BYTES
             yield self._page(page)

@@ -1,9 +1,8 @@
 """Tries once, with programs of our own, whether the kernel lets us decide on executions.
 
-A container, or whoever started the server, may refuse listeners or `ptrace`, and no file tells of it. So a
-program is started in a small sandbox under a listener, and what it executes is denied, by the same code
-that does it for commands: paddock-init loads the filter, and what paddock-leader would execute becomes
-paddock-stub.
+A container, or whoever started the server, may refuse listeners or `ptrace`, and no file says so. So the
+trial starts a program in a small sandbox under a listener and denies what it executes, with the same code as
+for commands: paddock-init loads the filter, and what paddock-leader would execute becomes paddock-stub.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _DESCRIPTOR: Final = struct.Struct("=i")
 
 
 def notify_problem(facts: HostFacts, init: str, leader: str) -> Problem | None:
-    """Return what keeps executions from being decided on by notifications; None if nothing does.
+    """Return what keeps notifications from deciding on executions; None if nothing does.
 
     `init` and `leader` are paddock-init and paddock-leader. Blocks for some milliseconds.
     """
@@ -74,13 +73,13 @@ def _trial(facts: HostFacts, bubblewrap: Bubblewrap, programs: list[str], opened
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     opened.enter_context(ours)
     ours.send(_filter(facts.arch))
-    # The leader waits for orders at its standard input, and ends when there will be none.
+    # The leader waits for orders on its standard input, and ends at the end of that.
     orders, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     opened.enter_context(orders)
     with theirs, control:
         command = [
             bubblewrap.path if bubblewrap.fd is None else f"/proc/self/fd/{bubblewrap.fd}",
-            # As every sandbox: whoever makes a user namespace may look at what is in it.
+            # As for every sandbox: whoever makes a user namespace may inspect what is in it.
             *("--unshare-user", "--unshare-pid", "--die-with-parent", "--ro-bind", "/", "/"),
             *(("--proc", "/proc") if facts.can_mount_proc else ()),
             *("--", init, f"trace={theirs.fileno()}", "--", leader, "control=0", "--", init),
@@ -90,7 +89,7 @@ def _trial(facts: HostFacts, bubblewrap: Bubblewrap, programs: list[str], opened
             subprocess.Popen(
                 command,
                 stdin=control.fileno(),
-                # No /dev/null: that of the host is not for the inside.
+                # No /dev/null: the host's must not get inside.
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=inherited,

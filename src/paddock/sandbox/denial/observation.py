@@ -1,13 +1,13 @@
 """Lists the system calls of a command that a tracer watches, and what each of them is about.
 
-`Observation` makes the filter that lets the kernel ask before a call, and says what a call
-means that the kernel then asks about: something that the profile's filter refuses, or an
-attempt on paths or an address. Only calls are watched that the profile can refuse, because each
-one costs the command a wait. Pure: arguments are numbers, and what they point to is read elsewhere.
+`Observation` makes the filter that has the kernel ask before a call, and says what such a call means:
+something that the profile's filter refuses, or an attempt on paths or an address. It watches only calls that
+the profile can refuse, because each costs the command a wait. Pure: arguments are numbers, and others read
+what they point to.
 
-A refusal by the kernel itself goes before the question to a tracer, which would never learn of
-it. So the refusals of a traced command are questions, too, to which the answer is always the
-errno. Without an answer the kernel does not make the call either: it fails with ENOSYS.
+A refusal by the kernel itself precedes the question, and the tracer would never learn of it. So for a traced
+command refusals are questions too, and the answer is always the errno. Without an answer the kernel does not
+make the call either: it fails with ENOSYS.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Operand(Struct, frozen=True):
     flags: int | None = None
     """The argument in which AT_SYMLINK_NOFOLLOW may say otherwise."""
     is_moved: bool = False
-    """Whether the name goes away, and something may be mounted there."""
+    """Whether the call removes the name, where something may be mounted."""
 
 
 class FileCall(Struct, frozen=True):
@@ -63,7 +63,7 @@ class FileCall(Struct, frozen=True):
     kind: DenialKind
     operands: tuple[Operand, ...]
     source: Operand | None = None
-    """What must be there, or the call fails anyway."""
+    """A file that must exist, or the call fails anyway."""
 
 
 class OpenCall(Struct, frozen=True):
@@ -138,7 +138,7 @@ SOCKET_CALLS: Final = frozenset(
 class Observation:
     """The calls of a command to watch under a plan, on one machine.
 
-    Of one that is not traced, nothing but what it executes, if that `is_intercepted`.
+    For a command that is not traced, these are its executions alone, if it `is_intercepted`.
     """
 
     def __init__(
@@ -164,8 +164,8 @@ class Observation:
     def program(self) -> bytes:
         """Return the filter that a listener belongs to."""
         numbers = self._machine.numbers
-        # The kernel allows one listener (seccomp_unotify(2)). Should it ever allow more, the newest
-        # would be asked first, and could be the command's own.
+        # The kernel allows one listener (seccomp_unotify(2)). If it ever allows more, it would ask the newest
+        # first, which could be the command's own.
         listening = Condition(Word(1), (0,), NEW_LISTENER, is_negated=True)
         cases: list[Refusal | Notice] = [Refusal(numbers["seccomp"], errno.EBUSY, (listening,))]
         cases += [Notice(numbers[rule.call], rule.conditions) for rule in self._refused]
@@ -209,7 +209,7 @@ class Observation:
 def opening(flags: int) -> tuple[tuple[DenialKind, Need], ...]:
     """Return what a file is opened for, and what must be there for open(2) to reach the question of access.
 
-    Nothing if it is only to be named (O_PATH), which needs no access to it.
+    Returns nothing for O_PATH, which needs no access to the file.
     """
     if flags & O_PATH:
         return ()
@@ -218,7 +218,7 @@ def opening(flags: int) -> tuple[tuple[DenialKind, Need], ...]:
     if flags & O_CREAT and flags & O_EXCL:
         return ((DenialKind.WRITE, Need.VACANCY),)
     if flags & O_CREAT and not flags & (O_ACCMODE | O_TRUNC):
-        # As flock(1) does: what exists is only read, also where nothing can be made.
+        # As flock(1) does: it only reads an existing file, even where it can't create one.
         return (DenialKind.WRITE, Need.VACANCY), (DenialKind.READ, Need.SOMETHING)
     if flags & O_CREAT:
         return ((DenialKind.WRITE, Need.NAME),)

@@ -1,7 +1,7 @@
 """Answers what a plan refuses, about one thing at a time, in the words of its profile.
 
-A plan is made to be carried out; this reads it the other way round, for whoever wants to know why something
-did not work. Paths are real ones: what links lead to is found out elsewhere. Pure.
+A plan is made to be carried out; this module reads it the other way round, to explain why something did not
+work. Paths are real ones: others follow the links. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALL_WORDS: Final = "system calls = restricted"
 """The same under every profile."""
 
 PROXY_HINT: Final = "only its proxy leads out; use HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, which name it"
-"""For a program that has tried to go by itself."""
+"""For a program that tried a direct connection."""
 
 PROGRAM_DIRECTORIES: Final = ("/usr/bin", "/bin", "/sbin")
 """Directories that may hold bubblewrap, and that no profile may let a command write."""
@@ -47,11 +47,11 @@ class Ruling(Struct, frozen=True):
 
     access: Access
     words: str | None
-    """The part of the profile that says so; None if it is not the profile's."""
+    """The part of the profile that says so; None if it is not from the profile."""
     scope: str | None = None
-    """Where a grant must lie to change it; None where no grant does, or another would be needed with it."""
+    """Where a grant must lie to change the access; None if no single grant is enough."""
     is_whole: bool = False
-    """Whether it can be granted as a whole only."""
+    """Whether it can only be granted as a whole."""
 
     def refuses(self, kind: DenialKind) -> bool:
         """Return whether the sandbox refuses an access of this kind."""
@@ -60,8 +60,8 @@ class Ruling(Struct, frozen=True):
     def grant(self, kind: DenialKind, path: str, *, is_in_place: bool) -> str | None:
         """Return the path that must be granted for an access of this kind to work; None if none is enough.
 
-        Names are made and removed in a directory, so that must be granted unless the file only changes
-        `is_in_place`: what is granted by itself is a mount, which can't be removed.
+        Names are created and removed in a directory, so the directory must be granted unless the file only
+        changes `is_in_place`: a file granted by itself is a mount, which can't be removed.
         """
         if self.scope is None:
             return None
@@ -76,14 +76,14 @@ class Ruling(Struct, frozen=True):
         return None if kind is DenialKind.WRITE and not self._can_be_opened(wanted) else wanted
 
     def _can_be_opened(self, path: str) -> bool:
-        """Return whether a grant to write there would be accepted, and opens more than it protects."""
+        """Return whether Paddock would accept a grant to write there, and whether the grant would help."""
         has_programs = any(is_within(directory, path) for directory in PROGRAM_DIRECTORIES)
         is_metadata = not self.is_whole and not METADATA_NAMES.isdisjoint(path.split("/"))
         return not has_programs and not is_metadata
 
 
 def with_wider_grant(denial: Denial, other: Denial) -> Denial:
-    """Return a denial with a grant that is enough for another of the same path, too."""
+    """Return a denial with a grant that is also enough for another of the same path."""
     if denial.grant is None or other.grant is None:
         return replace(denial, grant=None)
     return replace(denial, grant=min(denial.grant, other.grant, key=len))
@@ -123,14 +123,14 @@ class Policy:
         return replace(ruling, scope=None) if is_within(path, KERNEL_OBJECTS) else ruling
 
     def is_private(self, path: str) -> bool:
-        """Return whether a real path is the sandbox's own, which no report mentions."""
+        """Return whether a real path belongs to the sandbox itself; no report mentions those."""
         rule = self._table.rule_of(path)
         return rule is not None and rule.origin == PRIVATE
 
     def fixed(self, path: str) -> Ruling | None:
         """Return why a real path can't be moved away or removed; None if it can.
 
-        It is protected itself, or has something below it that is.
+        It, or something below it, is protected.
         """
         if path not in self._mounted:
             return None
@@ -145,7 +145,7 @@ class Policy:
         return ruling if len(rules) == 1 else replace(ruling, scope=None)
 
     def held(self, path: str) -> Ruling | None:
-        """Return why nothing can be made at a real path that does not exist; None if something can."""
+        """Return why a missing real path can't be created; None if it can."""
         return self.at(path) if path in self._held else None
 
     def words(self, rule: Rule) -> str | None:
@@ -162,7 +162,7 @@ class Policy:
 
     @property
     def network_words(self) -> str:
-        """Return what the profile says of the network."""
+        """Return what the profile says about the network."""
         hint = f"; {PROXY_HINT}" if self._network is NetworkMode.PROXIED else ""
         return f"network = {self._network}{hint}"
 
@@ -180,12 +180,12 @@ class Policy:
         try:
             address = InternetAddress(ip_address(host.strip("[]")), 0)
         except ValueError:
-            # Names of hosts are looked up in files, too, and those may say anything.
+            # Host names are also looked up in files, which may say anything.
             return None
         return not address.is_local
 
     def refuses_names(self) -> bool:
-        """Return whether the command has nobody to ask for the address of a host."""
+        """Return whether the command has no way to look up a host's address."""
         return self._network is not NetworkMode.ENABLED
 
     def refuses_call(self, call: str) -> bool:
@@ -198,7 +198,7 @@ class Policy:
             return Ruling(rule.access, self.words(rule))
         if not rule.is_metadata:
             return Ruling(rule.access, self.words(rule), rule.path)
-        # What keeps a directory from becoming a repository stays, whatever is granted.
+        # The rules that keep a directory from becoming a repository stay, whatever is granted.
         is_opened = rule.path.rpartition("/")[2] in METADATA_NAMES and rule.origin == git_metadata.ORIGIN
         return Ruling(rule.access, self.words(rule), rule.path if is_opened else None, is_whole=True)
 

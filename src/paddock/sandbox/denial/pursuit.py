@@ -1,10 +1,10 @@
 """Follows tasks through executions that were let, and kills those that become another program.
 
-Between a decision and the moment in which the kernel looks at a path or a descriptor, others may exchange
-what stands there: a thread that shares the caller's descriptors, a signal handler of the caller, whoever can
-write a link. At the end of execve(2) nobody can. The task stops there (PTRACE_EVENT_EXEC) before its first
-instruction, without other threads, and the kernel names the program. Should our thread end, the kernel kills
-what it follows.
+Between a decision and the moment when the kernel looks at a path or a descriptor, others may replace the
+file: a thread that shares the caller's descriptors, a signal handler of the caller, whoever can write a link.
+At the end of execve(2) nobody can. The task stops there (PTRACE_EVENT_EXEC) before its first instruction,
+without other threads, and the kernel names the program. If our thread ends, the kernel kills the tasks that
+it follows.
 
 For one thread, which is the tracer of all of them.
 """
@@ -27,11 +27,11 @@ _KILL_WITH_US: Final = 0x100000
 _EVENT_EXEC: Final = 4
 
 LOOK_MS: Final = 2
-"""How long to wait for other events before the tasks are looked at again: no descriptor tells that one has
+"""How long to wait for other events before looking at the tasks again: no descriptor reports that one has
 stopped."""
 
 _PATIENCE_S: Final = 0.002
-"""How long to stay with a task at first; usually it stops within a part of that."""
+"""How long to stay with a task at first; usually it stops sooner."""
 
 _PAUSE_S: Final = 0.0001
 
@@ -39,7 +39,7 @@ _PAUSE_S: Final = 0.0001
 class _Pursued(Struct, frozen=True):
     task: int
     process: int
-    """What the task is called once it has executed something (ptrace(2))."""
+    """The task's number once it has executed something (ptrace(2))."""
     program: os.stat_result
 
 
@@ -55,26 +55,27 @@ class Pursuits:
         return bool(self._pursued)
 
     def begin(self, task: int, process: int, program: os.stat_result) -> None:
-        """Follow a task that waits in execve, and is let next, to this program. Raises OSError."""
+        """Follow a task that waits in execve, and continues next, to this program. Raises OSError."""
         ptrace(SEIZE, task, _TRACE_EXEC | _KILL_WITH_US)
         self._pursued[task] = _Pursued(task, process, program)
 
     def stay(self) -> None:
-        """Follow them for a moment, after one was let."""
+        """Follow the tasks for a moment, after one has continued."""
         end = time.monotonic() + _PATIENCE_S
         while self.follow() and time.monotonic() < end:
             time.sleep(_PAUSE_S)
 
     def follow(self) -> bool:
-        """Look at all. Return whether any is still on its way."""
+        """Look at all tasks. Return whether any is still on its way."""
         for pursued in list(self._pursued.values()):
             self._look(pursued)
         return bool(self._pursued)
 
     def release(self, task: int) -> bool:
-        """Leave a task alone that asks again, for its last execution has failed. Return whether it was one.
+        """Stop following a task that asks again, because its last execution has failed. Return whether it was
+        followed.
 
-        Its question is void: the call is begun anew, and asked about.
+        Its question is void: the call restarts, and the kernel asks again.
         """
         pursued = self._pursued.get(task)
         if pursued is None:
@@ -105,14 +106,14 @@ class Pursuits:
         event = status >> 16
         if os.WIFSTOPPED(status) and event == _EVENT_EXEC and not _is_program(number, pursued.program):
             self.exchanged += 1
-            # It stays followed: its parent does not hear of its end before its tracer has.
+            # Keep following it: its parent learns of its end only after its tracer.
             with suppress(OSError):
                 os.kill(number, signal.SIGKILL)
             return
         self._pursued.pop(pursued.task, None)
         if not os.WIFSTOPPED(status):
             return
-        # A signal that has stopped it is its own; it was called back before it could become anything.
+        # A signal has stopped it, which is its own affair: it has not become anything yet.
         passed = os.WSTOPSIG(status) if event not in (_EVENT_EXEC, EVENT_STOP) else 0
         with suppress(OSError):
             ptrace(DETACH, number, passed)

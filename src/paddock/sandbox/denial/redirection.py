@@ -1,9 +1,9 @@
 """Lets a task that waits in execve become another program instead.
 
-The caller must really execute something: descriptors that are to be closed then are closed, and a parent
-that waits in vfork(2) goes on. So the task is stopped with ptrace(2) when its call has failed, and made to
-call execveat(2) with a descriptor that it was given before. Nothing is written to its memory, which it may
-share with its parent or with other threads.
+The caller must really execute something, so that close-on-exec descriptors close and a parent that waits in
+vfork(2) goes on. So we stop the task with ptrace(2) when its call has failed, and make it call execveat(2)
+with a descriptor that we gave it before. We write nothing to its memory, which it may share with its parent
+or with other threads.
 
 Only for x86_64, and only for one thread of ours at a time: a task has one tracer, which is a thread.
 """
@@ -66,8 +66,8 @@ _ptrace.restype = ctypes.c_long
 def redirect(task: int, file: int, argv: int, memory: Memory, fail: Callable[[], None]) -> None:
     """Let a task that waits in a call execute the file of a descriptor that it has.
 
-    `fail` makes its call fail. `argv` is the address of arguments, which are kept, so that people see them;
-    there are no variables. Raises OSError if that can't be; the call has failed then, or still waits.
+    `fail` makes its call fail. `argv` is the address of the arguments, which stay for people to see; there
+    are no variables. Raises OSError if it is impossible; the call has then failed, or still waits.
     """
     empty = _empty_string(task, memory)
     with _seized(task):
@@ -80,13 +80,13 @@ def redirect(task: int, file: int, argv: int, memory: Memory, fail: Callable[[],
             raise OSError(0, "the task is not where it made its call")
         registers.rip -= len(_SYSCALL)
         registers.rax = EXECVEAT
-        # Nothing that could be begun anew by itself.
+        # An error after which the kernel does not restart the call.
         registers.orig_rax = _NO_CALL
         registers.rdi, registers.rsi, registers.rdx = file, empty, argv
         registers.r10, registers.r8 = 0, AT_EMPTY_PATH
         ptrace(_SET_REGISTERS, task, ctypes.addressof(registers))
         for number in signals:
-            # They were for the caller, and find it, or what it has become.
+            # The signals were for the caller, and reach it or what it has become.
             with suppress(OSError):
                 os.kill(task, number)
 
@@ -100,13 +100,13 @@ def _seized(task: int) -> Iterator[None]:
         try:
             ptrace(DETACH, task)
         except OSError:
-            # It was killed meanwhile, and its parent does not hear of that before its tracer has.
+            # It was killed meanwhile, and its parent learns of that only after its tracer.
             with suppress(ChildProcessError):
                 os.waitpid(task, WAIT_ALL)
 
 
 def _wait_for_stop(task: int) -> list[int]:
-    """Wait until it has stopped because of us. Return the signals that came before."""
+    """Wait until the task has stopped because of us. Return the signals that came before."""
     signals: list[int] = []
     while True:
         _, status = os.waitpid(task, WAIT_ALL)
@@ -119,7 +119,7 @@ def _wait_for_stop(task: int) -> list[int]:
 
 
 def _empty_string(task: int, memory: Memory) -> int:
-    """Return the address of a NUL that nobody who means no harm ever changes: in the kernel's own library."""
+    """Return the address of a NUL in the kernel's own library, which no honest program changes."""
     with open(f"/proc/{task}/auxv", "rb") as file:
         vector = file.read()
     found = dict(_PAIR.iter_unpack(vector[: len(vector) - len(vector) % _PAIR.size]))

@@ -1,9 +1,8 @@
 """Finds where a path that a command named leads on the host, and what is there.
 
-A sandbox shows the files of the host under their own paths, so the host tells what the command
-would have found without it. It blocks as file systems do, and follows links as the kernel does;
-but nothing is looked at in /proc and /dev, which are others inside, and whose links lead to
-whatever the process has that asks.
+A sandbox shows the host's files under their own paths, so the host shows what the command would have found
+without the sandbox. This module blocks as file systems do, and follows links as the kernel does. It looks at
+nothing in /proc and /dev, which differ inside, and whose links depend on the process that asks.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from paddock.sandbox.profile.path import DEV, PROC, ROOT, clean, join, parent
 
 
 def resolve(path: str, *, follows: bool = True, overlay: MountOverlay | None = None) -> Resolution:
-    """Find an absolute path; a link at its end is followed if the call does so.
+    """Resolve an absolute path; follow a link at its end if the call would.
 
-    With a `overlay`, nothing is looked at that is covered.
+    With an `overlay`, look at nothing that it covers.
     """
     names = _names(path)
     real = ROOT
@@ -68,7 +67,7 @@ def _look(path: str, *, follows: bool) -> tuple[Content, str | None]:
     except OSError:
         return Content.NOWHERE, None
     if is_placeholder(path, status):
-        # Made for a sandbox, perhaps this one. Without it nothing would be there.
+        # It was made for a sandbox, perhaps this one; otherwise nothing would be there.
         return Content.NOTHING, None
     if stat.S_ISDIR(status.st_mode):
         return Content.DIRECTORY, None

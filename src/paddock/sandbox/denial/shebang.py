@@ -1,4 +1,4 @@
-"""The first line of a script, as Linux reads it (fs/binfmt_script.c). Pure."""
+"""Reads the first line of a script as Linux does (fs/binfmt_script.c). Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 HEAD_BYTES: Final = 256
-"""How much of a file the kernel looks at (BINPRM_BUF_SIZE, since 5.1)."""
+"""Bytes of a file that the kernel reads (BINPRM_BUF_SIZE, since 5.1)."""
 
 MAX_INTERPRETERS: Final = 5
 """How many scripts the kernel follows, each the interpreter of the one before, before it says ELOOP."""
@@ -29,11 +29,11 @@ class Interpreter(Struct, frozen=True):
 def interpreter_of(head: bytes) -> Interpreter | None:
     """Return the interpreter that a file names, from its first bytes; None if it is no script.
 
-    Also None for a first line that the kernel refuses (ENOEXEC), which is left to it.
+    Also None for a first line that the kernel itself refuses (ENOEXEC).
     """
     if not head.startswith(b"#!"):
         return None
-    # Where a file is shorter, the kernel has NUL bytes.
+    # The kernel pads a shorter file with NUL bytes.
     head = head[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0")
     line, newline, _ = head[2:].partition(b"\n")
     if not newline:

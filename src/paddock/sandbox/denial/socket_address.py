@@ -1,4 +1,4 @@
-"""Addresses as connect(2) and its like take them: bytes in, values out. Pure."""
+"""Parses socket addresses as connect(2) and similar calls take them: bytes in, values out. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AF_INET6: Final = 10
 
 
 class InternetAddress(Struct, frozen=True):
-    """A host and a port of it."""
+    """A host and a port."""
 
     host: IPv4Address | IPv6Address
     port: int

@@ -1,4 +1,4 @@
-"""Instructions to paddock-stub, as bytes. Pure.
+"""Encodes instructions to paddock-stub. Pure.
 
 The other side is native/instruction.h. The two are built and shipped together: change both.
 """
@@ -19,13 +19,13 @@ class _Kind(IntEnum):
 
 
 def deny(message: str) -> bytes:
-    """Write a message to standard error, and end with status 1."""
-    # A NUL would end the message before its time; no text of ours has one, but rules come from clients.
+    """Encode: write a message to standard error, and end with status 1."""
+    # A NUL would cut the message short; no text of ours has one, but rules come from clients.
     return _instruction(_Kind.DENY, message.encode("utf-8", "replace").replace(b"\0", b"?"))
 
 
 def run(path: bytes, argv: Sequence[bytes], environment: Sequence[bytes]) -> bytes:
-    """Execute a program by this path, relative to the working directory of the caller."""
+    """Encode: execute a program by this path, relative to the caller's working directory."""
     return _instruction(_Kind.RUN, path, argv, environment)
 
 

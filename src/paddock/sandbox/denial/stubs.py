@@ -1,11 +1,11 @@
-"""Tasks on their way to paddock-stub (native/stub.c), and the instructions for each.
+"""Guides tasks on their way to paddock-stub (native/stub.c), with instructions for each.
 
     redirect    a task that waits in a call is made to execute the stub instead
     serve       this is asked about and let; the stub asks what to do, and gets it as a descriptor; it
                 executes the program that it was told, which is asked about and let
 
-In strict mode a task is followed (`pursuit`) when it is let to become the stub, and when the stub is let to
-become the program: whatever else it has become is killed before it can do anything.
+In strict mode `pursuit` follows a task while it becomes the stub, and while the stub becomes the program. A
+task that becomes anything else is killed before it can do anything.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ASK: Final = 0x50414444
 """The flags by which the stub asks what to do (native/stub.c)."""
 
 HELD_BYTES_LIMIT: Final = 16 << 20
-"""Arguments and variables of one command's calls that are on their way to the stub: two of the longest."""
+"""Arguments and variables of one command's calls on their way to the stub: enough for two of the longest."""
 
 STUBS_LIMIT: Final = 1024
-"""Number of tasks about to become the stub, above which to look for those that died on the way."""
+"""Number of tasks on their way, above which to look for those that died."""
 
 
 class Copy(Struct, frozen=True):
-    """A program that the stub executes by our copy of path and arguments."""
+    """A program that the stub executes from our copy of path and arguments."""
 
     told: bytes
     binary: os.stat_result
@@ -49,7 +49,7 @@ Instruction = bytes | Copy | Escalation
 
 
 class _Replay(Struct, frozen=True):
-    """A task that is to execute the stub next."""
+    """A task that executes the stub next."""
 
     file: int
     """The number that the stub has there."""
@@ -58,24 +58,24 @@ class _Replay(Struct, frozen=True):
 
 
 class Stubs:
-    """Those of one command. For one thread; `close` it."""
+    """The stubs of one command. For one thread; `close` it."""
 
     def __init__(self, memory: Memory, leader: Leader | None, *, is_strict: bool) -> None:
         self._memory = memory
         self._leader = leader
         self._is_strict = is_strict
-        # One that only names a file can't be given to others.
+        # An O_PATH descriptor can't be given to others.
         self._stub = os.open(f"/proc/self/fd/{own_program.opened(STUB)}", os.O_RDONLY | os.O_CLOEXEC)
         self._status = os.fstat(self._stub)
         self._replays: dict[int, _Replay] = {}
         self._instructions: dict[int, Instruction] = {}
         self._copies: dict[int, os.stat_result] = {}
-        """What stubs are about to become."""
+        """The programs that stubs are about to become."""
         self.pursuits = Pursuits()
         """The tasks that are followed."""
 
     def close(self) -> None:
-        """Let go of the pending instructions."""
+        """Discard the pending instructions."""
         for replay in self._replays.values():
             _drop(replay.instruction)
         for told in self._instructions.values():
@@ -85,7 +85,7 @@ class Stubs:
     # --- on the way ---------------------------------------------------------
 
     def redirect(self, listener: Listener, question: Question, told: Instruction) -> None:
-        """Make a task become the stub, with these instructions, and own them from now on. Raises OSError."""
+        """Make a task become the stub, and take ownership of its instructions. Raises OSError."""
         try:
             self._redirect(listener, question, told)
         except OSError as error:
@@ -112,13 +112,13 @@ class Stubs:
             raise
 
     def _has_room(self, size_bytes: int) -> bool:
-        """Return whether another task may be on its way with so much. One always may."""
+        """Return whether another task with this much may be on its way. One always may."""
         held = sum(_size_of(replay.instruction) for replay in self._replays.values())
         held += sum(map(_size_of, self._instructions.values()))
         return not held or held + size_bytes <= HELD_BYTES_LIMIT
 
     def _sweep(self) -> None:
-        """Forget tasks that have died on their way."""
+        """Forget tasks that died on their way."""
         for task in [task for task in self._replays if not os.path.exists(f"/proc/{task}")]:
             _drop(self._replays.pop(task).instruction)
         for task in [task for task in self._instructions if not os.path.exists(f"/proc/{task}")]:
@@ -139,7 +139,7 @@ class Stubs:
         if replay is not None:
             _drop(self._instructions.pop(replay.process, None))
         if replay is not None and is_at and self._is_stub_next(replay, question):
-            # Of another thread that executes, the number is that of its process then.
+            # If another thread executes, it takes the number of its process.
             self._instructions[replay.process] = replay.instruction
             self._let_become(listener, question, replay.process, self._status)
             return True
@@ -150,14 +150,14 @@ class Stubs:
             _drop(replay.instruction)
         _drop(self._instructions.pop(task, None))
         binary = self._copies.pop(task, None)
-        # Or the stub has died, and another process has its number.
+        # Otherwise the stub has died, and another process has its number.
         if binary is not None and self._is_stub(task):
             self._let_become(listener, question, task, binary)
             return True
         return False
 
     def _is_stub_next(self, replay: _Replay, question: Question) -> bool:
-        """Return whether it is the stub that a task executes: a signal handler may have exchanged it."""
+        """Return whether the task executes the stub: a signal handler may have replaced the file."""
         arguments = question.arguments
         if (arguments[0], arguments[4]) != (replay.file, AT_EMPTY_PATH):
             return False
@@ -173,7 +173,7 @@ class Stubs:
     def _let_become(
         self, listener: Listener, question: Question, process: int, program: os.stat_result
     ) -> None:
-        """Let a task execute something, in strict mode nothing but this program. Raises OSError."""
+        """Let a task execute something; in strict mode, nothing but this program. Raises OSError."""
         if not self._is_strict:
             listener.let(question)
             return
@@ -220,7 +220,7 @@ class Stubs:
 def process_of(task: int) -> int:
     """Return the process that a thread belongs to. Raises OSError."""
     try:
-        # Only of a first thread, which is what mostly executes (pidfd_open(2)).
+        # This works only for a first thread, which is usually the one that executes (pidfd_open(2)).
         os.close(os.pidfd_open(task))
     except ProcessLookupError:
         raise
@@ -242,6 +242,6 @@ def _size_of(told: Instruction) -> int:
 
 
 def _drop(told: Instruction | None) -> None:
-    """Let go of what nobody needs any more."""
+    """Close what nobody needs any more."""
     if isinstance(told, Escalation):
         told.close()

@@ -1,4 +1,4 @@
-"""Bounded notes of what a traced command was refused. Pure."""
+"""Keeps a bounded record of what a traced command was refused. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.model.denial import Denial, Trace
 from paddock.sandbox.denial.policy import with_wider_grant
 
 DENIALS_LIMIT: Final = 100
-"""Noted of one command; with paths of 4 KiB at most, half a megabyte."""
+"""Denials noted for one command; with paths of at most 4 KiB, half a megabyte."""
 
 
 class Notes:
@@ -21,7 +21,7 @@ class Notes:
         self._more = 0
 
     def add(self, denial: Denial) -> None:
-        """Note one more; one that is noted already has the grant that is enough for both."""
+        """Note one more denial; one that is already noted gets a grant that is enough for both."""
         key = replace(denial, grant=None)
         known = self._denials.get(key)
         if known is not None:

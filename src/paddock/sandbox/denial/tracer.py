@@ -1,15 +1,14 @@
 """Watches what a command attempts, and notes what its profile refuses.
 
-A tracer answers the kernel's questions about the calls of one command, in a thread of its own,
-because it reads memory and looks at files, and both may block. It only looks: what the profile's
-filter refuses is refused, everything else goes on, and is confined by the sandbox as without
-a tracer. A command can change what its arguments point to after the look, so what is noted is
-what a command that does not hide has attempted.
+A tracer answers the kernel's questions about the calls of one command. It has a thread of its own, because
+reading memory and looking at files may block. It only looks: it refuses what the profile's filter refuses,
+and lets everything else continue, confined by the sandbox as without a tracer. A command can change what its
+arguments point to after the look, so the record is reliable only for a command that hides nothing.
 
-If somebody decides on what the command executes (`executions`), that is asked here as well, because a
-command has one listener at most.
+If somebody decides on the command's executions (`executions`), the tracer asks for that decision too, because
+a command has at most one listener.
 
-When the tracer ends, or its process dies, calls that are watched fail with ENOSYS, and none waits.
+When the tracer ends, or its process dies, watched calls fail with ENOSYS, and none waits.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ KNOWN_LIMIT: Final = 1024
 """Attempts that need no second look, because builds name the same files again and again: 4 MiB at most."""
 
 TURN_TIMEOUT_S: Final = 0.05
-"""How long one tracer waits for another, which may hang in a dead file system and must not hold up all."""
+"""How long one tracer waits for another, which may hang in a dead file system and must not block the rest."""
 
 _turn: Final = threading.Lock()
-"""One tracer of a process answers at a time: of twenty that compute at once, each would take the interpreter
-from the event loop in turn."""
+"""One tracer of a process answers at a time: twenty at once would each take the interpreter from the event
+loop in turn."""
 
 FINISH_TIMEOUT_S: Final = 5.0
-"""For a thread that hangs in a dead file system. It is left behind then."""
+"""How long to wait for a thread that hangs in a dead file system, before leaving it behind."""
 
 _DESCRIPTOR: Final = struct.Struct("=i")
 _DESCRIPTOR_SPACE: Final = socket.CMSG_SPACE(_DESCRIPTOR.size)
@@ -69,8 +68,8 @@ def trace_plan(
 ) -> Tracer:
     """Return a tracer for a command under a plan, on a machine of this kind.
 
-    Of a command that is not traced only the executions are looked at, which somebody decides on. `leader`,
-    which is the tracer's own from now on, starts programs outside of the sandbox.
+    For a command that is not traced, it handles only the executions that somebody decides on. The tracer
+    takes ownership of `leader`, which starts programs outside of the sandbox.
     """
     overlay = MountOverlay(plan.mounts, plan.placeholders)
     observation = Observation(
@@ -111,21 +110,21 @@ class Tracer:
             os.close(self._stop)
             raise
         self.file = theirs.detach()
-        """For `trace=` of paddock-init. It is the caller's."""
+        """For `trace=` of paddock-init. The caller owns it."""
         self._thread = threading.Thread(target=self._run, name="paddock-tracer", daemon=True)
         self._arguments = ArgumentReader(overlay)
         self._known: set[Subject] = set()
         self._notes = Notes()
 
     def begin(self) -> None:
-        """Wait for the command, and answer for it. Without a thread, it is not started, or its calls fail."""
+        """Start to wait for the command and to answer its calls, which fail if no thread can be started."""
         try:
             self._thread.start()
         except RuntimeError:
             self._socket.close()
 
     def finish(self) -> Trace:
-        """End, and tell what was noted. Blocks for a moment; to be called once."""
+        """Stop tracing and return the record. Call it once; it blocks for a moment."""
         if self._thread.is_alive():
             os.eventfd_write(self._stop, 1)
             self._thread.join(FINISH_TIMEOUT_S)
@@ -137,7 +136,7 @@ class Tracer:
         return self._notes.trace()
 
     def discard(self) -> None:
-        """Close everything, instead of `begin` and `finish`: there will be nothing to trace."""
+        """Close everything, instead of `begin` and `finish`, because there will be nothing to trace."""
         os.close(self.file)
         self.finish()
 
@@ -175,7 +174,7 @@ class Tracer:
             try:
                 self._answer(listener, question)
             except Exception as error:
-                # Whatever one call leads to, the others are answered.
+                # Whatever one call leads to, the others get their answers.
                 journal.error("refused a call that could not be inspected", error=error)
                 listener.refuse(question, errno.EPERM)
             finally:
@@ -197,7 +196,7 @@ class Tracer:
         try:
             _, parts, _, _ = self._socket.recvmsg(1, _DESCRIPTOR_SPACE, socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:
-            # It ended before it had read what was sent.
+            # The command ended before it read what was sent.
             return None
         return Listener(*_DESCRIPTOR.unpack(parts[0][2])) if parts else None
 
@@ -227,12 +226,12 @@ class Tracer:
             self._note(listener, question, self._arguments.of_watched(question, call))
             listener.let(question)
         else:
-            # The filter asks about nothing else. What is not understood is not let.
+            # The filter asks about nothing else. Refuse what is not understood.
             listener.refuse(question, errno.EPERM)
 
     def _note(self, listener: Listener, question: Question, subjects: Iterable[Subject]) -> None:
         unknown = [told for told in subjects if told not in self._known]
-        # Otherwise it was perhaps another task that was read.
+        # Otherwise perhaps another task was read.
         if not unknown or not listener.is_waiting(question):
             return
         if len(self._known) + len(unknown) > KNOWN_LIMIT:
@@ -249,7 +248,7 @@ class Tracer:
         found = resolve(told.path, follows=told.follows, overlay=self._overlay)
         if told.source is not None and self._is_nothing(told.source):
             found = Resolution(found.real, Content.NOWHERE)
-        # Cleaning takes `..` as written; behind a link it means something else.
+        # Cleaning takes `..` as written; after a link it means something else.
         target = found.real if ".." in told.path.split("/") else clean(told.path)
         return FileAttempt(
             told.kind, target, told.need, found.real, found.content, told.is_moved, is_in_place=told.follows

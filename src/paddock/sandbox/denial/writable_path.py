@@ -24,7 +24,7 @@ from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.path import ancestors, clean
 
 LOOKUPS_LIMIT: Final = 256
-"""Answers that are compared with a new look, instead of being found anew: that takes some 3 µs for each."""
+"""Answers to verify with a new look instead of finding them again: about 3 µs each."""
 
 IsWritable = Callable[[str], bool]
 
@@ -44,9 +44,9 @@ class WritablePaths:
         """Return a function that tells of an absolute path whether the command may write there: the file by
         any name, or what is in the directory.
 
-        It looks at each file once, so whoever decides on something takes a new one, for its own thread. Links
-        are followed, and each counts by itself. What can't be looked at counts as writable, and so does what
-        leads through /proc: `/proc/self/cwd` and `/dev/fd/9` are of whoever looks, and the command chooses
+        The function looks at each file once, so take a new one for each decision, in its own thread. It
+        follows links, and each counts by itself. A path that can't be examined counts as writable, and so
+        does one through /proc: `/proc/self/cwd` and `/dev/fd/9` depend on who looks, and the command chooses
         the working directory and the descriptors of a program that is let out.
         """
         known: tuple[FileFacts, IsWritable] | None = getattr(self._last, "known", None)
@@ -61,7 +61,7 @@ class WritablePaths:
         try:
             fact = facts.at(path)
             paths = {path, fact.real, *(link.path for link in fact.links)}
-            # Read once for all paths of a decision: of many mounts it takes longer than all else.
+            # Read once for all paths of a decision: with many mounts it takes longer than everything else.
             table = facts.lookups.ask(_mount_table, TABLE)
             if any(is_of_processes(each, table) for each in paths):
                 return True
@@ -80,7 +80,7 @@ class WritablePaths:
         """Return whether a file may have another name where the command can write it."""
         names = facts.lookups.ask(_names, path)
         if names is None or not names.may_become_writable:
-            # There is nothing, or nothing that this user could write.
+            # Nothing exists there, or nothing that this user could write.
             return False
         return any(names.device in facts.lookups.ask(devices_below, granted) for granted in self._granted)
 

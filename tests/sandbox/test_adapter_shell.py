@@ -151,6 +151,40 @@ async def test_a_bash_on_a_terminal_says_how_a_line_ended_and_where(workspace: p
     await session.close()
 
 
+async def test_no_expression_that_a_line_waits_for_holds_up_anybody_else(
+    workspace: paddock.Workspace,
+) -> None:
+    session = BashSession(workspace)
+    await session.start([], 30)
+    # Outside it takes an age: each byte doubles the time.
+    running = asyncio.create_task(session.run(f"echo {'a' * 60}b", 30, ["(a|a)+$"]))
+    turns = 0
+    while not running.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    with pytest.raises(paddock.PaddockError, match="takes too long"):
+        await running
+    assert turns > 50
+    # The line itself has ended meanwhile.
+    assert (await session.run("echo after", 30)).output == f"{'a' * 60}b\n"
+    assert (await session.type("", 30)).output == "after\n"
+    await session.close()
+
+
+async def test_word_of_the_prompt_in_the_output_ends_no_line_and_takes_no_time(
+    workspace: paddock.Workspace,
+) -> None:
+    session = BashSession(workspace)
+    await session.start([], 30)
+    reading = "word=${PROMPT_COMMAND#*\\'}; word=${word:0:32}"
+    writing = 'yes "${word}1:x" | head -c 900000 | tr -d "\\n"; echo; echo ${#word}'
+    async with asyncio.timeout(30):
+        seen = await session.run(f"{reading}; {writing}", 30)
+    assert seen.output.endswith("\n32\n")
+    assert seen.exit_code == 0
+    await session.close()
+
+
 async def test_a_program_on_a_terminal_is_talked_to_and_killed_if_it_does_not_listen(
     workspace: paddock.Workspace,
 ) -> None:

@@ -61,7 +61,9 @@ class BashSession:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._mark = secrets.token_hex(16)
-        self._prompt = rb"(?P<prompt>%b(?P<status>\d+):(?P<cwd>[^\n]*?):%b)" % ((self._mark.encode(),) * 2)
+        mark = self._mark.encode()
+        # Commands can read the word in their shell. However often they write it, each part is read once.
+        self._prompt = rb"%b(?P<status>\d+):(?P<cwd>(?:(?!%b)[^\n])*):%b" % (mark, mark, mark)
         self._talk: Conversation | None = None
         self._notice = ""
         """What Bash said of a program that it killed, for the output of the next line."""
@@ -136,12 +138,18 @@ class BashSession:
         await self._there.tell(text)
 
     async def _observed(self, patterns: Sequence[str], timeout_s: float | None) -> Observed:
-        wanted = b"|".join([self._prompt, *(b"(?:%b)" % pattern.encode() for pattern in patterns)])
-        found = await self._there.answer(re.compile(wanted, re.DOTALL), timeout_s)
-        output = _plain(self._there.take(found))
-        if found["prompt"] is None:
-            seen = next(each for each in patterns if re.fullmatch(each.encode(), found[0], re.DOTALL))
-            return Observed(output, None, seen)
+        prompt = re.compile(self._prompt)
+        if patterns:
+            wanted = (self._prompt, *(pattern.encode() for pattern in patterns))
+            span, taken = await self._there.answer_to(wanted, timeout_s)
+            output = _plain(self._there.take(taken[: span.start]))
+            if span.index > 0:
+                return Observed(output, None, patterns[span.index - 1])
+            found = prompt.fullmatch(taken, span.start)
+            assert found is not None
+        else:
+            found = await self._there.answer(prompt, timeout_s)
+            output = _plain(self._there.take(found))
         self._cwd = found["cwd"].decode("utf-8", "surrogateescape")
         return Observed(output, int(found["status"]), "")
 

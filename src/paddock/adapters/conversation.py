@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Final
 
+from paddock.adapters.pattern_search import Sought, Span, find_apart
 from paddock.client.event_sequence import Gap
 from paddock.client.process import Process
 from paddock.errors import PaddockError
@@ -50,10 +52,7 @@ class Conversation:
         """
         async with asyncio.timeout(timeout_s):
             while (found := pattern.search(self._said)) is None:
-                if self._is_over:
-                    raise ConversationOver
-                self._news.clear()
-                await self._news.wait()
+                await self._more()
         rest = self._said[found.end() :]
         # Again, for the match must not hold on to what is changed below.
         found = pattern.search(bytes(self._said[: found.end()]))
@@ -61,12 +60,44 @@ class Conversation:
         self._said[:] = rest
         return found
 
-    def take(self, match: re.Match[bytes] | None = None) -> bytes:
-        """Return the output before a match, or all untaken output, with a note about what is missing."""
-        if match is None:
+    async def answer_to(
+        self, patterns: Sequence[bytes], timeout_s: float | None = None
+    ) -> tuple[Span, bytes]:
+        """Do what `answer` does for the expressions of a caller, which may take any time to search for.
+
+        Returns where the first match is in what was taken, and that. Raises re.error as well, and
+        OperationFailed if a search takes too long.
+        """
+        for pattern in patterns:
+            re.compile(pattern, re.DOTALL)
+        async with asyncio.timeout(timeout_s):
+            while True:
+                said, omitted = bytes(self._said), self._omitted_bytes
+                self._news.clear()
+                found = await asyncio.to_thread(find_apart, Sought(tuple(patterns), said))
+                # What came meanwhile may have taken the place of the middle.
+                if found is not None and (omitted == self._omitted_bytes or found.end <= LIMIT_BYTES // 2):
+                    del self._said[: found.end]
+                    return found, said[: found.end]
+                if found is None and len(self._said) == len(said) and omitted == self._omitted_bytes:
+                    await self._more()
+
+    async def _more(self) -> None:
+        """Wait for more output. Raises ConversationOver if none will come."""
+        if self._is_over:
+            raise ConversationOver
+        self._news.clear()
+        await self._news.wait()
+
+    def take(self, before: re.Match[bytes] | bytes | None = None) -> bytes:
+        """Return the output before a match, or all untaken output, with a note about what is missing.
+
+        Bytes are that output, as `answer_to` took it.
+        """
+        if before is None:
             said, self._said = bytes(self._said), bytearray()
         else:
-            said = match.string[: match.start()]
+            said = before if isinstance(before, bytes) else before.string[: before.start()]
         omitted, self._omitted_bytes = self._omitted_bytes, 0
         if not omitted:
             return said

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
@@ -178,7 +179,11 @@ class PaddockRuntime(AbstractRuntime):
             data = await self.workspace.read_bytes(request.path)
         except OSError as error:
             raise self._told(error, DenialKind.READ, request.path) from error
-        return ReadFileResponse(content=data.decode(request.encoding or "utf-8", request.errors or "strict"))
+        # Some encodings, such as punycode, take an age for a long text.
+        content = await asyncio.to_thread(
+            data.decode, request.encoding or "utf-8", request.errors or "strict"
+        )
+        return ReadFileResponse(content=content)
 
     async def write_file(self, request: WriteFileRequest) -> WriteFileResponse:
         """Replace a file, or create it with the directories above it."""

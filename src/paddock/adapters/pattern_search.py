@@ -1,0 +1,96 @@
+"""Searches output for the expressions of a caller, in a process of its own, which can be ended.
+
+Python's engine needs for ever for some expressions, and lets nothing else run meanwhile: in `paddock serve
+--swerex`, no other client would be served. The search comes on standard input, and what it found goes to
+standard output. The process ends itself when its time is up, also if nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import Final
+
+from msgspec import Struct, msgpack
+
+from paddock import own_program
+from paddock.errors import OperationFailed
+from paddock.own_program import ROOT, own_environment
+
+LIMIT_S: Final = 2.0
+"""How long one search may take, with the start of its process. What people wait for takes milliseconds."""
+
+_MODULE: Final = "paddock.adapters.pattern_search"
+
+
+class Sought(Struct, frozen=True, array_like=True):
+    """Expressions, and where to look for them."""
+
+    patterns: tuple[bytes, ...]
+    """Of several that match at one place, the first counts. A dot matches a line end too."""
+    data: bytes
+
+
+class Span(Struct, frozen=True, array_like=True):
+    """Where an expression was found first, and which it was."""
+
+    start: int
+    end: int
+    index: int
+
+
+_soughts: Final = msgpack.Decoder(Sought)
+_spans: Final = msgpack.Decoder(Span | None)
+
+
+def find_apart(sought: Sought) -> Span | None:
+    """Search in another process. Blocks. Raises OperationFailed if it does not work, or takes too long."""
+    try:
+        python = own_program.python()
+        done = subprocess.run(
+            own_program.python_command(_MODULE),
+            executable=f"/proc/self/fd/{python}",
+            pass_fds=(python,),
+            input=msgpack.encode(sought),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+            env=own_environment(),
+            check=False,
+            # A Ctrl-C at the terminal is for the server.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise OperationFailed(f"can't start {sys.executable} to search: {error.strerror}") from error
+    if done.returncode == -signal.SIGALRM:
+        raise OperationFailed("the expression to wait for takes too long to search for; use a simpler one")
+    if done.returncode:
+        raise OperationFailed(f"the search failed in its process, which ended with {done.returncode}")
+    return _spans.decode(done.stdout)
+
+
+def find(sought: Sought) -> Span | None:
+    """Search in this process. Raises re.error for an expression that means nothing."""
+    compiled = [re.compile(pattern, re.DOTALL) for pattern in sought.patterns]
+    found = [(match, index) for index, each in enumerate(compiled) if (match := each.search(sought.data))]
+    if not found:
+        return None
+    match, index = min(found, key=lambda each: (each[0].start(), each[1]))
+    return Span(match.start(), match.end(), index)
+
+
+def main() -> None:
+    """Carry out the search on standard input."""
+    # To nobody's handler: the kernel ends a process that runs no Python.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    answer = memoryview(msgpack.encode(find(_soughts.decode(sys.stdin.buffer.read()))))
+    while answer:
+        answer = answer[os.write(sys.stdout.fileno(), answer) :]
+
+
+if __name__ == "__main__":
+    main()

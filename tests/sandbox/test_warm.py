@@ -280,7 +280,7 @@ LEAVINGS = {
     "working directory": ("cd /usr; exec true", "pwd; ls -l /proc/self/cwd | sed 's/.*->//'"),
     "variables": ("export LEFT=1", "env"),
     "descriptors": ("exec 7</usr 8>/dev/null", "ls /proc/self/fd"),
-    "priority": ("renice -n 5 $$ >/dev/null", "nice"),
+    "priority": ("renice -n 19 $$ >/dev/null", "nice"),
     "names": ("hostname left 2>/dev/null; true", "cat /proc/sys/kernel/hostname"),
     "shared memory": (
         f"{PYTHON} -c 'import ctypes; ctypes.CDLL(None).shmget(7, 64, 0o1666)'",

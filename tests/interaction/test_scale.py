@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import random
+import resource
 
 import pytest
 
@@ -16,8 +17,11 @@ from paddock.transport import websocket
 from tests.processes import descendants_of, open_descriptors
 from tests.wire import WireClient, attach, encode, session, shell
 
-PROCESSES = 1000
-CONNECTIONS = 200
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 300
+"""Open files that the tests may need, besides those of the test runner."""
+PROCESSES = min(1000, _FILES // 4)
+CONNECTIONS = min(200, _FILES // 6)
+"""Both ends of each are in this process."""
 
 
 class Census:

@@ -38,7 +38,7 @@ class Scripted(Model):
         self.read: list[str] = []
 
     def generate(self, messages: Any, **options: Any) -> ChatMessage:
-        self.read.append(str(messages[-1].content))
+        self.read.append("".join(part["text"] for part in messages[-1].content))
         return ChatMessage(
             role=MessageRole.ASSISTANT, content=f"Thought: on.\n<code>\n{next(self._codes)}\n</code>"
         )

@@ -331,6 +331,17 @@ async def test_what_a_command_leaves_behind_ends_with_it() -> None:
         assert (await client.finish("p")).exit_code == 0
 
 
+async def test_no_signal_behind_the_exit_keeps_the_sandbox_of_a_command() -> None:
+    async with session() as client:
+        for number in range(20):
+            process_id = f"p{number}"
+            await client.start(process_id, "/bin/true", sandbox=READ_ONLY)
+            await client.event(process_id, "process/exited")
+            await client.call("process/signal", {"processId": process_id, "signal": "STOP"})
+            # What made the sandbox has the streams too, and would never end.
+            await client.event(process_id, "process/closed")
+
+
 async def test_the_time_limit_of_a_profile_ends_the_command() -> None:
     limited = sandbox(entry(ROOT, "read"), limits={"wallSeconds": 1})
     async with session() as client:

@@ -167,9 +167,11 @@ class ManagedProcess:
             self._settle(report)
 
     def _over(self) -> None:
-        if self._settling is None and self._enclosure is not None:
+        if self._settling is None and self._enclosure is not None and self._group is not None:
             self._ended_at_s = self._loop.time()
             self._settling = self._loop.create_task(self._settle_enclosed(None, self._enclosure))
+            # A signal for the command may have stopped what encloses it, which would never end.
+            self._group.signal(signal.SIGCONT)
 
     def lose(self, reason: str) -> None:
         """Lose the exit status: the spawner has ended. A process that has exited loses nothing."""
@@ -408,9 +410,13 @@ class ManagedProcess:
     # --- the end ------------------------------------------------------------
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group, after all earlier input; do nothing if the group is empty."""
+        """Send a signal to the group, after all earlier input; do nothing if the group is empty.
+
+        An enclosure that outlives its command gets no signal, because one could stop it for ever.
+        """
         self._flush_stdin()
-        if self._group is not None:
+        is_over = self._settling is not None and not self._is_reaped
+        if self._group is not None and not is_over:
             self._group.signal(number)
 
     def kill(self) -> bool:

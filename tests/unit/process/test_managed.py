@@ -150,9 +150,9 @@ async def test_a_group_whose_last_member_ends_between_two_looks_is_let_go_of() -
     heir.leftover_groups.close()
 
 
-def enclosed_process(surroundings: Surroundings, pidfd: int) -> ManagedProcess:
+def enclosed_process(surroundings: Surroundings, group: ProcessGroup) -> ManagedProcess:
     process = ManagedProcess(Description("p", ["/bin/true"], "/", False), Nobody(), 1000)
-    process.adopt(Unwinding(pid=0, pidfd=pidfd), [], None, window_fd=-1, enclosure=surroundings)
+    process.adopt(group, [], None, window_fd=-1, enclosure=surroundings)
     process.begin()
     return process
 
@@ -160,14 +160,19 @@ def enclosed_process(surroundings: Surroundings, pidfd: int) -> ManagedProcess:
 class Unwinding(ProcessGroup):
     """The group of an enclosure that outlives its command."""
 
+    def __init__(self, pidfd: int) -> None:
+        super().__init__(pid=0, pidfd=pidfd)
+        self.signals: list[int] = []
+
     def signal(self, number: int) -> bool:
+        self.signals.append(number)
         return True
 
 
 async def test_an_exit_that_the_enclosure_tells_of_does_not_wait_for_the_end_of_the_enclosure() -> None:
     pidfd = os.pidfd_open(os.getpid())
     surroundings = Surroundings()
-    process = enclosed_process(surroundings, pidfd)
+    process = enclosed_process(surroundings, Unwinding(pidfd))
     surroundings.tell()
     while not process.is_closed:
         await process.changed()
@@ -185,7 +190,7 @@ async def test_an_exit_that_the_enclosure_tells_of_does_not_wait_for_the_end_of_
 
 async def test_an_enclosure_that_tells_too_late_is_not_listened_to() -> None:
     surroundings = Surroundings()
-    process = enclosed_process(surroundings, os.pidfd_open(os.getpid()))
+    process = enclosed_process(surroundings, Unwinding(os.pidfd_open(os.getpid())))
     process.exited(ExitReport(wait_status=3 << 8, user_s=0, system_s=0, max_rss_bytes=0))
     surroundings.tell()
     while not process.is_closed:
@@ -198,7 +203,7 @@ async def test_an_enclosure_that_tells_too_late_is_not_listened_to() -> None:
 async def test_a_spawner_that_is_lost_after_the_enclosure_has_told_of_the_end_takes_nothing_away() -> None:
     pidfd = os.pidfd_open(os.getpid())
     surroundings = Surroundings()
-    process = enclosed_process(surroundings, pidfd)
+    process = enclosed_process(surroundings, Unwinding(pidfd))
     surroundings.tell()
     while not process.is_closed:
         await process.changed()
@@ -208,3 +213,17 @@ async def test_a_spawner_that_is_lost_after_the_enclosure_has_told_of_the_end_ta
     assert process.failure is None
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(pidfd)
+
+
+async def test_no_signal_stops_an_enclosure_whose_command_has_ended() -> None:
+    group = Unwinding(os.pidfd_open(os.getpid()))
+    surroundings = Surroundings()
+    process = enclosed_process(surroundings, group)
+    process.signal(signal.SIGSTOP)
+    surroundings.tell()
+    process.signal(signal.SIGSTOP)
+    while not process.is_closed:
+        await process.changed()
+    process.signal(signal.SIGSTOP)
+    assert group.signals == [signal.SIGSTOP, signal.SIGCONT]
+    process.exited(EXIT)

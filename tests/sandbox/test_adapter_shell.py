@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import shlex
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -168,6 +169,29 @@ async def test_no_expression_that_a_line_waits_for_holds_up_anybody_else(
     # The line itself has ended meanwhile.
     assert (await session.run("echo after", 30)).output == f"{'a' * 60}b\n"
     assert (await session.type("", 30)).output == "after\n"
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("|".join(map(str, range(400_000))), "takes too long"),
+        ("(" * 5000 + ")" * 5000, "means nothing: maximum recursion depth"),
+        ("(a", "means nothing: missing \\)"),
+    ],
+    ids=["long", "deep", "open"],
+)
+async def test_expression_that_python_can_not_read_holds_up_nobody_and_is_told(
+    workspace: paddock.Workspace, expression: str, problem: str
+) -> None:
+    session = BashSession(workspace)
+    await session.start([], 30)
+    used_s = time.thread_time()
+    with pytest.raises(paddock.PaddockError, match=problem):
+        await session.run("echo line", 30, [expression])
+    # To read the long one takes ten seconds of a processor, and this thread serves everybody.
+    assert time.thread_time() - used_s < 2
+    assert (await session.run("true", 30)).output == "line\n"
     await session.close()
 
 

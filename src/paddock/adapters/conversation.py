@@ -65,11 +65,9 @@ class Conversation:
     ) -> tuple[Span, bytes]:
         """Do what `answer` does for the expressions of a caller, which may take any time to search for.
 
-        Returns where the first match is in what was taken, and that. Raises re.error as well, and
-        OperationFailed if a search takes too long.
+        Returns where the first match is in what was taken, and that. Raises OperationFailed as well, if an
+        expression means nothing or a search takes too long.
         """
-        for pattern in patterns:
-            re.compile(pattern, re.DOTALL)
         async with asyncio.timeout(timeout_s):
             while True:
                 said, omitted = bytes(self._said), self._omitted_bytes

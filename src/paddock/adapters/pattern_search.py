@@ -1,8 +1,9 @@
 """Searches output for the expressions of a caller, in a process of its own, which can be ended.
 
-Python's engine needs for ever for some expressions, and lets nothing else run meanwhile: in `paddock serve
---swerex`, no other client would be served. The search comes on standard input, and what it found goes to
-standard output. The process ends itself when its time is up, also if nobody waits for it any more.
+Python needs for ever to search for some expressions, and seconds to compile long ones, and lets nothing else
+run meanwhile: in `paddock serve --swerex`, no other client would be served. The search comes on standard
+input, and what it found goes to standard output. The process ends itself when its time is up, also if nobody
+waits for it any more.
 """
 
 from __future__ import annotations
@@ -42,12 +43,22 @@ class Span(Struct, frozen=True, array_like=True):
     index: int
 
 
+class _Outcome(Struct, frozen=True, array_like=True):
+    """What the process found, or why it could not search."""
+
+    span: Span | None = None
+    problem: str = ""
+
+
 _soughts: Final = msgpack.Decoder(Sought)
-_spans: Final = msgpack.Decoder(Span | None)
+_outcomes: Final = msgpack.Decoder(_Outcome)
 
 
 def find_apart(sought: Sought) -> Span | None:
-    """Search in another process. Blocks. Raises OperationFailed if it does not work, or takes too long."""
+    """Search in another process. Blocks.
+
+    Raises OperationFailed if an expression means nothing, the search takes too long, or it does not work.
+    """
     try:
         python = own_program.python()
         done = subprocess.run(
@@ -69,11 +80,17 @@ def find_apart(sought: Sought) -> Span | None:
         raise OperationFailed("the expression to wait for takes too long to search for; use a simpler one")
     if done.returncode:
         raise OperationFailed(f"the search failed in its process, which ended with {done.returncode}")
-    return _spans.decode(done.stdout)
+    outcome = _outcomes.decode(done.stdout)
+    if outcome.problem:
+        raise OperationFailed(f"the expression to wait for means nothing: {outcome.problem}")
+    return outcome.span
 
 
 def find(sought: Sought) -> Span | None:
-    """Search in this process. Raises re.error for an expression that means nothing."""
+    """Search in this process.
+
+    Raises re.error, OverflowError or RecursionError for an expression that means nothing to Python.
+    """
     compiled = [re.compile(pattern, re.DOTALL) for pattern in sought.patterns]
     found = [(match, index) for index, each in enumerate(compiled) if (match := each.search(sought.data))]
     if not found:
@@ -87,7 +104,11 @@ def main() -> None:
     # To nobody's handler: the kernel ends a process that runs no Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
-    answer = memoryview(msgpack.encode(find(_soughts.decode(sys.stdin.buffer.read()))))
+    try:
+        outcome = _Outcome(find(_soughts.decode(sys.stdin.buffer.read())))
+    except (re.error, OverflowError, RecursionError) as error:
+        outcome = _Outcome(problem=str(error))
+    answer = memoryview(msgpack.encode(outcome))
     while answer:
         answer = answer[os.write(sys.stdout.fileno(), answer) :]
 

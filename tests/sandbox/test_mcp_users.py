@@ -185,3 +185,21 @@ async def test_grant_of_a_client_opens_what_the_cap_names(url: str, place: Place
     async with in_process(url, place.workspace, profile=cap) as client:
         assert (await shell(client, place, f"touch {opened}/ours", asked))["exit_code"] == 0
         assert (await shell(client, place, "touch ours", asked))["exit_code"] != 0
+
+
+OPEN_CAP = {"type": "managed", "file_system": {"type": "unrestricted"}, "network": "restricted"}
+
+
+@pytest.mark.parametrize("cap", [OPEN_CAP, ":danger-full-access"], ids=["all-files", "no-sandbox"])
+async def test_program_of_an_earlier_call_stays_in_the_sandbox_whatever_the_server_grants(
+    url: str, place: Place, cap: Any
+) -> None:
+    tool, proof = place.workspace / "tool", place.hidden / "proof"
+    rules = rules_file(place.links, f'prefix_rule(pattern=["{tool}"], decision="allow")\n')
+    planting = f"printf '#!/bin/sh\\necho x > {proof}\\n' > {tool}; chmod 755 {tool}"
+    async with in_process(url, place.workspace, rules=rules, profile=cap) as client:
+        assert (await shell(client, place, planting, {"type": "workspace-write"}))["exit_code"] == 0
+        await shell(client, place, str(tool), READ_ONLY)
+        meta: Any = {META_KEY: {"permissionProfile": READ_ONLY, "sandboxCwd": str(place.workspace)}}
+        await client.call_tool("exec_command", {"cmd": str(tool)}, meta=meta)
+        assert not proof.exists()

@@ -14,9 +14,10 @@ from paddock.mcp_server.path_lookup import PATHS_LIMIT, Location
 from paddock.mcp_server.profile_meet import Bounds, meet, refuse_unknown_grants
 from paddock.mcp_server.sandbox_state import SandboxState
 from paddock.model.profile import DisabledProfile, Profile
+from paddock.sandbox.profile.access import SLASH_TMP
 from paddock.sandbox.profile.codec import encode_profile
 from paddock.sandbox.profile.enforced import is_enforced, restricted_files
-from paddock.sandbox.profile.path import clean
+from paddock.sandbox.profile.path import ROOT, clean
 
 
 class CallConfinement(Struct, frozen=True):
@@ -82,7 +83,13 @@ def narrow_for_call(
     wanted = Bounds(state.profile, (state.cwd,), tmpdir, found)
     if restricted_files(cap.profile) is None:
         narrowed = meet(most, wanted)
-        return CallConfinement(_written(narrowed), (state.cwd,), state.cwd, is_enforced(narrowed))
+        return CallConfinement(
+            _written(narrowed),
+            (state.cwd,),
+            state.cwd,
+            is_enforced(narrowed),
+            _written_by_others(cap.profile, clean(state.cwd), tmpdir),
+        )
     refuse_unknown_grants(wanted)
     narrowed = meet(most, wanted)
     # Everything that some client may write counts as a root: a link in there may come from an earlier
@@ -90,6 +97,19 @@ def narrow_for_call(
     watched = tuple(dict.fromkeys((*roots, *most.writable)))
     cwd = wanted.location(clean(state.cwd)).path
     return CallConfinement(_written(narrowed), watched, cwd, is_enforced(narrowed), most.all_writable)
+
+
+def _written_by_others(cap: Profile, cwd: str, tmpdir: str | None) -> tuple[str, ...]:
+    """Return what other calls may write under a cap that restricts no files.
+
+    A cap that confines something else does not let its own calls out of the sandbox: they can write every
+    program. Without a sandbox, calls that are not narrowed need not get out. Those that are write their
+    workspace and the temporary directories.
+    """
+    if is_enforced(cap):
+        return (ROOT,)
+    own = (tmpdir,) if tmpdir is not None and tmpdir.startswith("/") else ()
+    return tuple(dict.fromkeys((cwd, SLASH_TMP, *own)))
 
 
 def _written(profile: Profile) -> Mapping[str, Any]:

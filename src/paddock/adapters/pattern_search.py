@@ -8,18 +8,14 @@ waits for it any more.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 from typing import Final
 
 from msgspec import Struct, msgpack
 
-from paddock import own_program
 from paddock.errors import OperationFailed
-from paddock.own_program import ROOT, own_environment
+from paddock.timed_process import answer_of, end_after, reply
 
 LIMIT_S: Final = 2.0
 """How long one search may take, with the start of its process. What people wait for takes milliseconds."""
@@ -59,28 +55,10 @@ def find_apart(sought: Sought) -> Span | None:
 
     Raises OperationFailed if an expression means nothing, the search takes too long, or it does not work.
     """
-    try:
-        python = own_program.python()
-        done = subprocess.run(
-            own_program.python_command(_MODULE),
-            executable=f"/proc/self/fd/{python}",
-            pass_fds=(python,),
-            input=msgpack.encode(sought),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-            env=own_environment(),
-            check=False,
-            # A Ctrl-C at the terminal is for the server.
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise OperationFailed(f"can't start {sys.executable} to search: {error.strerror}") from error
-    if done.returncode == -signal.SIGALRM:
+    answer = answer_of(_MODULE, msgpack.encode(sought))
+    if answer is None:
         raise OperationFailed("the expression to wait for takes too long to search for; use a simpler one")
-    if done.returncode:
-        raise OperationFailed(f"the search failed in its process, which ended with {done.returncode}")
-    outcome = _outcomes.decode(done.stdout)
+    outcome = _outcomes.decode(answer)
     if outcome.problem:
         raise OperationFailed(f"the expression to wait for means nothing: {outcome.problem}")
     return outcome.span
@@ -101,17 +79,9 @@ def find(sought: Sought) -> Span | None:
 
 def main() -> None:
     """Carry out the search on standard input."""
-    # To nobody's handler: the kernel ends a process that runs no Python.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    end_after(LIMIT_S)
     try:
         outcome = _Outcome(find(_soughts.decode(sys.stdin.buffer.read())))
     except (re.error, OverflowError, RecursionError) as error:
         outcome = _Outcome(problem=str(error))
-    answer = memoryview(msgpack.encode(outcome))
-    while answer:
-        answer = answer[os.write(sys.stdout.fileno(), answer) :]
-
-
-if __name__ == "__main__":
-    main()
+    reply(msgpack.encode(outcome))

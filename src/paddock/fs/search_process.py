@@ -8,19 +8,14 @@ whatever it is doing then, also if nobody waits for it any more.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 
 from msgspec import msgpack
 
-from paddock import own_program
-from paddock.errors import OperationFailed
 from paddock.fs.answer import Found
 from paddock.fs.operation import Search
 from paddock.fs.scan import scan
-from paddock.own_program import ROOT, own_environment
+from paddock.timed_process import answer_of, end_after, reply
 
 GRACE_S = 1.0
 """A search that can look at the clock ends by itself in this time, with what it has found."""
@@ -32,37 +27,15 @@ _answers = msgpack.Decoder(Found)
 
 def search_apart(operation: Search) -> Found:
     """Search in another process. Raises OperationFailed if it does not work."""
-    try:
-        python = own_program.python()
-        done = subprocess.run(
-            own_program.python_command(_MODULE),
-            executable=f"/proc/self/fd/{python}",
-            pass_fds=(python,),
-            input=msgpack.encode(operation),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-            env=own_environment(),
-            check=False,
-            # A Ctrl-C at the terminal is for the server.
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise OperationFailed(f"can't start {sys.executable} to search: {error.strerror}") from error
-    if done.returncode == -signal.SIGALRM:
+    answer = answer_of(_MODULE, msgpack.encode(operation))
+    if answer is None:
         problem = f"the pattern {operation.pattern!r} takes too long; use a simpler one"
         return Found(matches=[], errors=[problem], is_truncated=True)
-    if done.returncode:
-        raise OperationFailed(f"the search failed in its process, which ended with {done.returncode}")
-    return _answers.decode(done.stdout)
+    return _answers.decode(answer)
 
 
 def main() -> None:
     """Carry out the search on standard input."""
     operation = _searches.decode(sys.stdin.buffer.read())
-    # To nobody's handler: the kernel ends a process that runs no Python.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, operation.timeout_s + GRACE_S)
-    answer = memoryview(msgpack.encode(scan(operation)))
-    while answer:
-        answer = answer[os.write(sys.stdout.fileno(), answer) :]
+    end_after(operation.timeout_s + GRACE_S)
+    reply(msgpack.encode(scan(operation)))

@@ -1,7 +1,7 @@
 """Answers of operations: values that can cross into another process and back.
 
-Paths and names are bytes, as the kernel has them; whether they are text is for others to
-decide. Nothing here does anything.
+Paths and names are bytes, as the kernel has them; callers decide whether they are text. This module holds
+values only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Answer(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Done(Answer, frozen=True, kw_only=True):
-    """It has happened; there is nothing else to tell."""
+    """The operation succeeded and returns nothing."""
 
 
 class Metadata(Answer, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Metadata(Answer, frozen=True, kw_only=True):
     is_file: bool
     is_link: bool
     mode: int
-    """The permissions: the lower twelve bits of what stat(2) tells."""
+    """The permissions: the lower twelve bits of st_mode (stat(2))."""
     size_bytes: int
     created_at_ms: int
     """0 where the file system does not record it."""
@@ -40,7 +40,7 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True, array_like=True):
     is_directory: bool
     is_file: bool
     is_link: bool
-    """Whether the name itself is a link. One that leads nowhere is neither a directory nor a file."""
+    """Whether the name itself is a link. A dangling link is neither a directory nor a file."""
 
 
 class Listing(Answer, frozen=True, kw_only=True):
@@ -82,28 +82,28 @@ class Walked(Answer, frozen=True, kw_only=True):
 
 
 class Opened(Answer, frozen=True, kw_only=True):
-    """An open file, and what was read of it."""
+    """An open file and the part of it that was read."""
 
     handle: int | None
-    """Its id in later operations, never used twice; None if all of it was read, and it is closed."""
+    """Its id in later operations, never reused; None if the whole file was read and is closed again."""
     size_bytes: int
     beginning: bytes
 
 
 class Block(Answer, frozen=True, kw_only=True):
-    """Part of a file; shorter than asked for at its end."""
+    """Part of a file; shorter than requested at the end of the file."""
 
     data: bytes
 
 
 class Edited(Answer, frozen=True, kw_only=True):
-    """What an edit has changed, as a unified diff; empty if nothing."""
+    """The changes of an edit as a unified diff; empty if there are none."""
 
     diff: str
 
 
 class Match(Struct, frozen=True, kw_only=True, array_like=True):
-    """A line, or a name, that fits a pattern. A name has no line."""
+    """A line or a name that matches a pattern. A name has no line."""
 
     path: bytes
     line: int = 0
@@ -113,7 +113,7 @@ class Match(Struct, frozen=True, kw_only=True, array_like=True):
     text: str = ""
     """The line without its end."""
     is_cut: bool = False
-    """Whether the line is longer than that."""
+    """Whether `text` is only the beginning of the line."""
 
 
 class Found(Answer, frozen=True, kw_only=True):
@@ -127,7 +127,7 @@ class Found(Answer, frozen=True, kw_only=True):
 
 
 class FailureKind(StrEnum):
-    """What the caller can do about a failure."""
+    """Kinds of failure, told apart by what the caller can do."""
 
     NOT_FOUND = "notFound"
     REFUSED = "refused"
@@ -135,7 +135,7 @@ class FailureKind(StrEnum):
 
 
 class Failure(Answer, frozen=True, kw_only=True):
-    """An operation that was not carried out; only between processes. Here it is an exception."""
+    """An operation that failed, as sent between processes. Inside a process it is an exception."""
 
     kind: FailureKind
     message: str

@@ -10,16 +10,16 @@ from paddock.model.change import ChangeKind
 
 MAX_PATHS = 4096
 MAX_BYTES = 512 * 1024
-"""Limit for changes that wait for a client; beyond it they are not remembered one by one."""
+"""Limit for the changes that wait for a client; beyond it, only the overflow is remembered."""
 
 TOLD_AT_ONCE = 512
-"""Changes of one message: to write it takes about a millisecond."""
+"""Changes per message, which takes about a millisecond to write."""
 
 
 _MERGED = {
     (ChangeKind.CREATED, ChangeKind.MODIFIED): ChangeKind.CREATED,
     (ChangeKind.MODIFIED, ChangeKind.CREATED): ChangeKind.MODIFIED,
-    # It was there before and it is there now, with whatever content.
+    # The path existed before and exists now; its content may differ.
     (ChangeKind.DELETED, ChangeKind.CREATED): ChangeKind.MODIFIED,
 }
 """The sum of two changes to one path; where there is no entry, the later one."""
@@ -33,7 +33,7 @@ class Batch(Struct, frozen=True):
 
 
 class Changes:
-    """Changes that one watch has yet to tell."""
+    """The changes that one watch has not reported yet."""
 
     def __init__(self) -> None:
         self._kinds: dict[bytes, ChangeKind] = {}
@@ -55,11 +55,11 @@ class Changes:
             self._is_overflowed = True
 
     def overflow(self) -> None:
-        """Note that something has changed, and nobody knows what."""
+        """Note that something unknown has changed."""
         self._is_overflowed = True
 
     def take(self) -> Batch:
-        """Take the oldest of what waits, TOLD_AT_ONCE at most."""
+        """Take the oldest waiting changes, TOLD_AT_ONCE at most."""
         changes = list(islice(self._kinds.items(), TOLD_AT_ONCE))
         for path, _ in changes:
             del self._kinds[path]

@@ -13,8 +13,8 @@ from paddock.fs.operation import WriteFile
 from paddock.fs.replacement import Replacement
 from paddock.fs.set_id import clear_set_id
 
-# Without O_NONBLOCK the kernel would wait for the other end of a fifo; without O_NOCTTY a
-# terminal could become that of the server.
+# Without O_NONBLOCK the kernel would wait for the other end of a fifo; without O_NOCTTY a terminal could
+# become the server's controlling one.
 _NEVER_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -54,7 +54,7 @@ def open_to_read(path: bytes, *, follow: bool) -> int:
 
 def open_to_replace(path: bytes, *, follow: bool) -> int:
     """Create a regular file, or empty it. Raises OSError, and InvalidRequest for anything else."""
-    # Not O_TRUNC: what is not a regular file shall not be touched.
+    # Not O_TRUNC, which would change something that is not a regular file.
     with read_only_before_rights(path):
         descriptor = resolve.open_path(path, os.O_WRONLY | os.O_CREAT | _NEVER_WAITING, follow=follow)
     status = _regular(descriptor, path)
@@ -68,7 +68,7 @@ def open_to_replace(path: bytes, *, follow: bool) -> int:
 
 
 def _regular(descriptor: int, path: bytes) -> os.stat_result:
-    """Return what is open there; if it is not a regular file, close it and raise InvalidRequest."""
+    """Return the descriptor's status; unless it is a regular file, close it and raise InvalidRequest."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
@@ -86,11 +86,11 @@ def write_all(descriptor: int, data: bytes, offset: int = 0) -> None:
 
 
 def read_fully(descriptor: int, length: int, offset: int) -> bytes:
-    """Read; fewer bytes than asked for only at the end of the file. Raises OSError."""
+    """Read the requested bytes, or fewer at the end of the file. Raises OSError."""
     data = os.pread(descriptor, length, offset)
     if not data or len(data) == length:
         return data
-    # Files of /proc give less at a time than there is.
+    # One read of a file in /proc may return only part of what is left.
     pieces = [data]
     got = len(data)
     while got < length and (data := os.pread(descriptor, length - got, offset + got)):

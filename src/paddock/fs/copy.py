@@ -1,9 +1,8 @@
 """Copying files, links and trees.
 
-A link is copied as a link. A file that is copied onto itself, by whatever name, is left alone.
-Below the two ends of a tree no link is followed. Permissions are copied, without the set-id
-bits; owners and times are those of something new. What is neither file, directory nor link is
-left out of a tree.
+A link is copied as a link. Copying a file onto itself, under any name, does nothing. Inside a tree, neither
+side follows links. Permissions are copied without the set-id bits; owners and times are those of a new file.
+A tree is copied without its special files, such as sockets and devices.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NO_RANGES = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.E
 
 
 def copy(operation: Copy) -> Done:
-    """Copy; a tree that could not be copied whole stays as far as it came."""
+    """Copy a file, link or tree. If copying a tree fails, the part copied so far stays."""
     source, destination = operation.source, operation.destination
     try:
         mode = os.lstat(source).st_mode
@@ -68,7 +67,7 @@ def _copy_file(source: bytes, source_in: int | None, destination: bytes, destina
         if not stat.S_ISREG(status.st_mode):
             raise InvalidRequest(f"{os.fsdecode(source)!r} is no longer a regular file; nothing was copied")
         flags = _WRITE | (0 if destination_in is None else os.O_NOFOLLOW)
-        # Not O_TRUNC: it could be the same file.
+        # Not O_TRUNC: source and destination may be the same file.
         with read_only_before_rights(destination, destination_in):
             writing = os.open(destination, flags, status.st_mode & 0o777, dir_fd=destination_in)
         try:
@@ -93,7 +92,7 @@ def _copy_content(reading: int, writing: int) -> None:
     except OSError as error:
         if error.errno not in _NO_RANGES:
             raise
-    # Whatever the kernel did not copy itself: all of it, or a file of /proc, whose size is said to be 0.
+    # Copy the rest: everything if the kernel can't copy, and files of /proc, which report a size of 0.
     while piece := os.read(reading, _PIECE_BYTES):
         view = memoryview(piece)
         while view:
@@ -133,8 +132,8 @@ class _Level:
         self.names: Iterator[bytes] = map(os.fsencode, os.listdir(source))
 
     def finish(self) -> None:
-        """Give the directory its mode: everything is in it."""
-        # Last: the directory might have to be one that nobody may write to.
+        """Give the directory its mode, now that it is complete."""
+        # Last of all, because the mode may forbid writing to the directory.
         if self.mode is not None:
             os.fchmod(self.destination, self.mode)
 
@@ -168,10 +167,10 @@ def _copy_tree(source: bytes, destination: bytes) -> None:
 
 
 def _enter(source: bytes, source_in: int | None, destination: bytes, destination_in: int | None) -> _Level:
-    """Open a directory and its copy, which is made if it does not exist."""
+    """Open a directory and its copy; make the copy if it does not exist."""
     is_new = True
     try:
-        # Closed to others until the mode of the source is copied.
+        # Nobody else may enter until it gets the mode of the source.
         os.mkdir(destination, 0o700, dir_fd=destination_in)
     except FileExistsError:
         is_new = False

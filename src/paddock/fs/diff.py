@@ -1,8 +1,8 @@
 """The difference between two versions of a file, as a unified diff. Pure.
 
-Lines end with a newline and nothing else; bytes that are not UTF-8 are shown with replacement
-characters. What both versions begin and end with is set aside first, and a part in the middle that
-is too long to be compared line by line is shown as replaced: the diff is right in any case.
+Lines end with a newline and nothing else; bytes that are not UTF-8 are shown with replacement characters. The
+common beginning and end are set aside first. If the middle is too long to compare line by line, the diff
+replaces it as a whole, which is correct but longer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 from itertools import takewhile
 
 COMPARED_LINES = 2000
-"""The comparison takes the product of the lines on both sides in the worst case."""
+"""In the worst case the comparison takes time in proportion to the product of both line counts."""
 
 CONTEXT_LINES = 3
 
@@ -74,7 +74,7 @@ def _head(old_start: int, old_count: int, new_count: int, new_start: int | None 
 
 
 def _range(start: int, count: int) -> str:
-    # A range of no lines is named by the line before it.
+    # An empty range is numbered by the line before it.
     return f"{start + 1},{count}" if count else f"{start},0"
 
 

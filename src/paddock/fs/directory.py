@@ -15,7 +15,7 @@ _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def create_directory(operation: CreateDirectory) -> Done:
-    """Make a directory. Parents that were made stay when a later step fails."""
+    """Make a directory. If a later step fails, the parents made before stay."""
     path = operation.path
     try:
         if operation.follow:
@@ -31,7 +31,7 @@ def create_directory(operation: CreateDirectory) -> Done:
 
 
 def _make_by_steps(path: bytes) -> None:
-    """Go down name by name, and make what is missing; each step is from an open directory, past no link."""
+    """Make what is missing, name by name, each from an open directory and without following a link."""
     directory = os.open(b"/", _STEP)
     try:
         for name in path.split(b"/"):
@@ -72,12 +72,12 @@ def read_directory(operation: ReadDirectory) -> Listing:
 def _target(entry: os.DirEntry[bytes]) -> DirectoryEntry | None:
     """Return what an entry is or leads to.
 
-    Returns None for a link to nothing, in circles, or to where nobody may look.
+    Returns None for a link that dangles, loops, or leads where this user may not look.
     """
     try:
         is_directory, is_file = entry.is_dir(), entry.is_file()
         if entry.is_symlink() and not (is_directory or is_file):
-            # Those two are false for what does not exist, too.
+            # Both methods also return False for what does not exist.
             entry.stat()
     except OSError:
         return None

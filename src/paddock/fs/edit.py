@@ -1,7 +1,7 @@
 """Replacing parts of a file by their text, all or none.
 
-Works on bytes: whatever is not replaced stays as it is, line endings and bytes that are not UTF-8
-included. The new version takes the place of the old one as a whole.
+Works on bytes: everything else stays as it is, including line endings and bytes that are not UTF-8. The new
+version replaces the old one as a whole.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def edit(operation: Edit) -> Edited:
 
 
 def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
-    """Make the edits one after the other. Raises InvalidRequest that names the one that does not fit."""
+    """Make the edits one after the other. Raises InvalidRequest that names the first that does not match."""
     for number, wanted in enumerate(edits, 1):
         enough = wanted.count + SURPLUS_COUNTED
         found = _occurrences(data, wanted.old, at_most=enough)
@@ -62,7 +62,7 @@ def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
 
 
 def _occurrences(data: bytes, text: bytes, *, at_most: int) -> int:
-    """Count how often a text occurs, overlaps included: each of them could be the one that is meant."""
+    """Count the occurrences of a text, overlaps included: the caller could mean any of them."""
     count = 0
     position = data.find(text)
     while position >= 0 and count < at_most:
@@ -96,7 +96,7 @@ def _replace(path: bytes, data: bytes, seen: os.stat_result) -> None:
     replacement = Replacement(path, follow=True)
     try:
         write_all(replacement.descriptor, data)
-        # Of the very file that is to be replaced: by its path, another could be read than is written.
+        # Read from the file that will be replaced: its path could lead to another file by now.
         now = replacement.status()
         if now is None or _version(now) != _version(seen):
             raise InvalidRequest(

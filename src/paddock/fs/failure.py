@@ -1,6 +1,6 @@
-"""Errors of the operating system -> exceptions of Paddock: the one translation point of this engine.
+"""Translates errors of the operating system to exceptions of Paddock, for the whole engine.
 
-And exceptions <-> values, for those that come up in another process.
+Also turns exceptions into values and back, so that they can cross between processes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from paddock.fs.answer import Failure, FailureKind
 
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL})
-"""Errors that the caller can mend: the operation is not allowed, or makes no sense."""
+"""Errors that the caller can fix: the operation is not allowed or makes no sense."""
 
 
 def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
-    """Return the exception for an error that came up when `action` was done to `path`."""
+    """Return the exception for an error that occurred while doing `action` to `path`."""
     number = error.errno or errno.EIO
     text = f"can't {action} {os.fsdecode(path)!r}: {os.strerror(number)} (os error {number})"
     if number == errno.ENOENT:
@@ -35,7 +35,7 @@ def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
 
 
 def no_thread() -> OperationFailed:
-    """Return the exception for work for which no thread could be started (pthread_create(3))."""
+    """Return the exception for a job that can't get a thread (pthread_create(3))."""
     return OperationFailed(
         "the server could start no thread for this: the limit of processes is reached; "
         "try again when some have ended, or raise it (ulimit -u, pids.max of the control group)"
@@ -44,9 +44,9 @@ def no_thread() -> OperationFailed:
 
 @contextmanager
 def read_only_before_rights(path: bytes, directory: int | None = None) -> Iterator[None]:
-    """Report that nobody can write there before missing rights, when the block opens a file to write.
+    """Prefer "read-only file system" to "permission denied" when the block opens a file to write.
 
-    The kernel does so only for who truncates in the same call. `path` may be relative to an open directory.
+    The kernel itself does so only with O_TRUNC. `path` may be relative to an open directory.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def _is_read_only(path: bytes, directory: int | None) -> bool:
 
 
 def to_failure(error: RequestError) -> Failure:
-    """Return the value of an exception."""
+    """Turn an exception into a value."""
     from paddock.fs.answer import Failure, FailureKind
 
     kinds = (kind for kind, exception in _exceptions().items() if isinstance(error, exception))
@@ -77,7 +77,7 @@ def to_failure(error: RequestError) -> Failure:
 
 
 def to_error(failure: Failure) -> RequestError:
-    """Return the exception of a value."""
+    """Turn a value back into its exception."""
     error = _exceptions()[failure.kind](failure.message)
     error.os_error = failure.os_error
     return error
@@ -95,5 +95,5 @@ def _exceptions() -> dict[FailureKind, type[RequestError]]:
 
 
 def _encodable(text: str) -> str:
-    # The undecodable bytes of a name are surrogates, which no encoding of text can hold.
+    # Surrogates stand for the undecodable bytes of a name; no text encoding accepts them.
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

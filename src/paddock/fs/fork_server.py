@@ -1,11 +1,11 @@
-"""A process that makes workers for sandboxes, each within milliseconds.
+"""A process that forks workers for sandboxes, each within milliseconds.
 
-It has imported what a worker needs, and copies itself for each one. A request is a message
-on the socket that it finds as descriptor 3, with the descriptors of the worker's own socket, of
-what it has to take on itself, and of the sandbox to enter. It ends with the socket. A worker that can't be
-confined ends before it reads an operation, and its socket says why.
+It has already imported what a worker needs, and forks for each one. A request is a message on the socket at
+descriptor 3. It carries the descriptors of the worker's own socket, of the worker's restrictions, and of the
+sandbox to enter. The fork server exits when the socket closes. A worker that can't be confined exits before
+it reads an operation, and reports the reason on its socket.
 
-It must have one thread: only then is a copy of it sound, and may it enter a user namespace.
+It must have only one thread: otherwise a fork is unsafe, and the kernel refuses entry to a user namespace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paddock.model.restriction import Restriction
 
 SOCKET = 3
 INTERPRETER = 4
-"""By which the server has executed this process, if it is open. Clients can reach what a worker has open."""
+"""The descriptor that the server executed this process by, if open. Clients can reach a worker's files."""
 
 CONFINEMENT = 5
 """The library that confines workers."""
@@ -42,7 +42,7 @@ def request_worker(
 ) -> None:
     """Ask the fork server at the other end for a worker, or raise OSError. Descriptors stay the caller's."""
     with contextlib.ExitStack() as stack:
-        # In files, for a profile may grant more paths than a message can hold.
+        # In files, because a profile may grant more paths than a message can hold.
         given = [_memory(stack, content) for content in (restriction.words, restriction.filter)]
         socket.send_fds(connection, [b"w"], [worker.fileno(), *given, *namespaces])
 
@@ -55,7 +55,7 @@ def _memory(stack: contextlib.ExitStack, content: bytes) -> int:
 
 
 def serve(connection: socket.socket, confine: Confine, work: Callable[[], None]) -> None:
-    """Make workers, which are confined and then do their work, until the other end is closed."""
+    """Fork confined workers until the other end closes."""
     gc.freeze()
     failed = contextlib.ExitStack()
     while True:
@@ -68,17 +68,18 @@ def serve(connection: socket.socket, confine: Confine, work: Callable[[], None])
                 stack.callback(os.close, file)
             complaint = _make_worker(connection, files, confine, work)
             if complaint is not None and files:
-                # Open until the next request: an operation that nobody has read would reset the connection
-                # before the server has read this.
+                # Keep it open until the next request: closing it with an unread operation would reset the
+                # connection before the server has read the complaint.
                 _tell(failed.enter_context(socket.socket(fileno=os.dup(files[0]))), complaint)
 
 
 def _make_worker(
     connection: socket.socket, files: list[int], confine: Confine, work: Callable[[], None]
 ) -> str | None:
-    """Return when the worker is confined, or why it is not."""
-    # For what it says until it is confined; then it leads nowhere. The host's /dev/null, which is standard
-    # error here, could be opened and changed through the worker's /proc.
+    """Fork a worker. Return None once it is confined, or the reason why it can't be."""
+    # Carries the worker's complaints until it is confined, and nothing afterwards. The worker must not keep
+    # our standard error: that is the host's /dev/null, which could be opened and changed through the worker's
+    # /proc.
     complaints, standard_error = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     pid = os.fork()
     if pid == 0:
@@ -96,7 +97,7 @@ def _make_worker(
 
 
 def _tell(own: socket.socket, complaint: str) -> None:
-    # It is empty, and takes a line at once. Nobody may be there any more.
+    # The socket is empty, so a line fits without waiting. The other end may be gone.
     with contextlib.suppress(OSError):
         own.sendall(write_frame(Reply(NOT_BEGUN, to_failure(OperationFailed(complaint)))))
         own.shutdown(socket.SHUT_WR)
@@ -110,7 +111,8 @@ def _become_worker(files: list[int], standard_error: int, confine: Confine, work
         for file, number in ((own, 0), (own, 1), (standard_error, 2)):
             os.dup2(file, number)
         confine(words, filter_, namespaces)
-        # Only a child is in the pid namespace, and dies with it. This copy ends; the spawner reaps the child.
+        # Only a child is in the pid namespace and dies with it. This process exits; the spawner reaps the
+        # child.
         if os.fork() == 0:
             work()
         status = 0
@@ -133,7 +135,7 @@ def _loaded() -> Confine:
 
 
 def main() -> None:
-    """Serve the socket that the server has let this process inherit."""
+    """Serve the socket inherited from the server."""
     confine = _loaded()
     os.closerange(INTERPRETER, CONFINEMENT + 1)
     serve(socket.socket(fileno=SOCKET), confine, lambda: Worker().run())

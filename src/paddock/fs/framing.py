@@ -1,7 +1,7 @@
 """Operations and answers as bytes, between a server and its worker. Pure.
 
-A frame is four bytes of length, little-endian, and so much MessagePack: a number that
-the asker chose, and the operation; or that number, and the answer. Answers come in any order.
+A frame is a length in four bytes, little-endian, and that much MessagePack: a number chosen by the server
+with an operation, or the same number with its answer. Answers come in any order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from paddock.fs.answer import AnyAnswer
 from paddock.fs.operation import AnyOperation
 
 MAX_FRAME_BYTES = 80 * 1024 * 1024
-"""The largest operation writes what one message can bring, 48 MiB; the largest answer lists a directory of
+"""The largest operation writes the content of one message, 48 MiB; the largest answer lists a directory of
 50000 entries of 255 bytes, 13 MiB."""
 
 MAX_IN_FLIGHT = 64
-"""Operations that a worker has at once; the next is not sent, and not read, before one is answered."""
+"""Operations that a worker has at once. The next is neither sent nor read until one is answered."""
 
 HEADER = struct.Struct("<I")
 
 NOT_BEGUN = 0
-"""The number of no request, with the reason why a worker will serve none."""
+"""Not the number of any request: its reply says why the worker will serve none."""
 
 
 class Request(Struct, frozen=True, array_like=True):

@@ -28,11 +28,11 @@ class HandleTable:
 
     @property
     def is_ended(self) -> bool:
-        """Return whether what is not closed is discarded, now or soon."""
+        """Return whether the table has ended: files not closed by then are discarded."""
         return self._is_ended
 
     def add(self, file: OpenFile) -> int:
-        """Keep a file and give its number. After the end it is closed, and OperationFailed is raised."""
+        """Keep a file and return its number. After the end, close the file and raise OperationFailed."""
         with self._lock:
             if not self._is_ended:
                 number = next(self._numbers)
@@ -54,20 +54,20 @@ class HandleTable:
             return self._files.pop(number, None)
 
     def end(self) -> bool:
-        """Refuse further files; whether there are any to close. Never waits for a file."""
+        """Refuse further files. Return whether there are any to close. Never waits for a file."""
         with self._lock:
             self._is_ended = True
             return bool(self._files)
 
     def close_all(self) -> None:
-        """Close every file, and discard what was to be published."""
+        """Close every file, and discard those not yet published."""
         while self._files:
             _, file = self._files.popitem()
             file.close(discard=True)
 
 
 def open_file(operation: Open, handles: HandleTable) -> Opened:
-    """Open a regular file or a tree; anything else is refused without waiting for it."""
+    """Open a regular file or a tree; refuse anything else without waiting for it."""
     path = operation.path
     try:
         file = open_any(operation)
@@ -87,14 +87,14 @@ def open_file(operation: Open, handles: HandleTable) -> Opened:
 
 
 def read_block(operation: ReadBlock, handles: HandleTable) -> Block:
-    """Read. An error closes the file."""
+    """Read from a file. An error closes it."""
     length = min(operation.length, MAX_BLOCK_BYTES)
     with _transfer(operation.handle, handles, "read") as file:
         return Block(data=file.read(length, operation.offset))
 
 
 def write_block(operation: WriteBlock, handles: HandleTable) -> Done:
-    """Write. An error closes the file, and discards it if it was to be published."""
+    """Write to a file. An error closes it, and discards it if it was opened to be published."""
     with _transfer(operation.handle, handles, "write") as file:
         file.write(operation.data, operation.offset)
     return Done()
@@ -114,7 +114,7 @@ def _transfer(number: int, handles: HandleTable, action: str) -> Iterator[OpenFi
 
 
 def close(operation: Close, handles: HandleTable) -> Done:
-    """Close a file; after an error it is no error. Raises NotFound for what was discarded at the end."""
+    """Close a file; succeed if an error has closed it before. Raises NotFound if the end discarded it."""
     file = handles.take(operation.handle)
     if file is None:
         if handles.is_ended:

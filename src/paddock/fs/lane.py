@@ -1,10 +1,9 @@
 """Threads for work that blocks, driven from one event loop.
 
-Jobs begin in the order in which they were submitted. A lane has one thread as long as
-that thread gets on: short jobs are done one after the other and reported together, which
-costs far less than to wake a thread for each. When a job takes long, the next ones
-get a thread of their own, up to the limit. When no thread can be started and there is none, the jobs that
-would wait for it fail; the next one tries again.
+Jobs begin in the order in which they were submitted. A lane has one thread while that thread keeps up: it
+does short jobs one after the other and reports them together, which costs far less than waking a thread for
+each. When a job takes long, the lane starts further threads, up to the limit. If it has no thread and can't
+start one, the waiting jobs fail; the next job tries again.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ PATIENCE_S = 0.005
 neighbours."""
 
 REPORTED_TOGETHER = 16
-"""Results after which the loop is woken, though more jobs wait."""
+"""Number of results after which to wake the loop even though more jobs wait."""
 
 REPORTED_PER_TURN = 64
 """Results to hand on in one turn of the loop: their waiters then have work to do."""
 
 CLOSE_TIMEOUT_S = 2.0
-"""A thread that is stuck in the kernel, on a dead network file system, is left behind after this."""
+"""How long `aclose` waits for a thread stuck in the kernel, for example on a dead network file system."""
 
 _Job = tuple[Callable[[], Any], asyncio.Future[Any]]
 _Outcome = tuple[asyncio.Future[Any], Any, BaseException | None]
@@ -57,7 +56,7 @@ class Lane:
         self._all_ended.set()
 
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a job done. It is done even if the future is cancelled, unless it has not begun then.
+        """Queue a job. Cancelling the future prevents it only if it has not begun.
 
         The future raises OperationFailed if there is no thread and none can be started.
         """
@@ -72,7 +71,7 @@ class Lane:
         return future
 
     def submit_surely(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a short job done that must not be left out: here and now, if no thread can be started."""
+        """Queue a short job that must be done; do it here and now if no thread can be started."""
         if self._threads or self._add_thread():
             return self.submit(job)
         future: asyncio.Future[T] = self._loop.create_future()
@@ -83,9 +82,9 @@ class Lane:
         return future
 
     async def done(self, job: Callable[[], T], stuck_s: float) -> T:
-        """Return what comes of a job, however many are before it.
+        """Wait for the result of a job, however many are ahead of it.
 
-        Raises TimeoutError when none ends for so long.
+        Raises TimeoutError if no job of the lane ends within that time.
         """
         future = self.submit(job)
         finished = -1
@@ -110,7 +109,7 @@ class Lane:
     # --- on the loop --------------------------------------------------------
 
     def _add_thread(self) -> bool:
-        """Start another thread. False if the system has no room for one."""
+        """Start another thread. Return False if the system can't."""
         # A daemon: one that hangs in the kernel must not keep the server from ending.
         thread = threading.Thread(target=self._work, name=f"{self._name}-{self._threads + 1}", daemon=True)
         try:
@@ -134,7 +133,7 @@ class Lane:
         self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
 
     def _deliver(self) -> None:
-        # First, so that a thread which adds an outcome from now on wakes the loop again.
+        # Do this first, so that a thread that adds a result from now on wakes the loop again.
         self._is_waking = False
         for _ in range(REPORTED_PER_TURN):
             if not self._outcomes:
@@ -170,7 +169,7 @@ class Lane:
                 except BaseException as problem:
                     error = problem
             self._outcomes.append((future, result, error))
-            # The next job may need as long as it likes: the loop looks by itself after its patience.
+            # The next job may take any time: the loop checks by itself after PATIENCE_S.
             if not self._is_waking and (self._jobs.empty() or len(self._outcomes) >= REPORTED_TOGETHER):
                 self._is_waking = True
                 self._tell(self._deliver)
@@ -178,6 +177,6 @@ class Lane:
         self._tell(self._thread_ended)
 
     def _tell(self, callback: Callable[[], None]) -> None:
-        # A loop that has ended without waiting has nobody to tell.
+        # The loop has ended without waiting: nobody wants the result.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)

@@ -1,7 +1,7 @@
 """The threads that all connections of a server share, in two lanes.
 
-Operations that are over at once are never behind those that move much data or walk trees. What an operation
-is, and which are bulky, is not known here.
+Quick operations never wait behind those that move much data or walk trees. This module does not know what an
+operation is, nor which ones are bulky.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from paddock.fs.step_scheduler import StepScheduler
 T = TypeVar("T")
 
 QUICK_THREADS = 16
-"""More only help while operations hang; each costs a stack."""
+"""More threads help only while operations hang, and each costs a stack."""
 
 BULK_THREADS = 8
-"""Most transfers and walks at once, which is more than the disks of one host can serve."""
+"""Limit for simultaneous transfers and walks: more than the disks of one host can serve."""
 
 BULK_SHARE = 4
-"""How many of these one connection uses at once: its searches of large trees leave threads to the others."""
+"""Limit for one connection, so that its searches of large trees leave threads to the others."""
 
 
 class Lanes:
-    """The threads of a server, and the turns of its loop for what is done in steps. `aclose` must follow."""
+    """The threads of a server, and the scheduler of work done in steps on its loop. `aclose` must follow."""
 
     def __init__(self) -> None:
         self.step_scheduler = StepScheduler()
@@ -34,9 +34,9 @@ class Lanes:
         self.bulk = Lane("paddock-fs-bulk", BULK_THREADS)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do something that needs the processor for long, among the bulky operations."""
+        """Run a function that needs the processor for long, in a thread for bulky operations."""
         return await self.bulk.submit(work)
 
     async def aclose(self) -> None:
-        """Finish what is under way and end the threads. Bounded."""
+        """Finish the jobs under way and end the threads. Bounded."""
         await asyncio.gather(self.quick.aclose(), self.bulk.aclose())

@@ -21,7 +21,7 @@ class LocalOperations:
         self._handles = HandleTable()
         self._bulk_share = asyncio.Semaphore(BULK_SHARE)
 
-    # See `Operations`. What waits for nothing needs no thread.
+    # See `Operations`. A call that never waits needs no thread.
     metadata_at_once = staticmethod(get_metadata_at_once)
 
     async def perform(self, operation: Operation[A]) -> A:
@@ -33,7 +33,7 @@ class LocalOperations:
             return await self._lanes.bulk.submit(work)
 
     async def aclose(self) -> None:
-        """Close every open file; what was to be published is discarded. Waits a while, if threads hang."""
+        """Close every open file and discard those not yet published. Bounded, even if threads hang."""
         if self._handles.end():
             closing = self._lanes.bulk.submit_surely(self._handles.close_all)
             await asyncio.wait([closing], timeout=CLOSE_TIMEOUT_S)

@@ -9,13 +9,13 @@ from paddock.fs.answer import Found, Match
 from paddock.fs.operation import Search
 
 MAX_LINE_CHARACTERS = 1000
-"""A line is shown up to here."""
+"""Longest part of a line to show."""
 
 BINARY_PROBE_BYTES = 8192
 MAX_ERRORS = 100
 
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Flags to open found files with. Opening never blocks, whatever has taken the place of a file."""
+"""Flags for opening found files. Opening never blocks, even if a fifo has replaced the file."""
 
 
 class MatchCollector:
@@ -30,7 +30,7 @@ class MatchCollector:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nobody wants more: there are enough matches, or the time is up."""
+        """Return whether to stop: there are enough matches, or the time is up."""
         if time.monotonic() >= self._deadline_s:
             self._is_truncated = True
         return self._is_truncated
@@ -41,7 +41,7 @@ class MatchCollector:
         return max(0.0, self._deadline_s - time.monotonic())
 
     def add(self, match: Match) -> None:
-        """Remember a match; one too many ends the search."""
+        """Remember a match; the first one beyond the limit ends the search."""
         if len(self._matches) >= self._limits.max_matches:
             self._is_truncated = True
         else:
@@ -73,7 +73,7 @@ class MatchCollector:
 
 
 def is_binary(path: bytes) -> bool:
-    """Return whether a file is not text; one that has gone is not binary."""
+    """Return whether a file is not text. A file that has vanished is not binary."""
     try:
         descriptor = os.open(path, OPEN_FLAGS)
     except OSError:

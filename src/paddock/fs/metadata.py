@@ -1,7 +1,7 @@
-"""Reads what a path is.
+"""Reads the metadata of a path.
 
-Mostly the kernel has it in memory, and can be asked on the condition that it need not wait. That
-takes a tenth of the time in which a thread is woken, so it is tried first.
+The kernel usually has it in memory, and can be asked to answer only if it need not wait. That takes a tenth
+of the time of waking a thread, so callers try it first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ try:
 except ImportError:
     describe_at_once = syscall.describe_at_once
 else:
-    # Compiled, where Python's headers were at hand: it takes half of the time.
+    # Compiled where Python's headers were available: it takes half of the time.
     describe_at_once = _status.describe_at_once
 
 
@@ -47,11 +47,11 @@ def get_metadata(operation: GetMetadata) -> Metadata:
 
 
 _NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
-"""It would have to wait; or the kernel, or a seccomp filter, does not know how to ask so."""
+"""Errors if the kernel would have to wait, or if it or a seccomp filter does not know the flag."""
 
 
 def get_metadata_at_once(path: bytes) -> Metadata | None:
-    """Get the metadata if that needs no waiting, else None. For the thread of an event loop."""
+    """Return the metadata if that needs no waiting, else None. For the thread of an event loop."""
     try:
         status = describe_at_once(path)
     except OSError as error:
@@ -62,7 +62,7 @@ def get_metadata_at_once(path: bytes) -> Metadata | None:
 
 
 def refuse_link(path: bytes) -> InvalidRequest:
-    """Return the error for a link that is not to be followed."""
+    """Return the error for a link that must not be followed."""
     return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which must not be followed")
 
 

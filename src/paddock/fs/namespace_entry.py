@@ -1,8 +1,7 @@
-"""Entering a sandbox that another process keeps, and being confined there as its commands are.
+"""Enters a sandbox that another process keeps, under the same restrictions as its commands.
 
-The server opens the namespaces of the sandbox; a process with one thread that is to work in it enters
-them. What that process takes on, and how, is the business of native/worker.c, which shares it with the
-init of commands.
+The server opens the namespaces of the sandbox, and a worker with one thread enters them. native/worker.c
+decides which restrictions the worker takes on, and how; it shares that code with the init of commands.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Final
 LIBRARY: Final = Path(__file__).parents[1] / "native" / "paddock-worker.so"
 
 REMEDY: Final = "build it with `make native`, or install paddock-exec again"
-"""For a library that is not there or can't be loaded."""
+"""What to do if the library is missing or can't be loaded."""
 
 NAMESPACES = ("net", "ipc", "pid", "mnt")
-"""In the order in which they are entered, after the user namespace that owns them.
+"""In the order of entry, after the user namespace that owns them.
 
 A further user namespace may follow.
 """
@@ -30,16 +29,16 @@ _NS_GET_USERNS = 0xB701
 Confine = Callable[[int, int, Sequence[int]], None]
 """Confines this process, given descriptors: a file with words, one with a filter, and namespaces.
 
-It ends the process if it can't, with one line on standard error. Only the standard streams stay open.
-Children are in the pid namespace, this process is not.
+If it fails, it ends the process with one line on standard error. Only the standard streams stay open.
+Children are in the pid namespace; this process is not.
 """
 
 
 def open_namespaces(pid: int) -> list[int]:
     """Open the namespaces of a process, and the user namespace that owns them, for `Confine`.
 
-    Of a process that has our own network there is nothing to enter for that: the kernel would refuse it to
-    whoever is in the user namespace of a sandbox. Raises OSError when it is gone, or belongs to another user.
+    Leaves out the network namespace if it is our own: from the user namespace of a sandbox the kernel would
+    refuse the entry. Raises OSError if the process is gone or belongs to another user.
     """
     has_our_network = os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")
     names = [name for name in NAMESPACES if name != "net" or not has_our_network]
@@ -48,7 +47,7 @@ def open_namespaces(pid: int) -> list[int]:
         for name in (*names, "user"):
             files.append(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC))
         files.insert(0, fcntl.ioctl(files[names.index("mnt")], _NS_GET_USERNS))
-        # Bubblewrap may have made a further one inside for its program; otherwise it is one and the same.
+        # Bubblewrap may have made another user namespace inside for its program; otherwise both are the same.
         if os.path.sameopenfile(files[0], files[-1]):
             os.close(files.pop())
     except OSError:

@@ -1,7 +1,7 @@
-"""The thing that a handle stands for: a file, or a whole tree as one stream.
+"""An open file, or a whole tree as one stream.
 
-It can be in use by one thread while another closes it: the descriptor stays open until the
-first is done, so that a number which the kernel gives out again is never taken for the old file.
+One thread may close it while another uses it. The descriptor stays open until the latter is done, so that a
+number that the kernel reuses is never mistaken for the old file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.fs.tree_writer import TreeWriter
 
 
 class OpenFile(ABC):
-    """Something open. Every method raises OSError or RequestError; `close` must be called in the end."""
+    """An open file or tree. Every method may raise OSError or RequestError; `close` must follow."""
 
     def __init__(self, path: bytes) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class OpenFile(ABC):
         self._is_open = True
 
     def read(self, length: int, offset: int) -> bytes:
-        """Read part of the file; fewer bytes than asked for only at its end."""
+        """Read part of the file; returns fewer bytes than requested only at its end."""
         with self._lock:
             self._require_open()
             return self._read(length, offset)
@@ -40,7 +40,7 @@ class OpenFile(ABC):
             self._write(data, offset)
 
     def close(self, *, discard: bool) -> None:
-        """Close it when nobody uses it; publish what was opened for that, or discard it. Idempotent."""
+        """Close it once nobody uses it, and publish or discard it if it was opened for that. Idempotent."""
         with self._lock:
             if self._is_open:
                 self._is_open = False
@@ -48,7 +48,7 @@ class OpenFile(ABC):
 
     @property
     def size_bytes(self) -> int:
-        """Return the present size of the file; 0 if it is not known beforehand."""
+        """Return the current size of the file; 0 if it is not known beforehand."""
         return 0
 
     def _require_open(self) -> None:
@@ -70,7 +70,7 @@ def _bad_descriptor() -> OSError:
 
 
 class _RegularFile(OpenFile):
-    """A regular file, read or written anywhere. The kernel knows which of the two is allowed."""
+    """A regular file, read or written at any offset. The kernel refuses what it was not opened for."""
 
     def __init__(self, path: bytes, descriptor: int, replacement: Replacement | None = None) -> None:
         super().__init__(path)
@@ -135,7 +135,7 @@ def _require_next(offset: int, expected: int, action: str) -> None:
 
 
 def open_any(operation: Open) -> OpenFile:
-    """Open a regular file or a tree; anything else is refused without waiting for it."""
+    """Open a regular file or a tree; refuse anything else without waiting for it."""
     path = operation.path
     match operation.mode:
         case OpenMode.READ:

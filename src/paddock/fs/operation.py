@@ -1,8 +1,8 @@
 """Operations on files: each is a value, so that it can be carried out anywhere.
 
-An operation names the type of its answer. Paths are absolute, in bytes, and may hold `..`,
-which the kernel resolves. Adding one means: its value here and in `AnyOperation`, the code in
-a module of its noun, a row in `perform`.
+An operation names the type of its answer. Paths are absolute, in bytes, and may hold `..`, which the kernel
+resolves. To add one, define its value here, list it in `AnyOperation`, write its code in a module named after
+its noun, and add a row to `perform`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MAX_BLOCK_BYTES = 4 * MIB
-"""The largest piece of a file that is held at once on its way."""
+"""The largest piece of a file to hold in memory during a transfer."""
 
 
 class Operation(Struct, Generic[A], frozen=True, kw_only=True, tag=True):
-    """Something to be done with files, which gives an `A`."""
+    """Something to do with files, which returns an `A`."""
 
 
 class OpenMode(StrEnum):
@@ -146,7 +146,7 @@ class Open(Operation[Opened], frozen=True, kw_only=True):
     mode: OpenMode = OpenMode.READ
     follow: bool = True
     prefetch_bytes: int = 0
-    """How much to read at once; a file that ends within this is closed again."""
+    """How much to read right away; a file that ends within it is closed again."""
 
 
 class ReadBlock(Operation[Block], frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class WriteBlock(Operation[Done], frozen=True, kw_only=True):
 
 
 class Close(Operation[Done], frozen=True, kw_only=True):
-    """Close a file; what was opened to be published is published now, or discarded."""
+    """Close a file; publish it, or discard it, if it was opened for that."""
 
     handle: int
     discard: bool = False
@@ -209,11 +209,11 @@ class Search(Operation[Found], frozen=True, kw_only=True):
     max_file_bytes: int
     timeout_s: float
     use_ripgrep: bool = True
-    """Whether ripgrep may be used, if there is one; the answer is the same."""
+    """Whether to use ripgrep if it is installed; the answer is the same."""
 
 
 SMALL_BYTES = 64 * KIB
-"""Data up to this moves in the time of a few system calls."""
+"""Moving this much takes about as long as a few system calls."""
 
 
 def is_bulky(operation: Operation[Any]) -> bool:
@@ -222,7 +222,7 @@ def is_bulky(operation: Operation[Any]) -> bool:
         case ReadBlock(length=length):
             return length > SMALL_BYTES
         case WriteFile(data=data, is_atomic=is_atomic):
-            # To be atomic it must reach the disk.
+            # An atomic write must reach the disk.
             return is_atomic or len(data) > SMALL_BYTES
         case WriteBlock(data=data):
             return len(data) > SMALL_BYTES

@@ -1,4 +1,4 @@
-"""The seam between those who ask for operations and the place that carries them out."""
+"""The interface between callers and the place that carries operations out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Operations(Protocol):
     """
 
     def metadata_at_once(self, path: bytes) -> Metadata | None:
-        """Describe what a path leads to if that can't wait for anything, else None. Raises RequestError."""
+        """Return the metadata of a path if that needs no waiting, else None. Raises RequestError."""
 
     async def perform(self, operation: Operation[A]) -> A:
         """Carry one operation out. Raises RequestError."""
 
     async def aclose(self) -> None:
-        """Close every open file; what was to be published is discarded."""
+        """Close every open file and discard those not yet published."""

@@ -1,9 +1,9 @@
 """Patterns to search for: text, or a regular expression that every engine understands alike. Pure.
 
-Bytes are compared, and only ASCII letters have two cases. An expression may use `.`, classes,
-`\\d \\w \\s \\b` and their opposites, groups, alternatives, `^`, `$` and repetitions, lazy ones too. Left
-out is what engines disagree about, and what a backtracking engine may need forever for: a group that
-holds an alternative or a repetition may be optional, but not be repeated.
+Bytes are compared, and only ASCII letters have two cases. An expression may use `.`, classes, `\\d \\w \\s
+\\b` and their opposites, groups, alternatives, `^`, `$` and repetitions, lazy ones too. It may not use
+constructs on which engines disagree, or with which a backtracking engine may never end: a group that holds an
+alternative or a repetition may be optional, but not repeated.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def translate(pattern: str, *, is_regex: bool) -> bytes:
 
 
 def _ordinary(character: str) -> bytes:
-    """Return a character that means itself; it is one thing to repeat, however many bytes it has."""
+    """Return a literal character as one unit of repetition, however many bytes it has."""
     if character in _SPECIAL:
         return b"\\" + character.encode("ascii")
     if character.isascii():
         return character.encode("ascii")
-    # As bytes: an engine that ignores case would ask for the cases of the character.
+    # As bytes, because an engine that ignores case would match other cases of the character too.
     escapes = "".join(f"\\x{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))
     return f"(?:{escapes})".encode("ascii")
 
@@ -60,7 +60,7 @@ def _escaped(character: str, *, is_in_class: bool) -> str:
 
 
 class _Group:
-    """A group under way: whether repeating it could make a backtracking engine slow."""
+    """An unclosed group, and whether repeating it could make a backtracking engine slow."""
 
     __slots__ = ("is_risky",)
 

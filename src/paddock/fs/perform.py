@@ -1,7 +1,6 @@
-"""Carries operations out, in whatever thread or process it is called.
+"""Carries operations out in the calling thread.
 
-Everything blocks here, and nothing waits for anything but the kernel. `perform` may be
-called by several threads at once.
+Everything here blocks, but waits only for the kernel. Several threads may call `perform` at once.
 """
 
 from __future__ import annotations
@@ -60,5 +59,5 @@ def perform(operation: Operation[A], handles: HandleTable) -> A:
     """Carry one operation out; open files are kept in `handles`. Raises RequestError."""
     on_path = _ON_PATHS.get(type(operation))
     answer = on_path(operation) if on_path is not None else _ON_HANDLES[type(operation)](operation, handles)
-    # The tables pair each operation with a function that gives its answer.
+    # The tables map each operation to the function that returns its answer.
     return cast("A", answer)

@@ -1,7 +1,7 @@
-"""Decides which directories a watch may look into: it holds one first, and then judges it by its real path.
+"""Decides which directories a watch may look into: opens each one first, and then judges its real path.
 
-A name that was judged could lead elsewhere when it is used, because whoever may write there can
-exchange it, or one above it, for a link. A descriptor can't.
+A name could lead elsewhere between the check and its use, because anyone who may write there can replace it,
+or a directory above it, by a link. A descriptor always names the same directory.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class HeldDirectory:
         return os.readlink(self.path)
 
     def is_at(self, path: bytes) -> bool:
-        """Return whether it is at a path now; one that is closed, or was removed, is nowhere."""
+        """Return whether it is at a path now. False if it is closed or was removed."""
         try:
             return self.file >= 0 and self.real() == path
         except OSError:
             return False
 
     def close(self) -> None:
-        """Let go of it. Idempotent."""
+        """Close the descriptor. Idempotent."""
         file, self.file = self.file, -1
         if file >= 0:
             os.close(file)
@@ -60,8 +60,8 @@ class HeldDirectory:
 class KeptDirectory:
     """Owns the descriptor that a thread opens for a waiter on the loop; `close` closes it.
 
-    The owner is there before the descriptor. So it does not matter whether anybody takes what the thread
-    found: what comes after `close` is closed at once.
+    The owner exists before the descriptor, so no descriptor leaks if the waiter is gone: `keep` closes at
+    once what arrives after `close`.
     """
 
     __slots__ = ("_held", "_is_closed", "_lock")
@@ -80,11 +80,11 @@ class KeptDirectory:
                 self._held = held
 
     def is_at(self, path: bytes) -> bool:
-        """Return whether it is at a path now; without one there is nothing to be elsewhere."""
+        """Return whether the directory is at a path now. True if there is none yet."""
         return self._held is None or self._held.is_at(path)
 
     def close(self) -> None:
-        """Let go of it, and of what is yet to come. Idempotent."""
+        """Close the descriptor, now or as soon as it arrives. Idempotent."""
         with self._lock:
             self._is_closed = True
             if self._held is not None:
@@ -92,7 +92,7 @@ class KeptDirectory:
 
 
 def require_readable(read_filter: ReadFilter | None, path: bytes) -> None:
-    """Raise PermissionError for what may not be seen; without `read_filter` everything may."""
+    """Raise PermissionError for a path that may not be seen. Without `read_filter` all may."""
     if read_filter is not None and not read_filter(path):
         raise PermissionError(EACCES, os.strerror(EACCES))
 

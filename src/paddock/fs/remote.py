@@ -1,7 +1,7 @@
 """Operations in a worker process, over a socket that is its standard input and output.
 
-How the worker was started, and what confines it, is its starter's business. Its end is the end
-of everything that is under way there.
+This module does not know how the worker was started or confined. When the worker ends, every operation under
+way there fails.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from paddock.fs.framing import (
 from paddock.fs.operation import A, Operation
 
 BULK_SHARE = 2
-"""How many long operations of one client a worker carries out at once, in half of its threads for those."""
+"""How many long operations of one client a worker does at once: half of its threads for them."""
 
 CLOSE_TIMEOUT_S = 2.0
-"""A worker that has not ended by then, with its input at the end, is left to its starter."""
+"""How long `aclose` waits for the worker after closing its input. The starter ends one that still runs."""
 
 
 class WorkerOperations:
@@ -51,8 +51,8 @@ class WorkerOperations:
     @classmethod
     async def attach(cls, connection: socket.socket) -> WorkerOperations:
         """Take over the socket whose other end is a worker's input and output."""
-        # Not pipes: uvloop closes the descriptor of a pipe, and the file object that it was given closes it
-        # again. By then the number may belong to a file that another thread has opened.
+        # Not pipes: uvloop closes the descriptor of a pipe, and then the file object closes it again, when
+        # the number may already belong to a file that another thread has opened.
         return cls(*await asyncio.open_unix_connection(sock=connection))
 
     @property
@@ -61,11 +61,11 @@ class WorkerOperations:
         return self._failure is not None
 
     def metadata_at_once(self, path: bytes) -> Metadata | None:
-        """See `Operations`. A worker has to be asked, and that is to wait."""
+        """See `Operations`. Asking a worker means waiting, so this returns None."""
         return None
 
     def bulk_share(self, client: int) -> asyncio.Semaphore:
-        """Return what to hold during a long operation of a client, so that it leaves threads to others."""
+        """Return the semaphore for long operations, by which a client leaves threads to others."""
         return self._bulk_shares.setdefault(client, asyncio.Semaphore(BULK_SHARE))
 
     async def perform(self, operation: Operation[A]) -> A:
@@ -76,7 +76,7 @@ class WorkerOperations:
             self._last_number += 1
             number = self._last_number
             answered = self._under_way[number] = asyncio.get_running_loop().create_future()
-            # A worker only ever gets operations of the closed set.
+            # Callers send only operations of the closed set.
             self._requests.write(write_frame(Request(number, cast(Any, operation))))
             answer = await answered
         if isinstance(answer, Failure):
@@ -84,7 +84,7 @@ class WorkerOperations:
         return cast("A", answer)
 
     async def aclose(self) -> None:
-        """End the worker's input, with which it closes its files and ends. Bounded."""
+        """End the worker's input, so that it closes its files and exits. Bounded."""
         if not self._requests.is_closing():
             self._requests.write_eof()
         with contextlib.suppress(TimeoutError):

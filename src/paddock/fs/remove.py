@@ -1,8 +1,8 @@
 """Removing files and trees.
 
-The directory of a path is opened once, and everything is done from there: whoever swaps a part of the path
-meanwhile leads nothing astray. A tree is taken apart from open directories, name by name, so that a
-directory which is swapped for a link while it happens is unlinked and never entered.
+The directory of a path is opened once, and every step starts there, so swapping a part of the path meanwhile
+redirects nothing. A tree is removed name by name from open directories: if somebody swaps a directory for a
+link meanwhile, the link is unlinked and never followed.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def remove(operation: Remove) -> Done:
 
 def _removable(path: bytes) -> bytes:
     """Return the path of a name that can be removed. Raises InvalidRequest, before anything is touched."""
-    # Without a slash at its end, before which the kernel would follow a link.
+    # Drop a slash at the end: with it the kernel would follow a link.
     stripped = path.rstrip(b"/")
     if os.path.basename(stripped) in (b"", b".", b".."):
-        # They can't be removed themselves (rmdir(2)), which would show when all that is in them was gone.
+        # The kernel refuses to remove these (rmdir(2)), but only after their content would be gone.
         raise InvalidRequest(f"{os.fsdecode(path)!r} names no entry that can be removed; give its own name")
     return stripped
 
 
 def _remove(entry: NameInDirectory, is_directory: bool, *, recursive: bool) -> None:
-    # What has become a link since is not followed: each call acts on the name itself.
+    # Each call acts on the name itself, so one that has become a link meanwhile is not followed.
     if not is_directory:
         os.unlink(entry.name, dir_fd=entry.directory)
         return
@@ -81,7 +81,7 @@ class _Level:
 def _empty(top: int) -> None:
     """Remove everything below an open directory, and close it.
 
-    Raises OSError; part of it may be gone then.
+    Raises OSError, after which part of it may be gone.
     """
     # Trees may be deeper than Python's stack.
     descriptors = [top]
@@ -108,7 +108,7 @@ def _empty(top: int) -> None:
 
 
 def _enter(name: bytes, directory: int) -> int | None:
-    """Open a directory in an open one; None if it has gone, or become something else, which is unlinked."""
+    """Open a directory in an open one. Return None if it is gone; unlink what is no directory any more."""
     try:
         return os.open(name, _ENTER, dir_fd=directory)
     except FileNotFoundError:

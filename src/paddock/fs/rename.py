@@ -1,4 +1,4 @@
-"""Giving files other names and other modes."""
+"""Renaming files and changing their modes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.fs.operation import ChangeMode, Rename
 from paddock.fs.resolve import parent_of
 
 MAX_MODE = 0o1777
-"""Set-user-ID and set-group-ID are for nobody to give here: who runs such a file gets another's rights."""
+"""Nobody may set set-user-ID or set-group-ID here: whoever runs such a file gets the rights of its owner."""
 
 
 def rename(operation: Rename) -> Done:
@@ -21,7 +21,7 @@ def rename(operation: Rename) -> Done:
             parent_of(operation.source, follow=True) as old,
             parent_of(operation.destination, follow=True) as new,
         ):
-            # Links are moved, and replaced, themselves (rename(2)).
+            # rename(2) moves and replaces links themselves, not their targets.
             os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
     except OSError as error:
         missing = operation.source if not os.path.lexists(operation.source) else operation.destination

@@ -1,9 +1,9 @@
 """A new version of a file, written beside it and put in its place as a whole.
 
-Until it is published nobody sees any of it; afterwards nobody sees anything else, also after
-a crash. Where the file system can (O_TMPFILE), the unpublished file has no name, so that
-nothing is left behind even if this process is killed. Mode (but for the set-id bits), owner, ACL and
-user attributes of the old file are kept; other hard links to it keep the old content.
+Before it is published nobody sees any of it; afterwards everybody sees all of it, even after a crash. Where
+the file system can (O_TMPFILE), the unpublished file has no name, so that nothing is left behind even if this
+process is killed. Mode (but for the set-id bits), owner, ACL and user attributes of the old file are kept;
+other hard links to it keep the old content.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 class Replacement:
     """A file under way to `path`. Exactly one of `publish` and `discard` must follow.
 
-    Raises OSError when there can be no file in that place, and InvalidRequest when what is there is none.
+    Raises OSError if no file can be there, and InvalidRequest if something other than a file is.
     """
 
     def __init__(self, path: bytes, *, follow: bool) -> None:
-        # Through a link it is the target that is replaced, not the link.
+        # A replacement through a link replaces the target, not the link.
         target = os.path.realpath(path) if follow else path
         self._directory, self._name = resolve.open_parent(target, follow=follow)
         self._temporary: bytes | None = None
@@ -42,23 +42,24 @@ class Replacement:
             raise
 
     def status(self) -> os.stat_result | None:
-        """Return what is in its place now; None for nothing."""
+        """Return the status of the file in its place; None if there is none."""
         try:
             return os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def publish(self) -> None:
-        """Put the file in its place; when it fails the old one is untouched. The descriptor is closed.
+        """Put the file in its place, or leave the old one untouched and fail. Closes the descriptor.
 
-        Raises OSError, and OperationFailed when the owner of the old file can't be kept. One error leaves
-        the new file in its place, and says so: OperationFailed when a crash may undo that.
+        Raises OSError, or OperationFailed if the owner of the old file can't be kept. One failure comes after
+        the new file is in its place, and its OperationFailed says so: a crash may still undo the change.
         """
         listing = None
         try:
             if self._old is not None:
                 self._take_after(self._old)
-            # Before the file is in its place: what fails from then on is no reason to say that it is not.
+            # Open the directory before the file is in its place: a failure after the rename must not suggest
+            # that nothing has changed.
             listing = self._open_to_sync()
             os.fsync(self.descriptor)
             if self._temporary is None:
@@ -76,8 +77,8 @@ class Replacement:
             self.discard()
 
     def discard(self) -> None:
-        """Leave everything as it was. The descriptor is closed."""
-        # Some file systems say here that they could not write; what was to be kept has been synced before.
+        """Drop the new file and leave the old one as it was. Closes the descriptor."""
+        # Some file systems report failed writes only here; whatever must be kept was synced before.
         with suppress(OSError):
             os.close(self.descriptor)
         if self._temporary is not None:
@@ -94,16 +95,16 @@ class Replacement:
                 raise OSError(number, os.strerror(number))
         if not stat.S_ISREG(old.st_mode):
             raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a regular file")
-        # Renaming needs a right to the directory only; a user who may not write the file may not replace it.
+        # A rename needs write permission only on the directory; require it on the file too.
         if not os.access(self._name, os.W_OK, dir_fd=self._directory, effective_ids=True):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         return old
 
     def _open(self) -> int:
-        # Nobody else may look into what will only later get the mode of the old file.
+        # Nobody else may read the file before it gets the mode of the old one.
         mode = 0o666 if self._old is None else 0o600
         if os.path.exists("/proc/self/fd"):
-            # EISDIR and EOPNOTSUPP are the answers of kernels and file systems without O_TMPFILE (open(2)).
+            # Kernels and file systems without O_TMPFILE answer EISDIR or EOPNOTSUPP (open(2)).
             with suppress(IsADirectoryError, _NotSupported):
                 return _open_unnamed(self._directory, mode)
         self._temporary = _temporary_name(is_replacing=self._old is not None)
@@ -120,12 +121,12 @@ class Replacement:
                     f"can't keep the owner {old.st_uid}:{old.st_gid} of {os.fsdecode(self._name)!r} in an "
                     "atomic write; write it without atomic"
                 ) from error
-        # Not the set-id bits, which every other write takes away as well: this is another program now.
+        # Drop the set-id bits, as any write does: this is a different program now.
         os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode) & ~SET_ID)
         self._keep_attributes()
 
     def _keep_attributes(self) -> None:
-        # A file that can't be read, or a file system without attributes: there is nothing to keep.
+        # The file can't be read, or the file system has no attributes: there is nothing to keep.
         with suppress(OSError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             old = os.open(self._name, flags, dir_fd=self._directory)
@@ -137,7 +138,7 @@ class Replacement:
                 os.close(old)
 
     def _open_to_sync(self) -> int | None:
-        # A directory that may be written and not read can't be synced.
+        # A directory that we may write but not read can't be synced.
         with suppress(PermissionError):
             return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
         return None
@@ -172,10 +173,10 @@ def _temporary_name(*, is_replacing: bool) -> bytes:
 
 
 def is_replacing(name: bytes) -> bool:
-    """Return whether a name is that of a file which waits to take the place of another."""
+    """Return whether a name belongs to a file that will replace another."""
     return name.endswith(_REPLACING) and is_temporary(name)
 
 
 def is_temporary(name: bytes) -> bool:
-    """Return whether a name is that of a file which waits to be put in its place."""
+    """Return whether a name belongs to a file or tree that is not in its place yet."""
     return _TEMPORARY.fullmatch(name) is not None

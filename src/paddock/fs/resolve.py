@@ -1,8 +1,8 @@
-"""From a path to a descriptor, with symbolic links followed or not.
+"""Opens paths, with or without following symbolic links.
 
-Where links are not followed nothing is checked beforehand: the descriptor that comes out was
-reached without one, whatever happened to the path meanwhile. All errors are OSErrors; a link
-where there must be none is ENOTDIR above the last name, and ELOOP at it.
+Without following links, nothing is checked in advance: the descriptor was reached without a link, whatever
+happened to the path meanwhile. All errors are OSErrors. A forbidden link is ENOTDIR above the last name, and
+ELOOP at it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NameInDirectory(NamedTuple):
 
 
 def open_path(path: bytes, flags: int, mode: int = 0o666, *, follow: bool) -> int:
-    """Open a path. If `follow` is false no part of it may be a link."""
+    """Open a path. Unless `follow` is true, no part of it may be a link."""
     if follow:
         return os.open(path, flags | os.O_CLOEXEC, mode)
     with parent_of(path) as entry:
@@ -52,12 +52,12 @@ def parent_of(path: bytes, *, follow: bool = False) -> Iterator[NameInDirectory]
 def open_parent(path: bytes, *, follow: bool) -> NameInDirectory:
     """Return a path's last name in its directory; the caller closes the directory.
 
-    A slash at the end is dropped: the kernel would follow a link before it.
+    Drops a slash at the end: with it the kernel would follow a link.
     """
     stripped = path.rstrip(b"/") or b"/"
     parent, name = os.path.split(stripped)
     if name in (b"", b".", b".."):
-        # Such a name is not a link; the directory itself takes the place of its parent.
+        # Such a name is not a link, so use the directory itself instead of its parent.
         parent, name = stripped, b"."
     if follow:
         return NameInDirectory(os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), name)
@@ -65,12 +65,12 @@ def open_parent(path: bytes, *, follow: bool) -> NameInDirectory:
 
 
 def open_directory(path: bytes) -> int:
-    """Open a directory, as a place for names only, of whose absolute path no part is a link."""
+    """Open a directory only to look up names in it (O_PATH). No part of its absolute path may be a link."""
     return _open(AT_FDCWD, path, os.O_PATH, RESOLVE_NO_SYMLINKS)
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """Open a directory for listing, by a relative path of which no part is a link or leads upwards."""
+    """Open a directory for listing. No part of its relative path may be a link or lead upwards."""
     return _open(directory, path, os.O_RDONLY, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
 
 
@@ -92,7 +92,7 @@ def _open_by_steps(directory: int, names: list[bytes], access: int) -> int:
     here = os.open(b"/", _STEP) if directory == AT_FDCWD else os.dup(directory)
     try:
         for name in names:
-            # With O_PATH a link is opened itself; it is no directory, and that is ENOTDIR.
+            # O_PATH opens a link itself, which is no directory, so a link gives ENOTDIR.
             deeper = os.open(name, _STEP, dir_fd=here)
             os.close(here)
             here = deeper

@@ -1,7 +1,7 @@
 """Searches with ripgrep, with options that make it do exactly what `search` does without it.
 
-The program is one of the system's (`own_program`), and never from where it searches: a repository must not
-bring the program that looks through it. It reads no configuration and no input, and ends with this search.
+The program is the system's (`own_program`) and never comes from the searched directory: a repository must not
+supply the program that searches it. It reads no configuration and no input, and ends with the search.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def find_ripgrep(root: bytes) -> Program | None:
 
 
 def search_with(program: Program, operation: Search, root: bytes, collector: MatchCollector) -> None:
-    """Search, and add what is found. Raises OperationFailed if the program does not work."""
+    """Search, and add the matches. Raises OperationFailed if the program does not work."""
     with _started(program, [b"rg", *_arguments(operation), b"--", root]) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        # Its end, at whatever moment, ends the reading of its output too.
+        # When the program ends, at whatever moment, so does the reading of its output.
         timer = threading.Timer(collector.left_s, process.kill)
         complaints = _Complaints(process.stderr)
         try:
@@ -86,7 +86,7 @@ def search_with(program: Program, operation: Search, root: bytes, collector: Mat
     elif process.returncode == 2 and not (
         complaints.lines and all(line.startswith("/") for line in complaints.lines)
     ):
-        # It says of each path that it can't read that it can't; this is about something else.
+        # The program reports each path that it can't read; this failure has another cause.
         raise OperationFailed(f"ripgrep failed: {' '.join(complaints.lines)}")
     for complaint in complaints.lines:
         collector.fail_text(complaint)
@@ -117,7 +117,7 @@ def _start(*threads: threading.Thread) -> None:
 
 
 class _Complaints(threading.Thread):
-    """Reads what ripgrep says to its standard error; its name before each line depends on its version."""
+    """Reads ripgrep's standard error, where some versions put their name before each line."""
 
     def __init__(self, source: IO[bytes]) -> None:
         super().__init__(daemon=True)
@@ -137,13 +137,13 @@ def _arguments(operation: Search) -> list[bytes]:
     if operation.is_hidden_included:
         arguments.append(b"--hidden")
     arguments.append(b"--case-sensitive" if operation.is_case_sensitive else b"--ignore-case")
-    # As one argument: a pattern that begins with a dash is no option.
+    # In one argument, so that a pattern that begins with a dash is no option.
     arguments.append(b"--regexp=" + translate(operation.pattern, is_regex=operation.is_regex))
     return arguments
 
 
 def _bytes_of(value: dict[str, str]) -> bytes:
-    """Return the bytes of a path or a line; what is not UTF-8 comes in base64."""
+    """Return the bytes of a path or a line, which ripgrep encodes in base64 if it is not UTF-8."""
     if "text" in value:
         return value["text"].encode("utf-8")
     return base64.b64decode(value["bytes"])

@@ -1,7 +1,7 @@
 """Searching with Python's own engine, in this thread.
 
-Nobody can tell how long that engine takes for a pattern and a line, and it lets no other thread run
-meanwhile; `search` decides where that may happen.
+The engine may take any time for a pattern and a line, and no other thread runs meanwhile. `search` decides
+where that may happen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.fs.pattern import compile_pattern
 
 
 def scan(operation: Search) -> Found:
-    """Look through everything below a directory. Raises InvalidRequest for a pattern that makes no sense."""
+    """Search everything below a directory. Raises InvalidRequest for an invalid pattern."""
     pattern = compile_wanted(operation)
     collector = MatchCollector(operation)
     for path, is_directory in _entries(root_of(operation), operation, collector):
@@ -42,7 +42,7 @@ def root_of(operation: Search) -> bytes:
 
 
 def compile_wanted(operation: Search) -> re.Pattern[bytes]:
-    """Compile the pattern of a search. Raises InvalidRequest when it makes no sense."""
+    """Compile the pattern of a search. Raises InvalidRequest if it is invalid."""
     try:
         return compile_pattern(
             operation.pattern,
@@ -54,7 +54,7 @@ def compile_wanted(operation: Search) -> re.Pattern[bytes]:
 
 
 def _entries(root: bytes, operation: Search, collector: MatchCollector) -> Iterator[tuple[bytes, bool]]:
-    """Yield everything below a directory but links and special files, each directory before what is in it."""
+    """Yield all directories and regular files below a directory, each directory before its content."""
     waiting = [(root, True)]
     while waiting:
         path, is_directory = waiting.pop()

@@ -1,10 +1,10 @@
-"""Finding files by what is in them, or by their names.
+"""Finds files by their content or their names.
 
-Directories are entered in the order of their names' bytes, links are not followed, and what begins
-with a dot is left out unless it is asked for; ignore files mean nothing. A file with a NUL in its first
-8 KiB is binary, and left out, as is one over the size limit. ripgrep is used where there is one, and
-gives the same answers (see `ripgrep`). Elsewhere a pattern that may take long is looked for in a process
-of its own (see `search_process`).
+A search enters directories in the byte order of their names and follows no links. It skips names that begin
+with a dot unless the caller asks for them, and does not read ignore files. It also skips files over the size
+limit and binary ones, which have a NUL in their first 8 KiB. It uses ripgrep where that is installed, with
+the same results (see `ripgrep`). Without ripgrep, it searches for a pattern that may take long in a separate
+process (see `search_process`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from paddock.fs.search_process import search_apart
 
 
 def search(operation: Search) -> Found:
-    """Find what is asked for. Raises RequestError when it makes no sense, or the root can't be read."""
+    """Search. Raises RequestError if the pattern is invalid or the root can't be read."""
     compile_wanted(operation)
     root = root_of(operation)
     try:
-        # To be a directory and to be readable: everything below may fail without failing the search.
+        # The root must be a readable directory. Anything below may fail without failing the search.
         os.listdir(root)
     except OSError as error:
         raise map_os_error(error, "search", root) from error
@@ -34,6 +34,6 @@ def search(operation: Search) -> Found:
         collector = MatchCollector(operation)
         search_with(program, operation, root, collector)
         return collector.found()
-    # Python's engine finds text in one pass, but where it must compare cases; names are short.
+    # Python's engine finds plain text in one pass unless it ignores case; names are short.
     is_quick = not operation.is_regex and (operation.is_case_sensitive or operation.kind is SearchKind.NAME)
     return scan(operation) if is_quick else search_apart(operation)

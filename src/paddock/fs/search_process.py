@@ -1,9 +1,8 @@
-"""A search in a process of its own, which can be ended.
+"""A search in a separate process, which can be killed.
 
-Python's engine needs for ever for some patterns and lines, and lets no other thread run meanwhile: in
-the server, nobody else would be served. The search comes on standard input, and what it
-found goes to standard output. The process ends itself soon after the time of the search is up,
-whatever it is doing then, also if nobody waits for it any more.
+With some patterns and lines, Python's engine never ends and lets no other thread run, so a server would serve
+nobody else. The process reads the search from standard input and writes the matches to standard output. It
+ends soon after the time of the search is up, whatever it is doing and even if nobody waits for it any more.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from paddock.fs.scan import scan
 from paddock.timed_process import answer_of, end_after, reply
 
 GRACE_S = 1.0
-"""A search that can look at the clock ends by itself in this time, with what it has found."""
+"""A search that can check the clock ends by itself within this time and returns its matches so far."""
 
 _MODULE = "paddock.fs.search_process"
 _searches = msgpack.Decoder(Search)
@@ -26,7 +25,7 @@ _answers = msgpack.Decoder(Found)
 
 
 def search_apart(operation: Search) -> Found:
-    """Search in another process. Raises OperationFailed if it does not work."""
+    """Search in another process. Raises OperationFailed if that process does not work."""
     answer = answer_of(_MODULE, msgpack.encode(operation))
     if answer is None:
         problem = f"the pattern {operation.pattern!r} takes too long; use a simpler one"

@@ -1,8 +1,8 @@
-"""Turns on the event loop, for work that comes in any number of small steps.
+"""Shares the event loop among jobs that consist of many small steps.
 
-What one client causes, such as notices of thousands of renames, must not hold up the others. Such work is an
-iterator that yields after every small step. All of it together gets a bounded number of steps in
-each turn of the loop, however many clients cause it.
+Work for one client, such as handling thousands of rename notices, must not delay the others. Such a job is an
+iterator that yields after every small step. All jobs together get a bounded number of steps in each turn of
+the loop, however many clients cause them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ from collections.abc import Iterator
 from itertools import islice
 
 STEPS_PER_TURN = 64
-"""Steps between two looks at what else has come. A step takes some microseconds, a turn less than one
-millisecond."""
+"""Steps in one turn of the loop. A step takes some microseconds, so a turn takes less than a millisecond."""
 
 
 class StepScheduler:
-    """Shares the turns of one loop among those who have much to do."""
+    """Shares the turns of one loop among several jobs."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def run(self, steps: Iterator[None]) -> None:
-        """Carry all steps out, at most STEPS_PER_TURN in one turn of the loop. Raises what a step raises.
+        """Run all steps, at most STEPS_PER_TURN in one turn of the loop. Raises what a step raises.
 
-        Whoever calls this at the same time takes turns with the others. If it is cancelled, the rest of
-        the steps is not carried out.
+        Concurrent callers take turns. A cancelled call does not run the remaining steps.
         """
         while True:
             async with self._turn:

@@ -1,6 +1,6 @@
 """System calls that Python does not offer: openat2 and statx.
 
-Each raises OSError, as the functions of `os` do. What they are good for is decided elsewhere.
+Each raises OSError, as the functions of `os` do.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _openat2.restype = ctypes.c_long
 _statx = _libc["statx"]
 _statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
 
-# For calls that never wait. They are quicker if the interpreter is not let go and no argument is converted;
-# a number that is given as it is must therefore be an int in C, too.
+# For calls that never wait: keeping the interpreter lock and converting no argument makes them quicker. A
+# number is then passed as a C int, so the function must take one.
 _libc_at_once = ctypes.PyDLL(None, use_errno=True)
 _syscall_at_once = _libc_at_once["syscall"]
 _syscall_at_once.restype = ctypes.c_long
@@ -77,14 +77,14 @@ def describe_at_once(path: bytes) -> Status:
     """
     descriptor = _syscall_at_once(_OPENAT2_AT_ONCE, _FROM_ROOT, path, _HOW_CACHED, _HOW_BYTES)
     if descriptor < 0 and ctypes.get_errno() == errno.EAGAIN:
-        # Any rename on the host disturbs a look without locks; a second one finds it undisturbed as a rule.
+        # Any rename on the host can disturb a lookup without locks; the second try usually succeeds.
         descriptor = _syscall_at_once(_OPENAT2_AT_ONCE, _FROM_ROOT, path, _HOW_CACHED, _HOW_BYTES)
     if descriptor < 0:
         raise _last_error()
-    # To make a buffer takes as long as to ask the kernel.
+    # Making a buffer takes as long as asking the kernel, so reuse them.
     buffer = _spare_buffers.pop() if _spare_buffers else ctypes.create_string_buffer(_STATX_BYTES)
     failed = _statx_at_once(descriptor, b"", _AT_ONCE, _STATX_WANTED, buffer)
-    # The descriptor only names the file: to close it, too, is nothing to wait for.
+    # The descriptor only names the file (O_PATH), so closing it does not wait either.
     os.close(descriptor)
     if failed:
         raise _last_error()

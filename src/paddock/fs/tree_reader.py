@@ -1,8 +1,8 @@
 """A directory tree read as one stream.
 
-The stream is a tar archive of directories, regular files and symbolic links, with modes and
-times of modification; owners are not kept, and hard links become files of their own. It is made
-while it is read, never follows a link, and holds no more than a piece of a file in memory.
+The stream is a tar archive of directories, regular files and symbolic links, with modes and times of
+modification; owners are not kept, and hard links become files of their own. It is made while it is read,
+never follows a link, and keeps at most one piece of a file in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END = bytes(2 * tarfile.BLOCKSIZE)
 """Two blocks of zeros end an archive (pax(1))."""
 
 MODE_BITS = 0o777
-"""Set-id bits are not kept: the file would be another owner's."""
+"""Without the set-id bits, because the file would get another owner."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -30,8 +30,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 class TreeReader:
     """The archive of a directory, made while it is read. `close` must follow.
 
-    Raises OSError. A tree that changes meanwhile gives what was there when its turn came;
-    a file that shrinks is an error, because its size was already sent.
+    Raises OSError. If the tree changes meanwhile, the archive has each entry as it was when its turn came. A
+    file that shrinks is an error, because its size was already sent.
     """
 
     def __init__(self, path: bytes) -> None:
@@ -40,10 +40,10 @@ class TreeReader:
         self._pieces = self._archive()
         self._rest = b""
         self.offset = 0
-        """How much was read."""
+        """Number of bytes read so far."""
 
     def read(self, length: int) -> bytes:
-        """Read the next bytes; fewer than asked for only at the end. Raises OSError and RequestError."""
+        """Read the next bytes; fewer than requested only at the end. Raises OSError and RequestError."""
         gathered = [self._rest]
         missing = length - len(self._rest)
         while missing > 0 and (piece := next(self._pieces, None)) is not None:
@@ -55,15 +55,15 @@ class TreeReader:
         return data
 
     def close(self) -> None:
-        """Let go of the tree."""
+        """Close everything that is open in the tree."""
         self._pieces.close()
         os.close(self._root)
 
     # --- inside -------------------------------------------------------------
 
     def _archive(self) -> Generator[bytes, None, None]:
-        # Depth first, each directory before its entries. Only paths are remembered: a descriptor for
-        # each level would run into the limit in a deep tree.
+        # Depth first, each directory before its entries. Keep only paths: a descriptor per level would exceed
+        # the limit in a deep tree.
         waiting = [b"."]
         while waiting:
             relative = waiting.pop()

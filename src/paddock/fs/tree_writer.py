@@ -1,10 +1,9 @@
 """A directory tree unpacked from one stream.
 
-The stream is a tar archive of directories, regular files and symbolic links. Whatever it
-holds, nothing outside the new tree is touched: names that lead upwards, links on the way and
-devices are refused. The tree lies beside its place until it is complete, so that nobody ever
-finds half of it there. The directory of both is opened once: whoever swaps a part of the path
-later has nothing put or removed elsewhere.
+The stream is a tar archive of directories, regular files and symbolic links. Whatever it holds, nothing
+outside the new tree changes: the writer refuses names that lead upwards, links on the way, and devices. The
+tree lies beside its place until it is complete, so that nobody ever sees half of it there. The directory that
+holds both is opened once, so swapping a part of its path later redirects nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from paddock.fs.failure import no_thread
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
 MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
-"""Limit for what precedes an entry's content: a path, the target of a link, 4 KiB each; and attributes."""
+"""Limit for the description of an entry: its path and link target, 4 KiB each, and its attributes."""
 
 MAX_COMMON_BYTES = 64 * 1024
-"""Limit for an archive's attributes of all following entries (pax(1), typeflag g). Each gets a copy."""
+"""Limit for attributes that apply to all following entries (pax(1), typeflag g). Each entry gets a copy."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -32,7 +31,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class TreeWriter:
     """Unpacks an archive into a new directory. Exactly one of `publish` and `discard` must follow.
 
-    There must be nothing at `path`, or an empty directory. Raises OSError, and InvalidRequest.
+    `path` must not exist, or be an empty directory. Raises OSError and InvalidRequest.
     """
 
     def __init__(self, path: bytes) -> None:
@@ -51,7 +50,7 @@ class TreeWriter:
         self._modes: dict[bytes, tuple[int, int]] = {}
         self._tail = b""
         self.offset = 0
-        """How much was written."""
+        """Number of bytes written so far."""
         try:
             self._pipe, self._thread = self._start()
         except BaseException:
@@ -59,7 +58,7 @@ class TreeWriter:
             raise
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes of the archive. Raises what kept the earlier ones from being unpacked."""
+        """Take the next bytes of the archive. Raises the error met while unpacking earlier ones."""
         view = memoryview(data)
         try:
             while view:
@@ -71,9 +70,9 @@ class TreeWriter:
         self.offset += len(data)
 
     def publish(self) -> None:
-        """Put the tree in its place, if all of it has come. Otherwise nothing is left of it.
+        """Put the tree in its place if the archive is complete; otherwise remove it and fail.
 
-        One error leaves it in its place, and says so: OperationFailed when modes could not be set.
+        One failure leaves the tree in its place, and its OperationFailed says so: modes could not be set.
         """
         try:
             self._finish()
@@ -89,14 +88,14 @@ class TreeWriter:
             self._close()
 
     def discard(self) -> None:
-        """Remove what was unpacked."""
+        """Remove everything unpacked so far."""
         self._finish()
         self._remove()
 
     # --- inside -------------------------------------------------------------
 
     def _start(self) -> tuple[int, threading.Thread]:
-        # tarfile takes its bytes when it wants them, and they come when the client likes.
+        # tarfile pulls its bytes, while the client pushes them at its own pace.
         reading, writing = os.pipe2(os.O_CLOEXEC)
         thread = threading.Thread(target=self._unpack, args=(reading,), name="paddock-fs-unpack", daemon=True)
         try:
@@ -109,20 +108,20 @@ class TreeWriter:
 
     def _put_in_place(self) -> None:
         directory, name = self._entry
-        # Replaces nothing but an empty directory (rename(2)).
+        # This can replace only an empty directory (rename(2)).
         os.rename(self._beside, name, src_dir_fd=directory, dst_dir_fd=directory)
-        # It is moved by its name, which whoever may write the directory can give to another.
+        # The tree is moved by name, and anyone who may write the directory can swap that name.
         if not unfinished_tree.has_name(self._root, name, directory):
             raise OperationFailed(f"somebody has replaced the new tree for {os.fsdecode(self._path)!r}")
 
     def _set_modes(self) -> None:
-        """Set modes and times last of all: a tree with a read-only directory could not be removed again."""
+        """Set modes and times last: a tree with a read-only directory could not be removed again."""
         problem: OSError | None = None
         for path, (mode, modified_at_s) in reversed(self._modes.items()):
             try:
                 self._set_mode(path, mode, modified_at_s)
             except (FileNotFoundError, NotADirectoryError):
-                # The tree is everybody's by now, and somebody has removed this.
+                # The tree is public by now, and somebody has removed this entry.
                 continue
             except OSError as error:
                 problem = error
@@ -145,7 +144,7 @@ class TreeWriter:
         self._thread.join()
 
     def _remove(self) -> None:
-        # The lock is held to the end: another writer in this place would remove it at the same time.
+        # Hold the lock to the end, or another writer in this place would remove the tree at the same time.
         try:
             unfinished_tree.remove(self._root, self._beside, self._entry.directory)
         finally:
@@ -186,7 +185,7 @@ class TreeWriter:
         names = path.split(b"/")
         if not path or any(name in (b"", b".", b"..") for name in names):
             raise InvalidRequest(f"the archive holds the unsafe path {entry.name!r}")
-        # No part of it is a link, also if the archive has made one there.
+        # No part of it may be a link, not even one that the archive has made there.
         directory = resolve.open_beneath(self._root, b"/".join(names[:-1]) or b".")
         try:
             if entry.isdir():
@@ -195,7 +194,7 @@ class TreeWriter:
             elif entry.issym():
                 os.symlink(os.fsencode(entry.linkname), names[-1], dir_fd=directory)
             elif entry.issparse():
-                # A line of the archive could fill the disk, and nobody could end that.
+                # One header of the archive could fill the disk, and nobody could stop that.
                 raise InvalidRequest(f"the archive holds {entry.name!r}, which is sparse; pack it whole")
             elif entry.isreg():
                 content = archive.extractfile(entry)
@@ -210,7 +209,7 @@ class TreeWriter:
 
 
 def _is_free(entry: resolve.NameInDirectory) -> bool:
-    """Return whether there is nothing, or an empty directory."""
+    """Return whether the place is free: nothing is there, or an empty directory."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         directory = os.open(entry.name, flags, dir_fd=entry.directory)
@@ -223,7 +222,7 @@ def _is_free(entry: resolve.NameInDirectory) -> bool:
 
 
 class _Source(io.RawIOBase):
-    """The source of an archive. What describes an entry is held in memory, and must not be endless."""
+    """The source of an archive. Bounds the descriptions of entries, which are held in memory."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -234,14 +233,14 @@ class _Source(io.RawIOBase):
         self._left_bytes = MAX_DESCRIPTION_BYTES
         entry = archive.next()
         self._left_bytes = None
-        # It remembers every entry, for archives that are read in any order.
+        # tarfile remembers every entry, for archives that are read in any order.
         archive.members.clear()  # type: ignore[attr-defined]
         if sum(len(name) + len(value) for name, value in archive.pax_headers.items()) > MAX_COMMON_BYTES:
             raise InvalidRequest("the descriptions of the archive's entries are too long together")
         return entry
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read for the archive. Raises InvalidRequest where a description does not end."""
+        """Read for tarfile. Raises InvalidRequest if a description is too long."""
         data = self._stream.read(size)
         if self._left_bytes is not None:
             self._left_bytes -= len(data)

@@ -1,11 +1,11 @@
-"""The directory in which a tree is put together before it gets its name.
+"""The directory in which a tree is unpacked before it gets its name.
 
-Whoever puts it together holds a lock on it, which the kernel drops when that process dies,
-however it dies: a directory of such a name that nobody has locked is what a killed server left
-behind, and the next one that works in the same place removes it.
+The unpacking process holds a lock on it, which the kernel drops when the process dies, however it dies. So an
+unlocked directory with such a name was left by a killed server, and the next one that works in the same place
+removes it.
 
-Both are reached by descriptors: the directory around it is the one that was opened, wherever its path
-leads later, and what is emptied is the locked one, whatever has come to its name.
+It and the directory around it are used through descriptors: neither a change of the path nor another
+directory of the same name redirects anything.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ def make_in(parent: int) -> tuple[bytes, int]:
         directory = os.open(name, _ENTER, dir_fd=parent)
         if _is_ours(directory, name, parent):
             return name, directory
-        # Somebody took it for left behind in the moment before it was locked.
+        # Another process found it before it was locked and removed it.
         os.close(directory)
 
 
 def remove(directory: int, name: bytes, parent: int) -> None:
     """Remove a directory that is locked, by the descriptor that holds the lock, which stays open.
 
-    Takes two more descriptors, however deep it is: what is in a directory of it is moved to the top first.
-    Raises OSError; part of it may be gone then.
+    Needs two more descriptors, however deep the tree is: it moves the content of each directory to the top
+    first. Raises OSError, after which part of it may be gone.
     """
     while entries := _entries(directory):
         for name_in, is_directory in entries:
             _remove_entry(directory, name_in, is_directory=is_directory)
-    # Nothing but an empty directory goes, should the name be another's by now.
+    # If the name belongs to another directory by now, this removes it only if it is empty.
     with suppress(FileNotFoundError):
         os.rmdir(name, dir_fd=parent)
 
@@ -79,7 +79,7 @@ def _remove_entry(top: int, name: bytes, *, is_directory: bool) -> None:
 
 
 def has_name(directory: int, name: bytes, parent: int) -> bool:
-    """Return whether an open directory is the one that has the name."""
+    """Return whether a name still leads to an open directory."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _is_ours(directory: int, name: bytes, parent: int) -> bool:
 
 
 def _reclaim(parent: int) -> None:
-    """Remove what was left behind, as far as this process can."""
+    """Remove directories that were left behind, as far as this process can."""
     with suppress(OSError):
         listing = os.open(b".", _ENTER, dir_fd=parent)
         try:

@@ -1,7 +1,7 @@
-"""Listing a tree, nearest first.
+"""Lists a tree, nearest first.
 
-Unless links are to be followed, every directory is reached from the root of the walk without
-one. Where they are, no directory is entered twice.
+Unless it follows links, a walk reaches every directory from its root without one. If it does, it enters no
+directory twice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ENTRY_BYTES = 48
 
 
 def walk(operation: Walk) -> Walked:
-    """List a tree. A root that is no directory, or a link that is not to be followed, gives nothing.
+    """List a tree. The list is empty if the root is no directory, or a link that must not be followed.
 
-    One that leads nowhere is an error all the same; one that can't be listed is all there is in `errors`.
+    A root that does not exist is an error. One that can't be listed is the only entry of `errors`.
     """
     path = operation.path
     follow = operation.follow_directory_links
@@ -99,7 +99,7 @@ class _Walker:
         return is_new
 
     def _list(self, descriptor: int, path: bytes, depth: int) -> bool:
-        """List one directory; whether everything was within the limits."""
+        """List one directory. Return whether everything was within the limits."""
         limits = self._limits
         follow = limits.follow_directory_links
         here = self._absolute(path)
@@ -146,5 +146,5 @@ def _is_directory(entry: os.DirEntry[str], *, follow: bool) -> bool:
     try:
         return entry.is_dir(follow_symlinks=follow)
     except OSError:
-        # A link in circles, or to where nobody may look: it is left out, as one that leads nowhere is.
+        # Leave out a link that loops or leads where this user may not look, like one that dangles.
         return False

@@ -1,8 +1,8 @@
-"""The work of a thread for a watch on a tree: it finds the root, and adds and lists directories.
+"""The part of a tree watch that runs in a thread: it finds the root, and adds and lists directories.
 
-Each directory is opened without following a link, judged, watched and listed by one descriptor: a name would
-lead elsewhere if somebody exchanged it, or one above it, for a link in between. Nothing is raised, and one
-look takes a bounded amount of memory.
+It opens each directory without following a link, and checks, watches and lists it through that one
+descriptor: a name would lead elsewhere if somebody replaced it, or a directory above it, by a link in
+between. Nothing here raises, and one look takes a bounded amount of memory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Directory(Subscription, gc=False, eq=False):
 
 
 class Doubt(msgspec.Struct, gc=False, eq=False):
-    """A change of something that perhaps has no name."""
+    """A change to a file that perhaps has no name."""
 
     directory: Directory
     name: bytes
@@ -90,13 +90,13 @@ class Found(NamedTuple):
     root: Root | None = None
     problem: OSError | None = None
     untried: Sequence[Directory] = ()
-    """Directories that were not examined, because one before them met a shortage."""
+    """Directories that were not examined, because an earlier one met a shortage."""
     named: Sequence[Doubt] = ()
     """The uncertain changes whose files still have their names."""
 
 
 class LookBudget:
-    """Limit of names that one look keeps, over all directories."""
+    """Limit for the names that one look keeps, over all directories."""
 
     __slots__ = ("directories", "names")
 
@@ -106,7 +106,7 @@ class LookBudget:
 
 
 class TreeLook:
-    """Looks at a tree, for one watch. Without `read_filter` everything may be seen."""
+    """Looks at a tree for one watch. Without `read_filter` the watch may see everything."""
 
     def __init__(self, inotify: Inotify, read_filter: ReadFilter | None, *, is_recursive: bool) -> None:
         self._inotify = inotify
@@ -114,7 +114,7 @@ class TreeLook:
         self._is_recursive = is_recursive
 
     def enter(self, path: bytes, kept: KeptDirectory, directory: Directory, budget: LookBudget) -> Found:
-        """Find what is to be watched, and look at it.
+        """Find the root of the watch, and look at it.
 
         With a read filter, `path` has no links, and `kept` gets the directory to tell whether it stays there.
         """
@@ -127,7 +127,7 @@ class TreeLook:
     def look_at_all(
         self, root: Root, directories: list[Directory], doubts: list[Doubt], budget: LookBudget
     ) -> Found:
-        """Look at directories, up to one for which there is no room."""
+        """Look at directories; stop at the first for which there is no room."""
         looks: list[Look] = []
         for directory in directories:
             look = self._look_at(root, directory, budget)
@@ -146,7 +146,7 @@ class TreeLook:
             return _root(held, real, only)
 
     def _find_seen(self, path: bytes, kept: KeptDirectory) -> Root:
-        # First of all, and by the path alone: whether something is there must not be told otherwise.
+        # Check first, and by the path alone: the client must not learn whether a hidden path exists.
         require_readable(self._read_filter, path)
         real, only = path, None
         try:
@@ -175,7 +175,8 @@ class TreeLook:
                     require_readable(self._read_filter, real)
                 look.watch = self._inotify.add(held.path, follow=True)
                 if self._is_recursive and root.only is None:
-                    # After it was added: what is made from now on gives a notice, what is there now is found.
+                    # List it after adding it: the listing finds what is there now, and notices report what
+                    # comes later.
                     self._list(held, real, look, budget)
                 if self._read_filter is not None and not held.is_at(real):
                     raise _error(errno.ENOENT)
@@ -195,7 +196,7 @@ class TreeLook:
             finally:
                 os.close(listing)
         except OSError as error:
-            # Not to be read, and watched all the same; or gone again.
+            # The directory is unreadable but can still be watched, or it is gone again.
             if error.errno not in NOT_TO_BE_SEEN:
                 raise
 
@@ -227,7 +228,7 @@ class TreeLook:
                 os.stat(doubt.name, dir_fd=held.file, follow_symlinks=False)
                 return held.is_at(real)
         except OSError as error:
-            # Nobody could look: rather one too many than one too few.
+            # We could not look: one notice too many is better than one too few.
             return error.errno in SHORT
 
 

@@ -1,7 +1,7 @@
 """A watch for paths that do not exist yet, and for one that does: it notifies once when that changes.
 
-One round looks at each path, some in each look of a thread, so that nobody waits long for the thread. After a
-notice there is another round.
+A round examines each path, a few of them in each look of a thread, so that nobody waits long for the thread.
+A notice starts another round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paddock.fs.watch_set import Subscription, WatchSet
 from paddock.inotify import RawNotice
 
 PATHS_AT_ONCE = 32
-"""Paths of one look: each takes a dozen system calls, which follow 2000 names at most."""
+"""Paths per look: each takes a dozen system calls, which follow 2000 names at most."""
 
 _SILENT = (b"/proc", b"/sys")
 """File systems that give no notices."""
@@ -40,7 +40,7 @@ class _Look(NamedTuple):
 class MissingWatch:
     """Listens where the paths would appear. `on_changed` is called once, when one of them does.
 
-    With a `read_filter`, whoever asked must look himself at what it hides, or is reached through links.
+    With a `read_filter`, the caller must check paths itself that the filter hides or that lead through links.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class MissingWatch:
         """Directories that this round has added."""
 
     async def begin(self) -> bool:
-        """Watch from now on; False, and nothing is watched, if there is nothing to wait for.
+        """Watch from now on. Return False, and watch nothing, if there is nothing to wait for.
 
-        Raises RequestError when nobody could look.
+        Raises RequestError if the paths could not be examined.
         """
         self._watches.want_look(self._subscription.subscriber)
         try:
@@ -81,7 +81,7 @@ class MissingWatch:
         return not self._is_over
 
     def end(self) -> None:
-        """Tell nothing any more. Idempotent."""
+        """Stop reporting. Idempotent."""
         if not self._is_over:
             self._is_over = True
             if not self._begun.done():
@@ -92,11 +92,11 @@ class MissingWatch:
     # --- Subscriber ---------------------------------------------------------
 
     def heard(self, _subscription: Subscription, _notice: RawNotice) -> Iterator[None]:
-        """Look again: it may be one of the paths, or a directory on the way to it."""
+        """Look again: the notice may be about one of the paths, or a directory above it."""
         return self.overflowed()
 
     def overflowed(self) -> Iterator[None]:
-        """Look again: it may have been one of the paths."""
+        """Look again: a lost notice may have been about one of the paths."""
         if not self._is_over:
             self._is_stale = True
             self._watches.want_look(self._subscription.subscriber)
@@ -141,7 +141,7 @@ class MissingWatch:
             self._begun.set_result(None)
 
     def look_failed(self, problem: RequestError) -> None:
-        """End with a failure: nobody could look, so the client has to."""
+        """End the watch: the paths could not be examined, so the client has to."""
         if not self._begun.done():
             self._begun.set_exception(problem)
         elif not self._is_over:
@@ -166,7 +166,7 @@ class MissingWatch:
                 if watch is None:
                     return _Look(added, has_changed=True)
                 added.append(watch)
-                # After the directory was added, so that nothing can happen unseen.
+                # Look after adding the directory, so that nothing can happen unseen.
                 if self._is_there(path) is not is_there:
                     return _Look(added, has_changed=True)
         except OSError:
@@ -174,7 +174,7 @@ class MissingWatch:
         return _Look(added, has_changed=False)
 
     def _is_there(self, path: bytes) -> bool:
-        """Return whether anything is there, if only a link. Raises PermissionError for what can't be seen."""
+        """Return whether anything is there, even just a link. Raises PermissionError if it can't be seen."""
         if self._read_filter is None:
             return os.path.lexists(path)
         directory, name = os.path.split(path)
@@ -183,7 +183,7 @@ class MissingWatch:
                 require_readable(self._read_filter, path)
                 is_there = _is_in(held, name)
                 if not held.is_at(directory):
-                    # It was moved on: what was seen in it is perhaps hidden now.
+                    # The directory was moved: the filter may hide now what was seen in it.
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
                 return is_there
         except (FileNotFoundError, NotADirectoryError):
@@ -191,7 +191,7 @@ class MissingWatch:
 
     @contextmanager
     def _held(self, directory: bytes) -> Iterator[HeldDirectory]:
-        # A path with links may lead through what is out of reach, and so would tell of it.
+        # A path with links may lead through hidden directories, and so reveal them.
         require_readable(self._read_filter, directory)
         with HeldDirectory(open_directory(directory)) as held:
             if not held.is_at(directory):
@@ -214,7 +214,7 @@ class MissingWatch:
                 directory = os.path.dirname(directory)
 
     def _nearest(self, directory: bytes) -> bytes:
-        """Find the last directory on the way to one that is there. Takes few steps on a long way, too."""
+        """Find the deepest directory of a path that exists. Takes few steps even for a long path."""
         if self._has_directory(directory):
             return directory
         names = directory.split(b"/")
@@ -233,7 +233,7 @@ class MissingWatch:
                 os.stat(path)
             elif self._read_filter(path):
                 os.close(open_directory(path))
-            # What the filter hides is not looked at: if the way ends there, it is refused when it is added.
+            # Don't look at what the filter hides: if the search ends there, adding the directory is refused.
         except FileNotFoundError:
             return False
         return True

@@ -1,11 +1,10 @@
 """The watches of one client, on one inotify queue.
 
-Subscribers look at directories in a thread, one look at a time, and each look is bounded. Between two looks
-the queue is read. So whatever a look has added is registered before its first notice is read, and notices
-are understood in the order in which things happened. What they cause on the loop is done in small steps
-(`StepScheduler`).
+Subscribers look at directories in a thread, one look at a time, and each look is bounded. The queue is read
+between two looks. So whatever a look has added is registered before its first notice is read, and notices are
+handled in the order of events. Handling them on the loop takes small steps (`StepScheduler`).
 
-The queue has one owner: the thread that looks has it while it looks, and `aclose` closes it afterwards.
+The queue has one owner at a time: the looking thread during a look, and `aclose` closes it afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MAX_KEPT_BYTES = 64 * 1024 * 1024
 """Limit for the directories that all watches of one client keep: about 120,000 with short paths."""
 
 REMOVED_AT_ONCE = 1024
-"""Directories that one job of a thread ends to watch."""
+"""Directories that one job of a thread stops watching."""
 
 _journal = Journal(logging.getLogger(__name__))
 
@@ -41,43 +40,43 @@ _journal = Journal(logging.getLogger(__name__))
 class Subscription(msgspec.Struct, gc=False, eq=False):
     """A directory that a subscriber listens to.
 
-    There are many of them, for as long as a watch lasts, and the garbage collector would stop the loop to
-    look at each. So it does not know them, and they must not be part of a cycle: the subscriber is a number.
+    There are many of them while a watch lasts, and the garbage collector would stop the loop to visit each.
+    So they are not tracked by it and must not be part of a cycle: the subscriber is a number.
     """
 
     subscriber: int
-    """As `WatchSet.join` has given it."""
+    """The number that `WatchSet.join` returned."""
 
 
 class Subscriber(Protocol):
-    """Somebody who has asked for notices of directories. The set calls all methods on the loop.
+    """Receives notices of directories. The set calls all methods on the loop.
 
-    Those that return an iterator do their work in its steps, each of which is small.
+    Methods that return an iterator do their work in its steps, each of which is small.
     """
 
     def heard(self, subscription: Any, notice: RawNotice) -> Iterator[None]:
         """Handle a notice: something happened in a directory, or to it.
 
-        `subscription` is as of `WatchSet.listen`.
+        `subscription` is the one passed to `WatchSet.listen`.
         """
 
     def overflowed(self) -> Iterator[None]:
         """Handle the loss of notices."""
 
     def next_look(self) -> Callable[[], Any] | None:
-        """Return what a thread shall do next, bounded work that does not raise; None if nothing."""
+        """Return the next job for a thread, which is bounded and does not raise; None if there is none."""
 
     def looked(self, found: Any) -> Iterator[None]:
-        """Take what came of the look."""
+        """Take the result of a look."""
 
     def look_failed(self, problem: RequestError) -> None:
-        """Handle a look that could not be done."""
+        """Handle a look that failed."""
 
 
 class WatchSet:
-    """An inotify queue and who listens to which part of it. `aclose` must follow.
+    """An inotify queue and its subscribers. `aclose` must follow.
 
-    Raises OperationFailed when the user has as many queues as the host allows.
+    Raises OperationFailed if the user already has as many queues as the host allows.
     """
 
     def __init__(self, lanes: Lanes) -> None:
@@ -89,7 +88,7 @@ class WatchSet:
                 "the host allows as many watchers per user as fs.inotify.max_user_instances says"
             ) from error
         self.readings = 0
-        """How often the queue was read; a notice happened before the reading that returned it."""
+        """How often the queue was read. An event happened before the read that returned its notice."""
         self._lanes = lanes
         self._loop = asyncio.get_running_loop()
         self._subscribers: dict[int, Subscriber] = {}
@@ -112,11 +111,11 @@ class WatchSet:
 
     @property
     def left_bytes(self) -> int:
-        """Return how much more may be kept; negative if it is too much already."""
+        """Return how much more may be kept; negative if the limit is exceeded."""
         return MAX_KEPT_BYTES - self._kept_bytes
 
     def keep(self, size_bytes: int) -> None:
-        """Count what a subscriber keeps from now on, until it says `release`."""
+        """Count what a subscriber keeps from now on, until it calls `release`."""
         self._kept_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
@@ -124,32 +123,32 @@ class WatchSet:
         self._kept_bytes -= size_bytes
 
     def join(self, subscriber: Subscriber) -> int:
-        """Join, to hear when notices are lost. Return a number, for `Subscription` and the methods below."""
+        """Add a subscriber. Return its number, for `Subscription` and the methods below."""
         self._last_number += 1
         self._subscribers[self._last_number] = subscriber
         return self._last_number
 
     def leave(self, number: int, chore: Iterator[None]) -> None:
-        """Tell it nothing more. `chore` is what remains to be done, in steps, such as to `forget`."""
+        """Remove a subscriber. `chore` does in steps what remains to be done, such as `forget`."""
         self._subscribers.pop(number, None)
         self._lookers.pop(number, None)
         self._chores.append(chore)
         self._is_due.set()
 
     def want_look(self, number: int) -> None:
-        """Have a thread do what its `next_look` gives, until that is nothing."""
+        """Have a thread do the subscriber's `next_look` jobs until there are none."""
         if number in self._subscribers:
             self._lookers.setdefault(number, None)
             self._is_due.set()
 
     def listen(self, watch: int, subscription: Subscription) -> None:
-        """Tell a subscriber of what happens in a directory that it has added in a look."""
+        """Send a subscriber the notices of a directory that it has added in a look."""
         self._listeners[watch] = (
             (*self._listening(watch), subscription) if watch in self._listeners else subscription
         )
 
     def forget(self, watch: int, subscription: Subscription) -> None:
-        """Tell it no more; a directory that nobody listens to is watched no longer."""
+        """Send no more notices of a directory, and stop watching it if nobody else listens."""
         left = tuple(each for each in self._listening(watch) if each is not subscription)
         if left:
             self._listeners[watch] = left[0] if len(left) == 1 else left
@@ -157,7 +156,7 @@ class WatchSet:
             self.abandon(watch)
 
     def abandon(self, watch: int) -> None:
-        """End to watch a directory, unless somebody listens to it."""
+        """Stop watching a directory, unless somebody listens to it."""
         if watch not in self._listeners:
             self._unused.add(watch)
             self._is_due.set()
@@ -165,7 +164,7 @@ class WatchSet:
     async def aclose(self) -> None:
         """End every watch. Idempotent. Waits for a look that hangs in the kernel only for a moment.
 
-        The kernel needs long for a queue with many directories: a thread closes it.
+        A thread closes the queue, because that takes the kernel long if it has many directories.
         """
         if not self._running.done():
             self._loop.remove_reader(self.inotify.descriptor)
@@ -174,7 +173,7 @@ class WatchSet:
             if self._job is None or self._job.done():
                 self._job = self._close()
             else:
-                # The thread that looks still uses the descriptor: its number must not name another file.
+                # The looking thread still uses the descriptor, so its number must not be reused.
                 self._job.add_done_callback(lambda _: self._close())
         if self._job is not None:
             await asyncio.wait([self._job], timeout=CLOSE_TIMEOUT_S)
@@ -186,7 +185,7 @@ class WatchSet:
 
     def _tear_down(self) -> None:
         self.inotify.close()
-        # One by one: to free it all at once would hold up the interpreter.
+        # One by one, because freeing all at once would hold up the interpreter.
         while self._listeners:
             self._listeners.popitem()
         while self._chores:
@@ -248,7 +247,7 @@ class WatchSet:
             await self._job_done(self._lanes.bulk.submit_surely(partial(self._remove, removed)))
 
     async def _job_done(self, job: asyncio.Future[T]) -> T:
-        """Wait for the one job there is. It goes on if the caller is cancelled, and `aclose` can see that."""
+        """Wait for the current job. It goes on if the caller is cancelled, and `aclose` can see that."""
         self._job = job
         await asyncio.wait([job])
         return job.result()

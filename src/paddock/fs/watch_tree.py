@@ -1,14 +1,14 @@
 """A watch on a directory, with or without everything below it, or on one file.
 
-A file is watched by its name in its directory, so that one which is replaced as a whole, as most
-editors do, stays watched. Links below the root are not followed. A directory that appears is
-looked through after it was added: what was made in it before is told as well, some of it perhaps
-twice. Directories that may not be read are left out, and so is whatever is hidden by the read filter of
-whoever asked. Where a directory is was decided when it was added: one that is moved on is watched no longer.
+A file is watched by its name in its directory, so that it stays watched when an editor replaces it as a
+whole, as most do. The watch does not follow links below the root. It lists a new directory after adding it,
+and also reports what was made in it before, perhaps twice. It leaves out directories that it may not read and
+whatever the client's read filter hides. A directory is checked where it was when it was added: the watch
+drops one that is moved.
 
-A directory that can't be added for want of descriptors, memory, threads or watches fails a watch that begins.
-Later on it is tried again until it can be; the client is told that changes are missing at both ends of that
-time.
+If a directory can't be added because descriptors, memory, threads or watches run out, a watch that is just
+beginning fails. A running watch tries again until it succeeds, and tells the client at the beginning and at
+the end of that time that changes are missing.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from paddock.inotify import Notice, RawNotice
 from paddock.model.change import ChangeKind
 
 MAX_DIRECTORIES = 50_000
-"""Directories of one watch: each costs about a kilobyte of the kernel's memory."""
+"""Limit for the directories of one watch: each costs about a kilobyte of kernel memory."""
 
 DIRECTORY_BYTES = 512
 """Bytes that a directory takes here besides its path: 72 for itself, 100 among the children of its parent and
 230 if it has some, 100 for its watch."""
 
 LOOKED_AT_ONCE = 128
-"""Directories that one look adds: some milliseconds, in which no notices are read."""
+"""Directories that one look adds, which takes some milliseconds in which no notices are read."""
 
 CHOSEN_FROM = 1024
-"""Directories of which one look adds some, and leaves out what is gone again."""
+"""Waiting directories from which one look chooses, skipping those that are gone again."""
 
 MAX_DOUBTS = 512
-"""Changes of what perhaps has no name that wait for the next look, which takes them all."""
+"""Limit for changes to perhaps nameless files that wait for the next look, which takes them all."""
 
 RETRY_S = 1.0
-"""Delay before directories that found no room are tried again."""
+"""Delay before trying again to add directories for which there was no room."""
 
 _KINDS = (
     (Notice.CREATE | Notice.MOVED_TO, ChangeKind.CREATED),
@@ -69,10 +69,11 @@ _ENDED = Notice.DELETE_SELF | Notice.MOVE_SELF | Notice.UNMOUNT
 
 
 class TreeWatch:
-    """One watch. `begin` makes it, `take` gives what has happened, `end` ends it.
+    """One watch. `begin` starts it, `take` returns changes, `end` ends it.
 
-    `on_changed` is called when there is something to take, at least once. Without `read_filter` all may
-    be seen. With it, `real` is where the path leads for whoever asked: it is entered without following links.
+    Calls `on_changed` at least once when there is something to take. Without `read_filter` the watch may see
+    everything. With it, `real` is where the path leads for the client; the watch opens it without following
+    links.
     """
 
     def __init__(
@@ -102,9 +103,9 @@ class TreeWatch:
         self._waiting: deque[Directory] = deque()
         """Directories that no thread has examined yet."""
         self._in_look: list[Directory] = []
-        """Those that a thread looks at."""
+        """Directories that a thread is looking at."""
         self._rest: asyncio.TimerHandle | None = None
-        """Ends the pause in which no directory is examined, because there was no room for one."""
+        """Ends the pause after a directory found no room, in which none is examined."""
         self._is_behind = False
         """Whether directories have waited for room, and changes in them were missed."""
         self._replacement = 0
@@ -118,11 +119,11 @@ class TreeWatch:
 
     @property
     def is_ended(self) -> bool:
-        """Return whether the root has vanished; nothing will change any more."""
+        """Return whether the root has vanished, so that no further change can come."""
         return self._is_ended
 
     async def begin(self) -> None:
-        """Watch from now on. Raises RequestError; nothing is watched then."""
+        """Watch from now on. If it raises RequestError, nothing is watched."""
         self._watches.want_look(self._number)
         try:
             await self._begun
@@ -131,7 +132,7 @@ class TreeWatch:
             raise
 
     def take(self) -> Batch:
-        """Take a part of what has happened since the last call."""
+        """Take some of the changes since the last call."""
         return self._changes.take()
 
     @property
@@ -140,7 +141,7 @@ class TreeWatch:
         return bool(self._changes)
 
     def end(self) -> None:
-        """Watch no longer. Idempotent, and over at once: the tree is taken apart later."""
+        """Stop watching. Idempotent, and returns at once: the tree is taken apart later."""
         if self._is_ended:
             return
         self._is_ended = True
@@ -156,7 +157,7 @@ class TreeWatch:
     # --- Subscriber ---------------------------------------------------------
 
     def heard(self, directory: Directory, notice: RawNotice) -> Iterator[None]:
-        """Remember a change; look after directories that come and go."""
+        """Remember a change, and follow directories that come and go."""
         if self._is_ended or directory.is_dropped or notice.mask & Notice.IGNORED:
             return
         if not self._is_in_place() or (notice.mask & _ENDED and directory is self._tree):
@@ -168,7 +169,7 @@ class TreeWatch:
         if not name or notice.mask & _ENDED or not self._is_told(directory, name):
             return
         if notice.mask & Notice.MOVED_TO and notice.cookie and notice.cookie == self._replacement:
-            # Nothing new: an edit, or a write as a whole, of a file that was there.
+            # Not a new file: an edit, or an atomic write, of one that existed.
             self._change(below(directory.at(self._path), name), ChangeKind.MODIFIED)
             return
         if self._is_recursive and notice.mask & Notice.ISDIR:
@@ -186,7 +187,7 @@ class TreeWatch:
                 self._miss()
 
     def overflowed(self) -> Iterator[None]:
-        """Say so, and find the directories anew: some were missed, and others may be elsewhere now."""
+        """Report the overflow, and find all directories again: some are missing, others may have moved."""
         self._changes.overflow()
         self._on_changed()
         if not self._is_recursive or self._tree is None:
@@ -212,7 +213,7 @@ class TreeWatch:
         return partial(self._look.look_at_all, self._root, chosen, doubts, budget)
 
     def looked(self, found: Found) -> Iterator[None]:
-        """Register what was added, and look at what was found in it later."""
+        """Register the added directories, and schedule looks at those found in them."""
         self._in_look = []
         if found.root is not None and not self._is_ended:
             self._root = found.root
@@ -247,7 +248,7 @@ class TreeWatch:
     # --- on the loop --------------------------------------------------------
 
     def _is_told(self, directory: Directory, name: bytes) -> bool:
-        """Return whether the client, which sees the tree, hears of a name in one of its directories."""
+        """Return whether to report a name in one of the directories to the client."""
         assert self._root is not None
         if self._root.only is not None and name != self._root.only:
             return False
@@ -255,13 +256,13 @@ class TreeWatch:
             below(directory.at(self._root.real), name)
         ):
             return False
-        # A file that is written beside its place: what it comes to is told when it is there.
+        # An unpublished file beside its place: the watch reports it once it is there.
         return not is_temporary(name)
 
     def _is_in_place(self) -> bool:
-        """Return whether the root is where it was when it was judged; a directory above it gives no notice.
+        """Return whether the root is still where it was checked; moving a directory above it gives no notice.
 
-        One look after each reading is enough: what it gave has happened before.
+        One check after each read of the queue is enough: its events happened before.
         """
         if self._root is None or self._verified_at == self._watches.readings:
             return True
@@ -272,7 +273,7 @@ class TreeWatch:
         """Follow a directory that has come or gone."""
         if not notice.mask & (Notice.DELETE | Notice.MOVED_FROM | Notice.CREATE | Notice.MOVED_TO):
             return
-        # Also if one comes: it may have taken the place of another, of which nothing else is told here.
+        # Even for a new one: it may have replaced another, and no other notice reports that.
         if (
             directory.children is not None
             and (known := directory.children.pop(notice.name, None)) is not None
@@ -282,7 +283,7 @@ class TreeWatch:
             self._expect(directory, notice.name, is_new=True)
 
     def _choose(self) -> list[Directory]:
-        """Take directories to look at from those that wait, in their order."""
+        """Take the next waiting directories to look at, in order."""
         chosen: list[Directory] = []
         for _ in range(min(len(self._waiting), CHOSEN_FROM)):
             directory = self._waiting.popleft()
@@ -360,13 +361,13 @@ class TreeWatch:
             self._wait(directory)
             self._try_later()
         elif directory is self._tree and self._begun.done():
-            # When the tree was looked through again: it is gone, or another is there.
+            # This happens when the tree is searched again: the directory is gone, or another is there.
             self._end_with_root()
         elif directory is self._tree or problem.errno not in NOT_TO_BE_SEEN:
             self._fail(watch_error(problem, directory.at(self._path)))
 
     def _try_later(self) -> None:
-        """Look at what waits when there may be room again."""
+        """Look at the waiting directories later, when there may be room again."""
         if not self._is_behind:
             self._is_behind = True
             self._miss()
@@ -378,11 +379,11 @@ class TreeWatch:
         self._watches.want_look(self._number)
 
     def _complete(self) -> Iterator[None]:
-        """Finish a look: everything that was known to be there is watched now."""
+        """Finish a search: every directory known to exist is watched now."""
         if not self._begun.done():
             self._begun.set_result(None)
         if self._is_rebuilding or self._is_behind:
-            # What has happened meanwhile in directories that were not watched yet is not known.
+            # Nobody knows what happened meanwhile in directories that were not watched yet.
             self._is_behind = False
             self._miss()
         if self._is_rebuilding:
@@ -392,7 +393,7 @@ class TreeWatch:
                 yield from self._rebuild()
 
     def _rebuild(self) -> Iterator[None]:
-        """Forget the tree, and look through all of it."""
+        """Forget the tree, and search all of it again."""
         assert self._root is not None
         tree, self._tree = self._tree, Directory(self._number, b"", is_new=False)
         self._keep(self._tree)
@@ -402,7 +403,7 @@ class TreeWatch:
             self._watches.want_look(self._number)
 
     def _drop_all(self, tree: Directory | None) -> Iterator[None]:
-        """Forget every directory, also those that wait."""
+        """Forget every directory, including those that wait."""
         waiting, self._waiting = self._waiting, deque()
         while waiting:
             directory = waiting.popleft()
@@ -414,7 +415,7 @@ class TreeWatch:
             yield from self._drop(tree)
 
     def _drop(self, tree: Directory) -> Iterator[None]:
-        """Forget a directory and what is below it: it may be elsewhere, where another path is true."""
+        """Forget a directory and everything below it: it may have moved, and its path may be wrong."""
         apart = [tree]
         while apart:
             directory = apart.pop()
@@ -423,18 +424,18 @@ class TreeWatch:
                 apart.extend(children.values())
             directory.is_dropped = True
             if not directory.is_waiting:
-                # One that waits is let go of when its turn comes.
+                # A waiting directory is dropped when its turn comes.
                 self._let_go(directory)
             if directory.watch >= 0:
                 self._watches.forget(directory.watch, directory)
             yield
 
     def _fail(self, problem: RequestError) -> None:
-        """Fail: something can't be watched."""
+        """Handle a directory that can't be watched."""
         if not self._begun.done():
             self._begun.set_exception(problem)
         else:
-            # Nobody waits for the reason; what happens there will be missing.
+            # Nobody waits for the reason; changes there will be missing.
             self._miss()
 
     def _miss(self) -> None:
@@ -452,5 +453,5 @@ class TreeWatch:
 
 
 def _size_bytes(directory: Directory) -> int:
-    """Return what counts for a directory: its path is there in whole, and its name once more at most."""
+    """Return the memory to count for a directory: its whole path, and its name once more at most."""
     return DIRECTORY_BYTES + 2 * len(directory.relative)

@@ -1,8 +1,8 @@
-"""`python -m paddock.fs.worker`: carries operations out in a process of its own.
+"""`python -m paddock.fs.worker`: carries operations out in a separate process.
 
-Operations come on standard input and answers go to standard output (see `framing`). Whoever
-starts it can confine it: it opens files with its own rights, and keeps them open itself. It
-ends when its input does; what was to be published is discarded then.
+Operations come on standard input and answers go to standard output (see `framing`). The starter can confine
+it: it opens files with its own rights, and keeps them open itself. It ends when its input ends, and discards
+files not yet published.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANSWERS = 1
 
 
 class Worker:
-    """Threads that take requests from two queues, so that what is over at once waits for nothing bulky."""
+    """Threads that take requests from two queues, so that quick ones never wait for bulky ones."""
 
     def __init__(self) -> None:
         self._handles = HandleTable()
@@ -76,7 +76,7 @@ class Worker:
         except RequestError as error:
             failure = to_failure(error)
         except Exception as error:
-            # Also of an answer that cannot be written: the thread must live, and somebody waits.
+            # Including an answer that can't be encoded: the thread must survive, and somebody waits.
             failure = to_failure(OperationFailed(f"the file worker failed: {error!r}"))
         return write_frame(Reply(request.number, failure))
 

@@ -71,6 +71,9 @@ def open_directory(path: bytes) -> int:
 
 def open_beneath(directory: int, path: bytes) -> int:
     """Open a directory for listing. No part of its relative path may be a link or lead upwards."""
+    # Refused here, not by the kernel: for `..` it answers EAGAIN while anybody renames (openat2(2)).
+    if b".." in path.split(b"/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     return _open(directory, path, os.O_RDONLY, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
 
 
@@ -83,8 +86,6 @@ def _open(directory: int, path: bytes, access: int, resolve: int) -> int:
         if error.errno not in _UNAVAILABLE:
             raise
     names = [name for name in path.split(b"/") if name not in (b"", b".")]
-    if resolve & RESOLVE_BENEATH and b".." in names:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     return _open_by_steps(directory, names, access)
 
 

@@ -122,8 +122,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     network_rules_file: Annotated[str, Meta(pattern="^/")] | None = None
     """File of rules, by its absolute path, whose `network_rule`s apply to every proxied process. The
-    server reads it when it starts, makes it if it is missing, and adds a line for each answer about a host
-    that is to be remembered as a rule. By default there is none."""
+    server reads it when it starts and on SIGHUP, makes it if it is missing, and adds a line for each answer
+    about a host that is to be remembered as a rule. By default there is none."""
 
     network_secrets: dict[str, NetworkSecret] = {}
     """Secrets that profiles may name in `secrets`, each a table: `hosts`, `file` or `variable`, and

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from paddock.errors import ConfigError
 from paddock.network import name_lookup
 from paddock.network.address import Address
 from tests.wire import WireClient, WireError, attach, served, start_params
@@ -157,6 +158,30 @@ async def test_answer_as_a_rule_is_a_line_that_counts_for_every_session_and_the_
         told = await client.take(lambda message: message.get("method") == TOLD)
         assert told["params"]["rule"] == f"{file}:1"
         assert await output(client, "p") == ["502", "403"]
+
+
+async def test_rules_that_an_operator_writes_count_from_the_next_reload_on(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.rules"
+    async with served(network_rules_file=str(file)) as server:
+        client = attach(server)
+        await client.initialize(capabilities=EXTENDED)
+        await client.start("asked", *fetch("http://a.test/"), sandbox=proxied())
+        await answer(client, {"type": "allow"}, remember="rule")
+        assert await output(client, "asked") == ["502"]
+        # Of a rule that was taken out nothing is left.
+        file.write_text('network_rule(host="b.test", protocol="http", decision="allow")\n')
+        await server.reload(server.settings)
+        client = attach(server)
+        await client.initialize(capabilities=EXTENDED)
+        await client.start("ruled", *fetch("http://b.test/", "http://a.test/"), sandbox=proxied())
+        await answer(client, {"type": "deny", "reason": "no"})
+        assert await output(client, "ruled") == ["502", "403"]
+        # What means nothing is refused, and the earlier rules stay.
+        file.write_text("network_rule(")
+        with pytest.raises(ConfigError, match="network_rules_file"):
+            await server.reload(server.settings)
+        await client.start("kept", *fetch("http://b.test/"), sandbox=proxied())
+        assert await output(client, "kept") == ["502"]
         # Nobody but the server may change what it obeys.
         await client.start("w", "/bin/sh", "-c", f"echo >>{file} || echo refused", sandbox=proxied())
         assert await output(client, "w") == ["refused"]

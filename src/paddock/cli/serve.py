@@ -26,7 +26,7 @@ Listen for clients and run commands for them. The URL to connect to is the only
 line on standard output; logs go to standard error. SIGTERM or SIGINT ends the
 server: its processes get SIGTERM, a grace period, then SIGKILL. SIGHUP does the
 same when the server's terminal is gone. Otherwise it makes the server read its
-settings, tokens and certificates again.
+settings, tokens, certificates and rules again.
 """
 
 EXAMPLES = """\

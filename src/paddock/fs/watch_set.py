@@ -76,10 +76,11 @@ class Subscriber(Protocol):
 class WatchSet:
     """An inotify queue and its subscribers. `aclose` must follow.
 
-    Raises OperationFailed if the user already has as many queues as the host allows.
+    Raises OperationFailed if the user has as many queues, or descriptors to wait for, as the host allows.
     """
 
     def __init__(self, lanes: Lanes) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
             self.inotify = Inotify()
         except OSError as error:
@@ -87,10 +88,17 @@ class WatchSet:
                 f"can't watch files: {error.strerror} (os error {error.errno}); "
                 "the host allows as many watchers per user as fs.inotify.max_user_instances says"
             ) from error
+        try:
+            self._loop.add_reader(self.inotify.descriptor, self._readable)
+        except OSError as error:
+            self.inotify.close()
+            raise OperationFailed(
+                f"can't watch files: {error.strerror} (os error {error.errno}); "
+                "the host allows as many descriptors to wait for as fs.epoll.max_user_watches says"
+            ) from error
         self.readings = 0
         """How often the queue was read. An event happened before the read that returned its notice."""
         self._lanes = lanes
-        self._loop = asyncio.get_running_loop()
         self._subscribers: dict[int, Subscriber] = {}
         self._last_number = 0
         self._listeners: dict[int, Subscription | tuple[Subscription, ...]] = {}
@@ -105,7 +113,6 @@ class WatchSet:
         self._is_readable = False
         self._is_due = asyncio.Event()
         self._running = self._loop.create_task(self._run())
-        self._loop.add_reader(self.inotify.descriptor, self._readable)
 
     # --- for subscribers ----------------------------------------------------
 

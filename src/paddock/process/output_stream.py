@@ -54,8 +54,8 @@ class OutputStream:
         """Start, or go on after a pause."""
         self._is_held = False
         if not self._is_reading and not self._is_ended:
-            self._is_reading = True
             self._loop.add_reader(self._fd, self._read)
+            self._is_reading = True
 
     def pause(self) -> None:
         """Read nothing until `begin` is called again."""

@@ -218,7 +218,7 @@ class Server:
         return None
 
     async def reload(self, settings: Settings) -> None:
-        """Apply the settings that can change in a running server, and read its secret files again.
+        """Apply the settings that can change in a running server; read secret files and rules again.
 
         Settings that need a restart are left as they are, with a warning. Connections that are open stay
         open, and processes keep the sandbox they were started in. Raises ConfigError, ListenError or
@@ -231,7 +231,9 @@ class Server:
             settings, left = renewed_settings(self.settings, settings)
             profiles = Profiles(settings)
             policy = await asyncio.to_thread(load_listen_policy, settings)
+            host_rules = await self._services.host_rules.read()
             await self._sandboxes.renew(settings, profiles.cap)
+            self._services.host_rules.renew(host_rules)
             changed = changed_names(self.settings, settings)
             self.settings = settings
             self._services = replace(self._services, settings=settings, profiles=profiles)

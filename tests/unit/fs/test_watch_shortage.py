@@ -17,6 +17,7 @@ from paddock.fs.resolve import open_directory
 from paddock.fs.watch_set import WatchSet
 from paddock.fs.watch_tree import TreeWatch
 from paddock.inotify import Inotify, Notice, RawNotice
+from tests.processes import open_descriptors
 
 
 @pytest.fixture(autouse=True)
@@ -165,3 +166,18 @@ async def test_a_directory_for_which_there_is_no_thread_is_watched_when_there_is
     (tmp_path / "new/file").touch()
     await watched.until(tmp_path / "new/file")
     watched.watch.end()
+
+
+async def test_a_queue_that_the_loop_can_not_wait_for_is_closed(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, before, tasks = asyncio.get_running_loop(), open_descriptors(), asyncio.all_tasks()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(loop, "add_reader", refuse)
+    with pytest.raises(OperationFailed, match="max_user_watches"):
+        WatchSet(lanes)
+    assert open_descriptors() == before
+    assert asyncio.all_tasks() == tasks

@@ -13,6 +13,12 @@
 
 #include "task.h"
 
+/* Descriptors under way in sockets (SCM_RIGHTS in unix(7)) are counted for the user, and the kernel lets him send more while
+ * they are not more than RLIMIT_NOFILE of the sender. So a command has a lower limit than Paddock and the user's other
+ * programs: they can still send theirs when all commands together have as many under way as they may. A quarter, but
+ * no more than this. A user with fewer than the second needs them all. */
+enum { DESCRIPTORS_FOR_OTHERS = 4096, DESCRIPTORS_TO_SHARE = 4096 };
+
 static void set_limit(int i) {
     int resource = limit_names[i].resource;
     struct rlimit now, wanted = {task.limits[i], task.limits[i]};
@@ -35,8 +41,23 @@ static void set_limit(int i) {
         refuse("limit ", limit_names[i].word);
 }
 
+/* To be called with the limit that the launcher had. */
+static void leave_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        refuse("limit ", "nofile");
+    if (limit.rlim_max < DESCRIPTORS_TO_SHARE)
+        return;
+    limit.rlim_max -= limit.rlim_max / 4 < DESCRIPTORS_FOR_OTHERS ? limit.rlim_max / 4 : DESCRIPTORS_FOR_OTHERS;
+    if (limit.rlim_cur > limit.rlim_max)
+        limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        refuse("limit ", "nofile");
+}
+
 /* Only for the command: a limit on this process might keep it from its work. */
 static void limit_self(void) {
+    leave_descriptors();
     for (int i = 0; i < LIMITS; i++)
         set_limit(i);
 }

@@ -55,6 +55,22 @@ static pid_set spawned; /* started on request and not yet reaped */
 
 /* ---- Talking to the server ---- */
 
+/* Sends a message whose descriptor would be one too many: the kernel counts those that are under way of all processes of
+ * the user, and holds them against the lower limit of whoever sends. That limit is for programs that use select(2), and
+ * other programs of the user may have as many under way. */
+static bool send_with_more_room(const struct msghdr *message) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit.rlim_max, limit.rlim_max});
+    bool is_sent = sendmsg(server, message, MSG_NOSIGNAL) == (ssize_t)sizeof(struct record);
+    int error = errno;
+    /* Children are to have it. */
+    setrlimit(RLIMIT_NOFILE, &limit);
+    errno = error;
+    return is_sent;
+}
+
 /* Sends one record, with a descriptor unless fd is -1. Blocks: the server always reads. */
 static bool send_record(const struct record *record, int fd) {
     union {
@@ -73,7 +89,9 @@ static bool send_record(const struct record *record, int fd) {
         memcpy(CMSG_DATA(header), &fd, sizeof fd);
     }
     /* A record is far below one socket buffer page, so the kernel queues it whole or not at all. */
-    return sendmsg(server, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *record;
+    if (sendmsg(server, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *record)
+        return true;
+    return errno == ETOOMANYREFS && send_with_more_room(&message);
 }
 
 struct request {

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import paddock
 from paddock.sandbox.host.glob_scan import MATCH_LIMIT
 from tests.attack.attempt import LIMITS, USERS, Attempt, Scene, each_attempt, is_leaked, profile_of
 from tests.attack.conftest import Arena, NewGround
 from tests.attack.ground import Cell, Ground, processes
+from tests.attack.server import server_apart
 from tests.attack.stage import Outcome, Running, Stage
+from tests.sandbox.identity import PYTHON
 
 HELD = """
 import mmap, os, resource, signal, sys, threading
@@ -208,6 +213,75 @@ def test_command_leaves_others_their_share(attempt: Attempt, user: int, arena: A
 @each_attempt(TRAPS)
 def test_trap_neither_holds_up_the_next_start_nor_opens_it(attempt: Attempt, user: int, arena: Arena) -> None:
     arena.judge(attempt, TRAPS, user)
+
+
+# ---- descriptors under way ----
+
+HOARD = """
+import array, os, resource, socket, sys
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+many = array.array("i", [0] * 250)
+pairs, sent = [], 0
+try:
+    while sent < 2000000:
+        pairs.append(socket.socketpair())
+        sender = pairs[-1][0]
+        sender.setblocking(False)
+        try:
+            while True:
+                sender.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, many)])
+                sent += len(many)
+        except BlockingIOError:
+            pass
+except OSError as error:
+    print(error, flush=True)
+sys.stdin.read()
+"""
+"""For Python: sends descriptors that nobody takes, until the kernel counts too many of this user."""
+
+
+@contextmanager
+def _lower_limit_of_descriptors(count: int) -> Iterator[None]:
+    """What is started in the block has this lower limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("lower_limit", [1024, 1 << 20], ids=["usual limit", "raised limit"])
+async def test_command_that_sends_descriptors_to_nobody_leaves_others_their_starts(
+    lower_limit: int, territory: Path, new_ground: NewGround
+) -> None:
+    """The kernel counts none of root's programs (CAP_SYS_RESOURCE), so this is about an ordinary user."""
+    user = USERS[-1]
+    if user == 0:
+        pytest.skip("there is no ordinary user")
+    ground = new_ground(user)
+    ground.give()
+    with _lower_limit_of_descriptors(lower_limit), server_apart(user, territory) as url:
+        async with paddock.connect(url) as box, paddock.connect(url) as other:
+
+            async def is_startable(hoarding: paddock.Sandbox | None) -> list[bool]:
+                """Whether the other client can start something, confined and not."""
+                startable = []
+                argv = [PYTHON, "-c", HOARD]
+                async with await box.start(argv, cwd=ground.project, sandbox=hoarding, stdin=True) as hoard:
+                    await hoard.read_until("Too many references")
+                    for sandbox in (confined, None):
+                        try:
+                            await other.run(["true"], cwd=ground.project, sandbox=sandbox, check=True)
+                            startable.append(True)
+                        except paddock.SpawnError:
+                            startable.append(False)
+                return startable
+
+            confined = paddock.Sandbox(":workspace", roots=[ground.project])
+            assert await is_startable(confined) == [True, True]
+            assert await is_startable(None) == [False, False]
 
 
 # ---- the time limit ----

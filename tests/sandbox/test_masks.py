@@ -365,5 +365,7 @@ def test_command_may_close_a_directory_that_has_something_denied_in_it(
 
 def test_command_has_as_many_descriptors_as_its_launcher(place: Workplace) -> None:
     command = place.start("ulimit -n; ls /proc/self/fd | wc -l")
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert command.result(DEADLINE_S).stdout.split() == [str(soft), "4"]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some of the higher limit are left for others (limit.h).
+    most = hard - min(hard // 4, 4096) if hard >= 4096 else hard
+    assert command.result(DEADLINE_S).stdout.split() == [str(min(soft, most)), "4"]

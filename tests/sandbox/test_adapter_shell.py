@@ -17,6 +17,7 @@ from paddock.adapters import conversation, kernel_program
 from paddock.adapters.bash_session import BashSession
 from paddock.adapters.conversation import Conversation, ConversationOver
 from paddock.adapters.outcome import explained
+from paddock.adapters.pattern_search import Sought, find_apart
 from paddock.adapters.relayed_shell import Relay
 from paddock.adapters.shell import NEW_SHELL, Shell
 from tests.wire import served
@@ -170,6 +171,17 @@ async def test_no_expression_that_a_line_waits_for_holds_up_anybody_else(
     assert (await session.run("echo after", 30)).output == f"{'a' * 60}b\n"
     assert (await session.type("", 30)).output == "after\n"
     await session.close()
+
+
+async def test_slow_searches_take_no_thread_from_anybody_else() -> None:
+    slow = Sought((b"(a|a)+$",), b"a" * 60 + b"b")
+    running = [asyncio.create_task(find_apart(slow)) for _ in range(40)]
+    await asyncio.sleep(0)
+    await asyncio.to_thread(int)
+    assert not any(each.done() for each in running)
+    for each in running:
+        each.cancel()
+    await asyncio.wait(running)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class Conversation:
             while True:
                 said, omitted = bytes(self._said), self._omitted_bytes
                 self._news.clear()
-                found = await asyncio.to_thread(find_apart, Sought(tuple(patterns), said))
+                found = await find_apart(Sought(tuple(patterns), said))
                 # What came meanwhile may have taken the place of the middle.
                 if found is not None and (omitted == self._omitted_bytes or found.end <= LIMIT_BYTES // 2):
                     del self._said[: found.end]

@@ -8,8 +8,10 @@ waits for it any more.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from msgspec import Struct, msgpack
@@ -50,12 +52,17 @@ _soughts: Final = msgpack.Decoder(Sought)
 _outcomes: Final = msgpack.Decoder(_Outcome)
 
 
-def find_apart(sought: Sought) -> Span | None:
-    """Search in another process. Blocks.
+_searchers: Final = ThreadPoolExecutor(4, "pattern-search")
+"""Threads that only wait for these processes, so that slow searches delay nothing but other searches."""
+
+
+async def find_apart(sought: Sought) -> Span | None:
+    """Search in another process.
 
     Raises OperationFailed if an expression means nothing, the search takes too long, or it does not work.
     """
-    answer = answer_of(_MODULE, msgpack.encode(sought))
+    loop = asyncio.get_running_loop()
+    answer = await loop.run_in_executor(_searchers, answer_of, _MODULE, msgpack.encode(sought))
     if answer is None:
         raise OperationFailed("the expression to wait for takes too long to search for; use a simpler one")
     outcome = _outcomes.decode(answer)

@@ -1,8 +1,8 @@
 /*
- * What every program here does for a child that it starts and reaps.
+ * Helpers for programs that start and reap children.
  *
- * Privilege: that of the caller. What runs between fork and exec makes system
- * calls only, so that it is safe in memory shared with the parent.
+ * Privilege: that of the caller. Code between fork and exec makes system calls
+ * only, so it is safe in memory shared with the parent.
  */
 #ifndef PADDOCK_CHILD_H
 #define PADDOCK_CHILD_H
@@ -20,7 +20,7 @@
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
-/* Where a list of variables says that programs are. */
+/* Returns the PATH of an environment, or the default. */
 static inline const char *search_path(char *const *environment) {
     const char *path = DEFAULT_PATH;
     for (; *environment; environment++)
@@ -31,8 +31,8 @@ static inline const char *search_path(char *const *environment) {
 
 /*
  * Executes the program, looked up in `path` if it has no slash. Returns only on
- * failure, with the errno to report. There is no fall-back to a shell for a
- * file without "#!": what runs is what was asked for.
+ * failure, with the errno to report. It never falls back to a shell for a file
+ * without "#!".
  */
 static inline int exec_program(const char *program, const char *path, char **argv, char **envp) {
     size_t length = strlen(program);
@@ -52,7 +52,7 @@ static inline int exec_program(const char *program, const char *path, char **arg
             memcpy(end, program, length + 1);
             execve(candidate, argv, envp);
             if (errno == EACCES) {
-                /* A directory that can't be searched does not have it, as far as this user can tell. */
+                /* To this user, a directory that can't be searched does not contain the program. */
                 if (faccessat(AT_FDCWD, candidate, F_OK, AT_EACCESS) == 0)
                     error = EACCES;
             } else if (errno != ENOENT && errno != ENOTDIR)
@@ -63,11 +63,11 @@ static inline int exec_program(const char *program, const char *path, char **arg
     return error;
 }
 
-/* Those that wait once each, however often they are sent; the realtime ones are above. */
+/* At most one instance of a standard signal is pending. Realtime signals, which queue, have higher numbers. */
 enum { LAST_STANDARD_SIGNAL = 31, LAST_SIGNAL = 64 };
 
-/* Children inherit dispositions through exec: all default, whatever our own parent ignored (Python does
- * SIGPIPE). Zeros are SIG_DFL; raw, because the C library keeps 32 and 33 to itself. */
+/* Resets all dispositions to the default. Children inherit them through exec, and the parent of this process may have
+ * ignored some (Python ignores SIGPIPE). Zeros are SIG_DFL. Uses the raw call because the C library reserves 32 and 33. */
 static void default_signals(void) {
     const unsigned long defaults[8] = {0};
     for (int signo = 1; signo <= LAST_SIGNAL; signo++)
@@ -80,14 +80,14 @@ static inline void standard_signals(sigset_t *set) {
         sigaddset(set, signo);
 }
 
-/* A process that blocks them keeps every one that is sent, at the cost of its user. */
+/* A process that blocks realtime signals queues every one it is sent, which counts against its user. */
 static inline void ignore_realtime_signals(void) {
     const unsigned long ignored[8] = {(unsigned long)SIG_IGN};
     for (int signo = LAST_STANDARD_SIGNAL + 1; signo <= LAST_SIGNAL; signo++)
         syscall(SYS_rt_sigaction, signo, ignored, NULL, (size_t)8);
 }
 
-/* Of ended processes, before anything else has its turn: some tenths of a millisecond. */
+/* Number of processes to reap before other work gets its turn: some tenths of a millisecond. */
 enum { REAPED_IN_A_TURN = 64 };
 
 static inline uint64_t microseconds(struct timeval value) {

@@ -1,13 +1,13 @@
 /*
- * Finding and killing every descendant of this process.
+ * Finds and kills every descendant of this process.
  *
- * Promises that when `kill_descendants` returns, no process started by this
- * one or by its children is left, whatever sessions, groups and double forks
- * they used. Requires that this process is a child subreaper, has one thread,
- * and reaps nowhere else meanwhile.
+ * When `kill_descendants` returns, no process started by this one or by its
+ * children is left, whatever sessions, groups and double forks they used. This
+ * process must be a child subreaper, have one thread, and not reap anywhere else
+ * meanwhile.
  *
- * Privilege: that of the caller. Processes that took another user's identity
- * (sudo) may refuse the signals; they are then waited for.
+ * Privilege: that of the caller. Processes that run as another user (sudo) may
+ * refuse the signals; this process then waits for them.
  */
 #ifndef PADDOCK_DESCENDANTS_H
 #define PADDOCK_DESCENDANTS_H
@@ -24,7 +24,7 @@
 
 #include "number.h"
 
-/* One bit for each pid the kernel can give (PID_MAX_LIMIT); pages never touched cost nothing. */
+/* One bit for each pid the kernel can assign (PID_MAX_LIMIT). Untouched pages cost nothing. */
 #define PID_LIMIT (4 << 20)
 typedef uint64_t pid_set[PID_LIMIT / 64];
 
@@ -42,9 +42,9 @@ static inline void pid_remove(pid_set set, pid_t pid) {
         set[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }
 
-/* The parent that the text of /proc/PID/stat names, or -1. It may be cut off anywhere. */
+/* Returns the parent named in the text of /proc/PID/stat, or -1. The text may be cut off anywhere. */
 static pid_t parent_in(char *text) {
-    /* "pid (name) state ppid ...": the name may hold anything, parentheses too, so the last one ends it. */
+    /* "pid (name) state ppid ...": the name may contain anything, even parentheses, so the last one ends it. */
     char *rest = strrchr(text, ')');
     uint64_t parent;
     if (!rest || strlen(rest) < strlen(") S "))
@@ -53,7 +53,7 @@ static pid_t parent_in(char *text) {
     return read_number(&rest, 10, &parent) && parent < PID_LIMIT ? (pid_t)parent : -1;
 }
 
-/* The parent of a process, or -1 when it is gone or hidden. */
+/* Returns the parent of a process, or -1 if the process is gone or hidden. */
 static pid_t parent_of(pid_t pid) {
     char path[32], digits[NUMBER_BYTES], text[512];
     stpcpy(stpcpy(stpcpy(path, "/proc/"), number_text(digits, (uint64_t)pid, 10, 1)), "/stat");
@@ -69,11 +69,11 @@ static pid_t parent_of(pid_t pid) {
 }
 
 /*
- * Signals a process, listed in /proc by its name, if its parent is in `tree`,
- * and adds it. Returns whether it was new.
+ * Signals a process that /proc lists under `name`, if its parent is in `tree`, and
+ * adds it to the tree. Returns whether it was new.
  *
- * A listed pid may be recycled before the signal leaves. The pidfd pins one
- * process, and asking for its parent after that proves it is one of ours.
+ * The kernel may recycle a listed pid before the signal is sent. The pidfd pins one
+ * process, and reading its parent after that proves that it is a descendant.
  */
 static bool signal_if_new(char *name, int signo, pid_set tree) {
     uint64_t number;
@@ -93,16 +93,16 @@ static bool signal_if_new(char *name, int signo, pid_set tree) {
 }
 
 /*
- * One pass over /proc: signals each process that is new below `tree`. Returns
- * how many were. The kernel lists pids in ascending order and parents are
- * mostly older than their children, so a pass meets most of the tree; repeating
- * it until it returns 0 meets the rest. (The "children" files of /proc would be
- * cheaper, but many kernels are built without them.)
+ * Passes over /proc once and signals each new process below `tree`. Returns how
+ * many it found. The kernel lists pids in ascending order and parents are mostly
+ * older than their children, so one pass finds most of the tree. Repeat it until it
+ * returns 0 to find the rest. (The "children" files of /proc would be cheaper, but
+ * many kernels are built without them.)
  */
 static size_t signal_new(int signo, pid_set tree) {
     char entries[4096] __attribute__((aligned(8)));
     size_t found = 0;
-    /* Not by readdir(3), which allocates memory. */
+    /* readdir(3) would allocate memory. */
     int directory = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (long n; directory >= 0 && (n = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0;) {
         struct dirent *entry;
@@ -117,7 +117,7 @@ static size_t signal_new(int signo, pid_set tree) {
 }
 
 static void signal_descendants(int signo) {
-    /* Stopping is a race against forks; what this many passes miss is caught after the next death. */
+    /* Stopping races against forks. The round after the next death catches what these passes miss. */
     enum { PASSES = 64 };
     static pid_set tree;
     memset(tree, 0, sizeof tree);
@@ -127,20 +127,20 @@ static void signal_descendants(int signo) {
 }
 
 /*
- * Returns when no descendant is left. A subreaper adopts every orphan below
- * it, so while a descendant lives this process has a child: ECHILD proves the
- * end, and nothing else does.
+ * Returns when no descendant is left. A subreaper adopts every orphan below it, so
+ * while a descendant lives, this process has a child. Only ECHILD proves that none
+ * is left.
  *
- * All are stopped before the first is killed. Under a process limit each kill
- * would free a slot that a fork bomb fills at once, while the stopped keep
- * theirs; and a stopped parent neither replaces nor reaps, so pids stay put.
+ * Stops all descendants before it kills the first. Under a process limit each kill
+ * would free a slot that a fork bomb fills at once, while stopped processes keep
+ * theirs. A stopped parent neither forks nor reaps, so pids stay valid.
  *
- * Nothing needs polling. A fork cannot complete once SIGKILL is pending for
- * the forking process (copy_process in the kernel), so a process that escaped
- * a pass is below one that was killed, and is ours before that death ends the
- * wait. A kill may also continue others: when a group with stopped members
- * becomes orphaned, the kernel sends it SIGHUP and SIGCONT (setpgid(2)). They
- * have SIGKILL pending by then, or are met in the next round.
+ * It never polls. A fork can't complete once SIGKILL is pending for the forking
+ * process (copy_process in the kernel). So a process that escaped a pass is below a
+ * killed one, and this process adopts it before that death ends the wait. A kill
+ * may also continue others: when a group with stopped members becomes orphaned, the
+ * kernel sends it SIGHUP and SIGCONT (setpgid(2)). By then they have SIGKILL
+ * pending, or the next round finds them.
  */
 static void kill_descendants(void) {
     for (;;) {

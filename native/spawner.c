@@ -1,27 +1,25 @@
 /*
- * paddock-spawner: starts, reaps and in the end kills every process of one server.
+ * paddock-spawner: starts, reaps and finally kills every process of one server.
  *
- * The server is a large Python program; forking it copies its page tables and
- * runs its code between fork and exec. This one is small, has one thread, and
- * starts a child within a few system calls. It is also the one parent of all
- * that the server starts, so it can promise what the server cannot: when the
- * server is gone, by whatever death, nothing that it started lives on.
+ * The server is a large Python program. Forking it copies its page tables and runs its code between fork and exec. The
+ * spawner is small, has one thread, and starts a child within a few system calls. It is also the only parent of
+ * everything that the server starts. So it can promise what the server can't: when the server dies, however it dies,
+ * the spawner kills everything that it started.
  *
  * Promises
- *   - A spawn is answered once: pid and pidfd, or an errno and the step that
- *     failed. SPAWNED precedes EXITED of the same pid.
- *   - A child starts in a session of its own with descriptors 0, 1, 2 and those
- *     that the request says, default signal dispositions and an empty signal
- *     mask; or, shielded, with every standard signal blocked and the realtime ones ignored.
- *   - Only the end of the stream ends the spawner, or a request that makes no
- *     sense. It kills every descendant first and waits until none is left.
+ *   - The spawner answers each spawn once: with a pid and a pidfd, or with an errno and the step that failed. SPAWNED
+ *     precedes EXITED of the same pid.
+ *   - A child starts in its own session. It has descriptors 0, 1, 2 and those that the request lists, default signal
+ *     dispositions and an empty signal mask. A shielded child has every standard signal blocked and the realtime
+ *     signals ignored.
+ *   - The spawner ends only at the end of the stream or on a malformed request. First it kills every descendant and
+ *     waits until none is left.
  *
- * Privilege: it runs with the credentials and capabilities of the server, never
- * gains or drops any, and hands the same to its children. It trusts the socket,
- * for whoever holds the other end is the server; it trusts no child.
+ * Privilege: it runs with the credentials and capabilities of the server, never gains or drops any, and gives its
+ * children the same. It trusts the socket, because the server holds the other end. It trusts no child.
  *
- * Limits: it sleeps while a child does chdir and execve, so a program on a hung
- * network file system stalls every later spawn.
+ * Limits: it sleeps while a child runs chdir and execve, so a program on a hung network file system delays every later
+ * spawn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,9 +47,9 @@
 #include "descendants.h"
 #include "wire.h"
 
-static const int server = 3; /* the socket, by agreement with whoever starts us */
+static const int server = 3; /* the socket, agreed with the process that starts the spawner */
 static pid_t self;
-static pid_set spawned; /* started on request and not yet reaped */
+static pid_set spawned; /* children started on request and not yet reaped */
 
 /* ---- Talking to the server ---- */
 
@@ -71,7 +69,7 @@ static bool send_with_more_room(const struct msghdr *message) {
     return is_sent;
 }
 
-/* Sends one record, with a descriptor unless fd is -1. Blocks: the server always reads. */
+/* Sends one record, with a descriptor unless fd is -1. May block, but the server always reads. */
 static bool send_record(const struct record *record, int fd) {
     union {
         struct cmsghdr align;
@@ -99,7 +97,7 @@ struct request {
     char *payload;
     int fds[FDS_MAX];
     int n_fds;
-    bool fds_lost; /* more than FDS_MAX were sent, or our descriptor table was full */
+    bool fds_lost; /* the server sent more than FDS_MAX, or the descriptor table was full */
 };
 
 static void collect_fds(struct request *request, struct msghdr *message) {
@@ -128,10 +126,10 @@ static void close_fds(struct request *request) {
 }
 
 /*
- * Reads one request; false when the server is gone or the stream makes no
- * sense. It never asks for bytes beyond the header or payload at hand: a
- * longer read could swallow the descriptors of the next request (unix(7):
- * ancillary data is a barrier only *after* it was received).
+ * Reads one request. Returns false if the server is gone or the stream is
+ * malformed. It never asks for bytes beyond the current header or payload: a longer
+ * read could swallow the descriptors of the next request (unix(7): ancillary data
+ * is a barrier only *after* it was received).
  */
 static bool request_read(struct request *request) {
     size_t got = 0;
@@ -169,7 +167,7 @@ struct spawn {
     const char *program, *cwd, *path;
     char **argv, **envp;
     const int *fds;
-    /* Written by the child, read by the parent: they share memory. */
+    /* The child writes these and the parent reads them: they share memory. */
     volatile int error;
     volatile enum stage stage;
 };
@@ -181,9 +179,9 @@ static _Noreturn void child_fail(struct spawn *spawn, enum stage stage, int erro
 }
 
 /*
- * Makes the descriptors of the request 0, 1, 2 and so on, in the descriptor table of the child, and all others
- * close-on-exec. Returns an errno, or 0. Those that stand where others belong are moved out of the way first;
- * ours, the socket included, may be overwritten.
+ * Gives the descriptors of the request the numbers 0, 1, 2 and so on in the child's descriptor table, and makes all
+ * others close-on-exec. First moves descriptors away from numbers that others need. May overwrite the spawner's own,
+ * the socket included. Returns an errno, or 0.
  */
 static int child_descriptors(const struct spawn *spawn) {
     int moved[FDS_MAX];
@@ -199,24 +197,25 @@ static int child_descriptors(const struct spawn *spawn) {
     for (int fd = 0; fd < end; fd++)
         if (dup2(moved[fd >= 3 ? standard + fd - 3 : terminal ? 0 : fd], fd) < 0)
             return errno;
-    /* All others are close-on-exec from birth, so it does no harm that kernels before 5.11 lack this. */
+    /* All others were opened close-on-exec, so the child does without this call on kernels before 5.11. */
     syscall(SYS_close_range, (unsigned)end, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     return 0;
 }
 
 /*
- * Runs in the memory of the spawner, errno included, which sleeps until exec
- * or _exit (CLONE_VM | CLONE_VFORK); descriptor table, working directory,
- * limits and signal state are its own. So it may make system calls and write
- * to its stack and to `spawn`; it must not allocate, use stdio, take locks or
- * return. Signals are blocked until the last step and no handler is ever
- * installed, so no other code can run on the shared memory.
+ * Runs in the memory of the spawner, errno included. The spawner sleeps until exec
+ * or _exit (CLONE_VM | CLONE_VFORK). The child has its own descriptor table,
+ * working directory, limits and signal state. So it may make system calls and write
+ * to its stack and to `spawn`. It must not allocate, use stdio, take locks or
+ * return. Signals are blocked until the last step and the spawner never installs a
+ * handler, so no other code can run on the shared memory.
  */
 static int child_main(void *argument) {
     struct spawn *spawn = argument;
-    /* Should the spawner be killed, its direct children go too. It may have died before this took effect.
-     * A set-user-ID program loses it in execve (prctl(2)). A launcher of sandboxes must not be killed while its own
-     * child waits for it, which then would wait for ever; what it starts learns by itself that the server is gone. */
+    /* If the spawner is killed, its direct children die too. It may have died before this call took effect. A
+     * set-user-ID program loses the setting in execve (prctl(2)). A sandbox launcher must not get it: if the launcher
+     * were killed while its own child waits for it, that child would wait forever. Everything that a launcher starts
+     * detects by itself that the server is gone. */
     if (!(spawn->head.flags & SPAWN_SHIELDED)) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
             child_fail(spawn, STAGE_SETUP, errno);
@@ -233,7 +232,7 @@ static int child_main(void *argument) {
         child_fail(spawn, STAGE_SETUP, error);
     if (chdir(spawn->cwd) < 0)
         child_fail(spawn, STAGE_CWD, errno);
-    /* After the descriptors: a low RLIMIT_NOFILE would refuse dup2. */
+    /* After the descriptors, because a low RLIMIT_NOFILE would make dup2 fail. */
     for (uint32_t i = 0; i < spawn->head.n_rlimits; i++) {
         struct limit limit;
         memcpy(&limit, spawn->limits + i * sizeof limit, sizeof limit);
@@ -241,7 +240,7 @@ static int child_main(void *argument) {
         if (setrlimit((int)limit.resource, &value) < 0)
             child_fail(spawn, STAGE_SETUP, errno);
     }
-    /* Last: a pending signal may end the child here, which the parent sees as an ordinary exit. */
+    /* Last, because a pending signal may end the child here. The parent sees that as an ordinary exit. */
     sigset_t blocked;
     sigemptyset(&blocked);
     if (spawn->head.flags & SPAWN_SHIELDED) {
@@ -262,7 +261,7 @@ static const char *next_string(const char **cursor, const char *end) {
     return nul ? start : NULL;
 }
 
-/* Fills `spawn` from the payload after its head; `vector` has room for both arrays. False if malformed. */
+/* Fills `spawn` from the payload after its head. `vector` has room for both arrays. Returns false if malformed. */
 static bool spawn_parse(struct spawn *spawn, const struct request *request, char **vector) {
     const char *end = request->payload + request->header.length;
     const char *cursor = request->payload + sizeof spawn->head;
@@ -286,9 +285,10 @@ static bool spawn_parse(struct spawn *spawn, const struct request *request, char
     return cursor == end;
 }
 
-/* Starts the child. Returns its pidfd, or -1 and the reason in `answer`. */
+/* Starts the child. Returns its pidfd, or -1 with the reason in `answer`. */
 static int spawn_start(struct spawn *spawn, struct record *answer) {
-    /* One stack for all children, as we sleep while one uses it. Its largest tenant is PATH_MAX. */
+    /* One stack serves all children, because the spawner sleeps while a child uses it. Its largest object has PATH_MAX
+     * bytes. */
     static char stack[64 << 10] __attribute__((aligned(16)));
     int pidfd = -1;
     int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
@@ -309,13 +309,13 @@ static int spawn_start(struct spawn *spawn, struct record *answer) {
     return pidfd;
 }
 
-/* As spawn_start, from a request not yet looked at. Its head is in `spawn`. */
+/* Like spawn_start, but validates the request first. `spawn` already has its head. */
 static int spawn_try(struct spawn *spawn, const struct request *request, struct record *answer) {
     const struct spawn_request *head = &spawn->head;
     size_t length = request->header.length;
     answer->stage = STAGE_REQUEST;
     answer->status = EINVAL;
-    /* A string is at least its NUL. These bounds keep the sums below and in spawn_parse from overflowing. */
+    /* Each string has at least its NUL. These bounds keep the sums here and in spawn_parse from overflowing. */
     if (head->n_rlimits > RLIM_NLIMITS || head->argc < 1 || head->argc > length || head->envc > length ||
         length < sizeof *head + head->n_rlimits * sizeof(struct limit))
         return -1;
@@ -338,7 +338,7 @@ static int spawn_try(struct spawn *spawn, const struct request *request, struct 
     return pidfd;
 }
 
-/* Answers one REQUEST_SPAWN. False when the server is gone or the request cannot even be answered. */
+/* Answers one REQUEST_SPAWN. Returns false if the server is gone or the request is too short to answer. */
 static bool spawn_serve(struct request *request) {
     struct spawn spawn = {0};
     if (request->header.length < sizeof spawn.head)
@@ -346,7 +346,7 @@ static bool spawn_serve(struct request *request) {
     memcpy(&spawn.head, request->payload, sizeof spawn.head);
     struct record answer = {.kind = RECORD_SPAWNED, .token = spawn.head.token};
     int pidfd = spawn_try(&spawn, request, &answer);
-    /* Before the answer: whoever has it may count on the child being the only holder of its pipes. */
+    /* Before the answer: once the server has it, it may rely on the child being the only holder of its pipes. */
     close_fds(request);
     if (pidfd < 0)
         return send_record(&answer, -1);
@@ -356,7 +356,7 @@ static bool spawn_serve(struct request *request) {
     close(pidfd);
     if (sent || error == EPIPE || error == ECONNRESET)
         return sent;
-    /* The pidfd cannot travel (ETOOMANYREFS, ENOMEM). A child that its owner cannot signal must not run. */
+    /* The socket refuses the pidfd (ETOOMANYREFS, ENOMEM). A child that its owner can't signal must not run. */
     kill(-answer.pid, SIGKILL);
     waitpid(answer.pid, NULL, 0);
     pid_remove(spawned, answer.pid);
@@ -385,8 +385,8 @@ static bool request_serve(struct request *request) {
 
 /* ---- Reaping ---- */
 
-/* Reaps what has ended, REAPED_IN_A_TURN at most: reports what was spawned, drops adopted orphans. False when the server
- * is gone. `has_more` is set when more may have ended: orphans can end as fast as they are reaped. */
+/* Reaps ended processes, REAPED_IN_A_TURN at most. Reports spawned ones and drops adopted orphans. Returns false if the
+ * server is gone. Sets `has_more` if more may have ended: orphans can end as fast as the spawner reaps them. */
 static bool reap(bool *has_more) {
     *has_more = false;
     for (int i = 0; i < REAPED_IN_A_TURN; i++) {
@@ -396,15 +396,15 @@ static bool reap(bool *has_more) {
         if (pid <= 0)
             return true;
         if (WIFSTOPPED(status)) {
-            /* It called PTRACE_TRACEME, which made us its tracer. Decline, passing on the signal that
-             * stopped it, except the SIGTRAP that only a traced process gets from execve (ptrace(2)). */
+            /* It called PTRACE_TRACEME, which made the spawner its tracer. Detach and pass on the signal that stopped
+             * it, except the SIGTRAP that only a traced process gets from execve (ptrace(2)). */
             ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0L : (long)WSTOPSIG(status));
             continue;
         }
         if (!pid_in(spawned, pid))
             continue;
         pid_remove(spawned, pid);
-        /* max_rss is never below our own peak: execve folds that of the shared address space into it. */
+        /* max_rss is never below the spawner's own peak: execve includes the peak of the shared address space. */
         struct record record = {
             .kind = RECORD_EXITED, .pid = pid, .status = status,
             .user_us = microseconds(usage.ru_utime), .system_us = microseconds(usage.ru_stime),
@@ -424,10 +424,10 @@ static _Noreturn void startup_fail(const char *step) {
     _exit(1);
 }
 
-/* Makes this process the spawner, or ends it. Returns the descriptor that tells of ended children. */
+/* Turns this process into the spawner, or exits. Returns a descriptor that reports ended children. */
 static int start(void) {
     self = getpid();
-    /* Descriptors 0 to 3 stay. Any other that slipped through may be a pipe whose reader awaits its end. */
+    /* Keeps descriptors 0 to 3. Any other inherited descriptor may be a pipe whose reader waits for its end. */
     for (int fd = 0; fd < server; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             startup_fail("/dev/null");
@@ -436,11 +436,11 @@ static int start(void) {
     if (syscall(SYS_close_range, (unsigned)server + 1, ~0u, 0u) < 0)
         for (int fd = server + 1, end = (int)sysconf(_SC_OPEN_MAX); fd < end; fd++)
             close(fd);
-    /* Out of the session of the server: Ctrl-C on its terminal is for the server to act on. */
+    /* Leaves the session of the server: the server alone handles Ctrl-C on its terminal. */
     if (setsid() < 0 && getsid(0) != self)
         startup_fail("setsid");
     prctl(PR_SET_NAME, "paddock-spawner");
-    /* Without these the promise to leave nothing alive could not be kept, so nothing is started. */
+    /* Without these, the spawner could not promise to leave nothing alive, so it refuses to start. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         startup_fail("child subreaper");
     int probe = (int)syscall(SYS_pidfd_open, self, 0);
@@ -450,7 +450,7 @@ static int start(void) {
     if (parent_of(self) != getppid())
         startup_fail("/proc of this pid namespace");
     default_signals();
-    /* Blocked and not ignored, so that children have one mask to reset instead of 64 dispositions. */
+    /* Blocked rather than ignored, so that a child resets one mask instead of 64 dispositions. */
     sigset_t all, child;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -468,8 +468,8 @@ static void serve(int ended) {
         if (poll(events, 2, has_more ? 0 : -1) < 0)
             return;
         if (events[1].revents) {
-            /* Taken before reaping: a child that ends in between makes it readable again. Once, for a process that sends
-             * it without end must not keep us from the server. */
+            /* Read before reaping: a child that ends in between makes the descriptor readable again. Read only once, so
+             * that a process that keeps sending SIGCHLD can't keep the spawner from the server. */
             struct signalfd_siginfo taken;
             if (read(ended, &taken, sizeof taken) > 0)
                 has_more = true;

@@ -1,11 +1,12 @@
 /*
- * What a process takes on that works for a command or a client: `confine` is the order of it.
+ * Confines a process that works for a command or a client. `confine` gives the order of the steps.
  *
- * The one way to do it, for paddock-init, whose command inherits it, and for file workers (worker.c). The words are
- * those of the init (init.c). All of it is in force for good when `confine` returns; a step that fails ends the process.
+ * This is the only implementation. paddock-init uses it, and its command inherits the confinement; file workers use it
+ * too (worker.c). The words are those of the init (init.c). Everything is permanently in force when `confine` returns.
+ * A step that fails ends the process.
  *
- * Privilege: under bubblewrap there is none left. Without it the caller's capabilities are dropped on the way, and
- * so are those that a worker has got in the user namespace of a sandbox.
+ * Privilege: under bubblewrap there is none left. Otherwise `confine` drops the caller's capabilities, and those that a
+ * worker got in the user namespace of a sandbox.
  */
 #ifndef PADDOCK_CONFINEMENT_H
 #define PADDOCK_CONFINEMENT_H
@@ -35,12 +36,12 @@ struct __attribute__((packed)) landlock_rule {
 /* Execute, write, read, truncate, ioctl: the kernel refuses the others for a path that is no directory. */
 static const uint64_t file_rights = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15;
 
-/* Everything but the standard streams, now or when a program is executed. */
+/* Closes everything except the standard streams, now or when a program is executed. */
 static void close_descriptors(bool is_for_exec) {
     struct rlimit limit;
     if (syscall(SYS_close_range, 3u, ~0u, is_for_exec ? 4u /* CLOSE_RANGE_CLOEXEC */ : 0u) == 0)
         return;
-    /* A kernel without it (before 5.9, or 5.11 for the flag). */
+    /* The kernel lacks it (before 5.9, or 5.11 for the flag). */
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         refuse("descriptors", "");
     for (int fd = 3; (rlim_t)fd < limit.rlim_cur; fd++) {
@@ -51,19 +52,19 @@ static void close_descriptors(bool is_for_exec) {
     }
 }
 
-/* Whoever is root would get capabilities back in execve, and so the bounding set goes first. */
+/* Drops the bounding set first, because root would get capabilities back in execve. */
 static void drop_capabilities(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
     if (syscall(SYS_capget, &header, data) < 0)
         refuse("capget", "");
-    /* Without a capability nobody can, and under bubblewrap nobody needs to. */
+    /* A process without capabilities can't drop it, and under bubblewrap need not. */
     if (data[0].permitted | data[1].permitted)
         for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
             if (prctl(PR_CAPBSET_DROP, capability) < 0)
                 refuse("bounding set", "");
     memset(data, 0, sizeof data);
-    /* Ambient ones go with the inheritable. */
+    /* Clearing the inheritable set clears the ambient set too. */
     if (syscall(SYS_capset, &header, data) < 0)
         refuse("capset", "");
 }
@@ -72,7 +73,7 @@ static void allow(int ruleset, char *value, const char *word) {
     struct landlock_rule rule = {.rights = number(&value, 16, ':', word)};
     struct stat file;
     rule.parent = open(absolute(value, word), O_PATH | O_CLOEXEC);
-    /* What can't be reached needs no grant. */
+    /* A path that can't be reached needs no grant. */
     if (rule.parent < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
         return;
     if (rule.parent < 0 || fstat(rule.parent, &file) < 0)
@@ -88,7 +89,7 @@ static void allow(int ruleset, char *value, const char *word) {
 static void restrict_files(void) {
     if (!task.has_landlock)
         return;
-    /* A kernel that does not know the last fields takes them as long as they are zero. */
+    /* A kernel that does not know the last fields accepts them as long as they are zero. */
     int ruleset = (int)syscall(LANDLOCK_CREATE, &task.landlock, sizeof task.landlock, 0u);
     if (ruleset < 0)
         refuse("Landlock", "");
@@ -103,7 +104,8 @@ static void restrict_files(void) {
 }
 
 static void load_filter(void) {
-    /* With room for one instruction more than the kernel takes: it refuses what would otherwise be cut off. */
+    /* Has room for one instruction more than the kernel takes: the kernel then refuses a filter that would otherwise be
+     * cut off. */
     static struct sock_filter code[BPF_MAXINSNS + 1];
     if (task.filter < 0)
         return;
@@ -123,7 +125,7 @@ static void confine(void) {
         refuse("no_new_privs", "");
     restrict_files();
     load_filter();
-    /* Until a program is executed: the memory is this process's own, and so are its descriptors. */
+    /* Until execve, this protects the memory and the descriptors of this process. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         refuse("dumpable", "");
 }

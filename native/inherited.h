@@ -1,9 +1,9 @@
 /*
- * What paddock-init does about what its launcher has left it: descriptors, streams, mounts and a control group.
+ * Settles what paddock-init inherits from its launcher: descriptors, streams, mounts and control groups.
  *
  * A step that fails ends the process.
  *
- * Privilege: that of the init. Nothing of the command runs yet.
+ * Privilege: that of the init. No code of the command runs yet.
  */
 #ifndef PADDOCK_INHERITED_H
 #define PADDOCK_INHERITED_H
@@ -24,14 +24,14 @@
 /* Major number 1, minor number 3 (null(4)). */
 enum { NULL_DEVICE = 1 << 8 | 3 };
 
-/* Ours alone: the command must not write reports, nor keep what the launcher left open. */
+/* Makes descriptors close-on-exec: the command must not write reports, nor keep what the launcher left open. */
 static void keep_descriptors(void) {
     if (task.report >= 0 && fcntl(task.report, F_SETFD, FD_CLOEXEC) < 0)
         refuse("report", "");
     close_descriptors(true);
 }
 
-/* An end of a pipe that nothing comes out of, or -1 with errno. */
+/* Returns the read end of an empty, closed pipe, or -1 with errno. */
 static int nothing_to_read(void) {
     int ends[2];
     if (syscall(SYS_pipe2, ends, O_CLOEXEC) < 0)
@@ -40,7 +40,8 @@ static int nothing_to_read(void) {
     return ends[0];
 }
 
-/* Whoever owns a node may change its mode through a descriptor, and that of the host has no mount of ours on it. */
+/* Replaces the host's /dev/null in the streams. Its owner may change the mode of the node through a descriptor, and no
+ * mount of the sandbox protects the host's node. */
 static void replace_null_device(void) {
     for (int fd = 0; fd <= 2; fd++) {
         struct stat file;
@@ -49,7 +50,7 @@ static void replace_null_device(void) {
             continue;
         int access = fcntl(fd, F_GETFL) & O_ACCMODE;
         int own = open("/dev/null", access | O_CLOEXEC);
-        /* The profile may not grant it. */
+        /* The profile may not grant /dev/null. */
         if (own < 0 && access == O_RDONLY)
             own = nothing_to_read();
         if (own < 0 || syscall(SYS_dup3, own, fd, 0) < 0)
@@ -58,9 +59,9 @@ static void replace_null_device(void) {
     }
 }
 
-/* Another command in the same tree can exchange directories for links while bubblewrap mounts them, and have
- * it show what the profile does not grant. Each such mount is of another file, and there are as many as
- * were asked for; so if each is there, none shows anything else. */
+/* Another command in the same tree can exchange directories for links while bubblewrap mounts them, and so show files
+ * that the profile does not grant. Each of these mounts is of another file, and there are as many as were asked for. So
+ * if each is there, none shows anything else. */
 static void verify_mounts(void) {
     for (int i = 0; i < task.n_words; i++) {
         char *value = value_of(task.words[i], "mounted");
@@ -75,13 +76,13 @@ static void verify_mounts(void) {
     }
 }
 
-/* Whoever opened the descriptor had the right to it, which is what the kernel looks at (Linux 5.16, or a fix). */
+/* The kernel checks the rights of the process that opened the descriptor (Linux 5.16, or a fix). */
 static void enter_cgroup(int entrance) {
     if (entrance >= 0 && write(entrance, "0", 1) != 1)
         refuse("control group", "");
 }
 
-/* To be called before `confine`, under which less can be opened. */
+/* Call this before `confine`, which allows fewer files to be opened. */
 static void settle_inherited(void) {
     enter_cgroup(task.cgroup);
     enter_cgroup(task.memory);

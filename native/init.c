@@ -5,70 +5,68 @@
  *     paddock-init [WORD...] more=FD
  *     paddock-init [own-mounts=1] [early-mounts=FD:FD:FD] [devices=1] [read-only=PATH...] -- BUBBLEWRAP [ARGUMENT...]
  *
- * It is linked statically, so that it runs in any view of the file system, and
- * it need not be part of that view: the launcher opens it and bubblewrap
- * executes the descriptor. Each word is one thing to do:
+ * It is linked statically, so it runs in any view of the file system. It need not be part of that view: the launcher
+ * opens it and bubblewrap executes the descriptor. Each word asks for one thing:
  *
  *     as=BYTES cpu=SECONDS fsize=BYTES nofile=COUNT nproc=COUNT
- *                            limits of each process; nproc is for all together
- *     cgroup=FD              a control group to enter, by its cgroup.procs, that limits the processes instead
- *     memory=FD              another, that limits the memory of all together; not given if it is the same one
- *     wall=SECONDS           after which everything is killed
+ *                            limits of each process; nproc applies to all together
+ *     cgroup=FD              the cgroup.procs of a control group to enter; it limits the processes instead
+ *     memory=FD              the same for another control group, which limits the memory of all together; not given
+ *                            if one group limits both
+ *     wall=SECONDS           time after which the init kills everything
  *     landlock=FS:NET:SCOPE  rights to take away (hexadecimal, linux/landlock.h)
- *     allow=RIGHTS:PATH      of these, what stays granted below a path
- *     seccomp=FD             a filter to load, where bubblewrap has not done it
- *     trace=FD               a socket: a second filter to load comes in, for the command alone,
- *                            and its listener goes out (seccomp_unotify(2))
- *     keep=FD:NUMBER         a descriptor that the command has, under that number
- *     listen=FD:PORT         a port of the loopback to listen on for a proxy, and the socket by which the listener
- *                            goes out (proxy_listener.h); may be repeated
- *     report=FD              a pipe for what became of the command (report.h); when nobody
- *                            can read it any more, everything is killed
- *     argv0=NAME             the name the program is told, if not PROGRAM
- *     env=NAME=VALUE         a variable of the command, whose environment is these and nothing else
- *     cwd=PATH               where the command starts, if not where this process is
- *     mounted=DEV:INODE:PATH what must be mounted at a path
- *     isolated=1             nothing that is mounted elsewhere may appear here (isolation.h)
- *     mask=PATH              a mount that the command must not get around (mask.h); those of one
- *                            directory stand together
- *     guard=PATH             the same, where the command could make what others obey: that is put aside
- *     private=PATH           the same as a mask, where nobody would move what it is on
- *     placeholder=PATH       what a janitor keeps there, to be locked (janitor.c)
- *     hold=1                 before `--`, in place of a program: keep the sandbox
+ *     allow=RIGHTS:PATH      which of these rights stay granted below a path
+ *     seccomp=FD             a filter to load, if bubblewrap has not loaded it
+ *     trace=FD               a socket: the init receives a second filter on it, for the command alone,
+ *                            and sends its listener (seccomp_unotify(2))
+ *     keep=FD:NUMBER         a descriptor for the command, and its number there
+ *     listen=FD:PORT         a loopback port to listen on for a proxy, and the socket to send the listener
+ *                            to (proxy_listener.h); may be repeated
+ *     report=FD              a pipe for reports on the command (report.h); the init kills everything
+ *                            when the last reader closes it
+ *     argv0=NAME             argv[0] of the program, if not PROGRAM
+ *     env=NAME=VALUE         a variable of the command; its environment has only these
+ *     cwd=PATH               working directory of the command, if not that of this process
+ *     mounted=DEV:INODE:PATH the file that must be mounted at a path
+ *     isolated=1             nothing mounted elsewhere may appear here (isolation.h)
+ *     mask=PATH              a mount that the command must not get around (mask.h); masks in one
+ *                            directory are consecutive
+ *     guard=PATH             a mask where the command could create files that others obey: the init puts
+ *                            those aside
+ *     private=PATH           a mask on a file that nobody else would move
+ *     placeholder=PATH       a placeholder of a janitor, to be locked (janitor.c)
+ *     hold=1                 before `--`, instead of a program: keep the sandbox
  *                            for others to enter, until SIGTERM
- *     wait=FD                with `hold`: a socket by which the command comes later (waiting.h)
- *     more=FD                the last: what follows is in a file, each ended by NUL
+ *     wait=FD                with `hold`: a socket on which the command comes later (waiting.h)
+ *     more=FD                the last word: a file with the remaining words, each ended by NUL
  *
- * The last is for the launcher, outside of the sandbox: bubblewrap is executed among mounts that nothing arrives in
- * (own_mounts.h), where there are devices for it to show (devices.h), where these paths are read-only (read_only.h),
- * and where mounts were made early (early_mount.h). The first descriptor of `early-mounts` is a file of paths,
- * each with an `r` or a `w` before it and ended by NUL, to be mounted on themselves, read-only or not; the second has
- * bubblewrap's options, and the third, which takes its place where nothing can be mounted here, all that it would need
- * then. With `early-mounts` alone, bubblewrap is then executed among the mounts of the host.
+ * The launcher uses the last form, outside of the sandbox. It executes bubblewrap in a mount namespace that receives no
+ * mounts from the host (own_mounts.h), with devices for bubblewrap to show (devices.h), with these paths read-only
+ * (read_only.h), and with mounts made early (early_mount.h). The first descriptor of `early-mounts` is a file of paths,
+ * each with an `r` or a `w` before it and ended by NUL, to be mounted on themselves, read-only or not. The second has
+ * bubblewrap's options. The third has all options that bubblewrap needs if nothing can be mounted here, and replaces
+ * the second in that case; with `early-mounts` alone, bubblewrap then runs among the mounts of the host.
  *
  * Promises
- *   - What was asked for is enforced before the program starts, or it does not
+ *   - The init enforces everything that was asked for before the program starts. Otherwise the program does not
  *     start: exit status 125 and one line on standard error.
- *   - What is enforced by mounts stays so: when somebody outside takes away a mask,
- *     everything is killed, with exit status 125 and one line on standard error.
- *   - Exit status: that of the program, or 128 and the signal that ended it; 127
- *     if there is no such program, 126 if it can't be executed, 124 if the
- *     time was over.
- *   - The command has descriptors 0, 1, 2 and the one to keep only, an empty signal mask and
- *     default dispositions. When it has ended, nothing that it started lives on.
- *   - A /dev/null of the host that belongs to the command's user is none of these: the command has that of
- *     the sandbox instead.
- *   - A signal reaches the command once: when this process leads a group, the
- *     command leads another and is sent what arrives here; otherwise both
- *     share the group of the launcher, whose signals reach the command directly,
- *     or are sent on if it has left for a group of its own, as shells do. What the command sends here,
- *     and realtime signals from anybody, are sent on to nobody (signals.h).
+ *   - Mounts keep enforcing: when somebody outside takes a mask away, the init kills everything, with exit status 125
+ *     and one line on standard error.
+ *   - Exit status: that of the program, or 128 plus the signal that ended it; 127 if there is no such program, 126 if
+ *     it can't be executed, 124 if the time was over.
+ *   - The command has only descriptors 0, 1, 2 and the one to keep, an empty signal mask and default dispositions.
+ *     When it has ended, nothing that it started lives on.
+ *   - No standard stream is a /dev/null of the host that belongs to the command's user: the init replaces it with
+ *     that of the sandbox.
+ *   - A signal reaches the command once. If this process leads a group, the command leads another, and the init
+ *     forwards the signals it gets. Otherwise both share the group of the launcher, whose signals reach the command
+ *     directly; if the command has moved to its own group, as shells do, the init forwards them. The init forwards
+ *     neither signals from the command nor realtime signals (signals.h).
  *
- * Privilege: under bubblewrap it has none left, and runs with the filter in
- * force. Without bubblewrap it has the caller's, and drops every capability
- * before anything else. It trusts its words; it does not trust the command,
- * which may signal it at most (before Linux 6.12) and, as it is not dumpable,
- * neither reads its memory nor its descriptors through /proc.
+ * Privilege: under bubblewrap it has none left, and runs with the filter in force. Without bubblewrap it has the
+ * caller's, and drops every capability before anything else. It trusts its words. It does not trust the command. At
+ * most, the command can signal it (before Linux 6.12). The command can't read its memory or its descriptors through
+ * /proc, because the init is not dumpable.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -109,14 +107,14 @@
 static _Noreturn void run(bool leads_group, bool has_terminal) {
     if (leads_group)
         setpgid(0, 0);
-    /* Signals are blocked still, so taking the terminal does not stop us (SIGTTOU). */
+    /* Signals are still blocked, so taking the terminal does not stop this process (SIGTTOU). */
     if (has_terminal)
         tcsetpgrp(0, getpid());
     default_signals();
     stay_below();
-    /* Before the limits, of which the one on descriptors might leave no room for the listener. */
+    /* Before the limits: the limit on descriptors might leave no room for the listener. */
     trace_self();
-    /* The same holds here. All others are closed when the program starts. */
+    /* Before the limits for the same reason. All other descriptors close when the program starts. */
     if (task.kept >= 0 && syscall(SYS_dup3, task.kept, task.kept_number, 0) < 0)
         refuse("keep", "");
     give_back_room();
@@ -124,7 +122,7 @@ static _Noreturn void run(bool leads_group, bool has_terminal) {
         refuse("working directory ", task.cwd);
     limit_self();
     limit_waiting_signals();
-    /* Whoever has read this may send signals: they wait until the next step. */
+    /* Once the launcher has read this, it may send signals. They stay pending until the next step. */
     report(&(struct report){.kind = REPORT_CONFINED});
     sigset_t none;
     sigemptyset(&none);
@@ -137,14 +135,14 @@ static _Noreturn void run(bool leads_group, bool has_terminal) {
 
 static pid_t start(void) {
     bool leads_group = getpgrp() == getpid();
-    /* After the fork either side may have given the command its group already. */
+    /* Checked before the fork: after it, either side may already have given the command its group. */
     bool has_terminal = leads_group && tcgetpgrp(0) == getpgrp();
     pid_t command = fork();
     if (command < 0)
         refuse("fork", "");
     if (command == 0)
         run(leads_group, has_terminal);
-    /* Both sides do it, so that no signal is sent to a group that is not there yet. */
+    /* Both sides call this, so that nobody signals a group that does not exist yet. */
     if (leads_group)
         setpgid(command, command);
     return command;
@@ -152,7 +150,8 @@ static pid_t start(void) {
 
 /* ---- Watching over it ---- */
 
-/* While the command that has failed is not waited for, it still counts. */
+/* Reports if the failed command had reached its process limit. Called before the wait, because until then the command
+ * still counts. */
 static void report_process_limit(pid_t command) {
     siginfo_t end = {0};
     if (waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == command &&
@@ -160,7 +159,7 @@ static void report_process_limit(pid_t command) {
         report(&(struct report){.kind = REPORT_PROCESS_LIMIT});
 }
 
-/* Whatever is below this process is dead when this returns. */
+/* Kills all descendants. They are dead when this returns. */
 static void kill_everything(void) {
     /* Signals do not leave a pid namespace. */
     if (getpid() == 1)
@@ -171,29 +170,29 @@ static void kill_everything(void) {
     }
 }
 
-/* Where no child is left, no descendant is either. */
+/* If no child is left, no descendant is left either. */
 static void kill_the_rest(void) {
     if (waitpid(-1, NULL, WNOHANG) >= 0)
         kill_everything();
 }
 
-/* Ends this process and all below it. */
+/* Ends this process and its descendants. */
 static _Noreturn void finish(int status) {
     kill_the_rest();
-    /* A command in the group of bubblewrap may have stopped that, and nobody would learn of the end. */
+    /* The command may have stopped bubblewrap, which is in its group. Then nobody would learn of the end. */
     if (getpgrp() != getpid())
         kill(0, SIGCONT);
     _exit(status);
 }
 
-/* To be called when nothing of the command lives any more. */
+/* Call this only when no process of the command is left. */
 static _Noreturn void tell_breach(const struct mask *lost) {
     report(&(struct report){.kind = REPORT_BREACH});
     tell_of_loss(lost);
     finish(EXIT_NOT_CONFINED);
 }
 
-/* Ends everything if a mask is lost: the command can reach what it must not. */
+/* Kills everything if a mask is lost, because the command can then reach forbidden files. */
 static void hold_masks(void) {
     const struct mask *lost = lost_mask();
     if (!lost)
@@ -203,8 +202,8 @@ static void hold_masks(void) {
     tell_breach(lost);
 }
 
-/* Ends everything, and then looks for lost masks: the command may have been quicker than the kernel, which moves first
- * and then tells. Returns if there is none. */
+/* Kills everything, then looks for lost masks. The command may have been quicker than the kernel, which first moves a
+ * file and then reports it. Returns if no mask is lost. */
 static void end_with_masks(void) {
     if (masks.count == 0)
         return;
@@ -214,9 +213,9 @@ static void end_with_masks(void) {
         tell_breach(lost);
 }
 
-/* Closes everything but the way of reports: the streams, at whose end others wait, and the locks of placeholders, which are
- * removed as soon as the exit is reported. The kernel takes longer to take this sandbox down. To be called when nothing of
- * the command lives any more, and its masks were in place to the end. */
+/* Closes everything except the report pipe: the streams, because others wait for their end, and the locks on
+ * placeholders, which the janitor removes as soon as the exit is reported. The kernel needs longer to take the sandbox
+ * down. Call this only when no process of the command is left and its masks stayed in place to the end. */
 static void let_go(void) {
     if (task.report > 0 && syscall(SYS_dup3, task.report, 0, 0) == 0) {
         task.report = 0;
@@ -224,8 +223,8 @@ static void let_go(void) {
     }
 }
 
-/* Reaps what has ended, if the command itself has not. Returns whether there may be more: processes can end as fast as
- * they are reaped, and the command is the first to be found, because it is the oldest child. */
+/* Reaps ended processes, and ends this process if the command was one of them. Returns whether there may be more:
+ * processes can end as fast as the init reaps them. The kernel finds the command first, because it is the oldest child. */
 static bool reap(pid_t command) {
     report_process_limit(command);
     for (int i = 0; i < REAPED_IN_A_TURN; i++) {
@@ -252,21 +251,21 @@ static bool reap(pid_t command) {
 static void pass_on(int signo, pid_t command) {
     if (!task.program && signo == SIGTERM)
         finish(0);
-    /* In a pid namespace a group from outside is 0. */
+    /* In a pid namespace, a group from outside has the number 0. */
     pid_t group = getpgid(command);
     if (group > 0 && group != getpgrp())
         kill(-group, signo);
 }
 
-/* Takes what has arrived by now, and no more: the clock and the launcher are looked at in between. */
+/* Handles the signals that have arrived so far and no more, so that the clock and the launcher get their turn. */
 static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived[ARRIVALS_LIMIT];
-    /* None if it fails. */
+    /* 0 if the read fails. */
     ssize_t count = read(signals, arrived, sizeof arrived) / (ssize_t)sizeof *arrived;
     bool is_told_of_masks = false;
     for (const struct signalfd_siginfo *each = arrived; each < arrived + count; each++) {
         bool is_of_masks = each->ssi_signo == MASK_SIGNAL;
-        /* Whoever sent it: the kernel does not say it again while one waits that somebody else has sent. */
+        /* No matter who sent it: while one from another sender is pending, the kernel does not add its own. */
         is_told_of_masks = is_told_of_masks || is_of_masks;
         if (each->ssi_signo != SIGCHLD && !(is_of_masks && each->ssi_code == SI_KERNEL) && is_for_command(each))
             pass_on((int)each->ssi_signo, command);
@@ -283,7 +282,7 @@ static _Noreturn void end_overdue(void) {
     finish(EXIT_WALL);
 }
 
-/* A descriptor that becomes readable when the time is over, or -1. */
+/* Returns a descriptor that becomes readable when the time is over, or -1. */
 static int start_clock(void) {
     if (!task.wall_s)
         return -1;
@@ -294,7 +293,7 @@ static int start_clock(void) {
     return clock;
 }
 
-/* Executes the program after `--`, with the variables of this process. */
+/* Executes the program after `--`, with the environment of this process. */
 static _Noreturn void start_bubblewrap(int argc, char **argv) {
     int i = 1;
     size_t size = 0;
@@ -318,7 +317,7 @@ static _Noreturn void start_bubblewrap(int argc, char **argv) {
     refuse("bubblewrap", "");
 }
 
-/* Whether the words are those of a start of bubblewrap, of which this is the first. */
+/* Returns whether this first word belongs to the form that starts bubblewrap. */
 static bool is_for_bubblewrap(char *word) {
     return value_of(word, "own-mounts") || value_of(word, "early-mounts") || value_of(word, "devices") ||
            value_of(word, "read-only");
@@ -329,12 +328,13 @@ int main(int argc, char **argv) {
         start_bubblewrap(argc, argv);
     parse(argc, argv);
     prctl(PR_SET_NAME, "paddock-init");
-    /* Not earlier, as an option of bubblewrap: killed while its child waits for it, it would leave that behind. */
+    /* Not earlier, as an option of bubblewrap: if bubblewrap were killed while its child waits for it, the child would
+     * stay. */
     if (getpid() == 1 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         refuse("parent", "");
     settle_inherited();
     confine();
-    /* Where there is no pid namespace, orphans come here all the same. */
+    /* Without a pid namespace, this process adopts orphans as a subreaper. */
     if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         refuse("subreaper", "");
     int signals = take_signals();
@@ -345,7 +345,7 @@ int main(int argc, char **argv) {
     if (task.waiting >= 0)
         await_command(signals);
     int clock = start_clock();
-    /* The launcher, or bubblewrap and then the launcher has closed its end, may have died before all this. */
+    /* The launcher may have died before all this, or bubblewrap may have, and the launcher then closed its end. */
     struct pollfd launcher = {.fd = task.report};
     if (poll(&launcher, 1, 0) > 0)
         _exit(EXIT_ABANDONED);
@@ -356,7 +356,7 @@ int main(int argc, char **argv) {
         {.fd = signals, .events = POLLIN}, {.fd = clock, .events = POLLIN}, {.fd = task.report},
         {.fd = masks.mounts, .events = POLLPRI}};
     for (bool has_more = false;;) {
-        /* Each turn does a bounded amount of work, and begins with what the command must not be able to put off. */
+        /* Each turn does a bounded amount of work, and starts with the work that the command must not be able to delay. */
         if (poll(events, 4, has_more ? 0 : masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
             refuse("poll", "");
         if (events[2].revents)
@@ -365,7 +365,7 @@ int main(int argc, char **argv) {
             hold_masks();
         if (events[0].revents)
             serve_signals(signals, command);
-        /* Before the clock: a command that ended in time did. */
+        /* Before the clock, so that a command that ended in time counts as such. */
         if (events[0].revents || events[1].revents || has_more)
             has_more = reap(command);
         if (events[1].revents)

@@ -1,5 +1,5 @@
 /*
- * Whether what is mounted elsewhere would appear in this mount namespace.
+ * Checks whether mounts made elsewhere would appear in this mount namespace.
  *
  * Privilege: that of the caller.
  */
@@ -13,10 +13,11 @@
 
 #include "task.h"
 
-/* Of a line in the table of mounts, proc_pid_mountinfo(5): from here on tags follow, and then a "-". No field has a space. */
+/* Number of the first tag in a line of the table of mounts, proc_pid_mountinfo(5). A "-" follows the tags. No field has
+ * a space. */
 enum { FIRST_TAG = 6, NO_TAGS = -1 };
 
-/* Reads on in the table. Returns whether a mount gets what is mounted elsewhere: its tag says "shared:" or "master:". */
+/* Returns whether a mount in the table receives mounts made elsewhere: its tag says "shared:" or "master:". */
 static bool has_receiver(int table) {
     char text[4096], before = '\n';
     ssize_t count;
@@ -39,7 +40,7 @@ static bool has_receiver(int table) {
     return false;
 }
 
-/* The launcher has seen that the host has no such mounts, and may have looked too early. */
+/* The launcher has checked that the host has no such mounts, but perhaps too early. */
 static void verify_isolation(void) {
     int table = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     if (table < 0)

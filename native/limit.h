@@ -1,7 +1,7 @@
 /*
- * The limits of the command: set on itself alone, and whether it has reached that of processes.
+ * Sets the limits of the command on itself alone, and checks whether it has reached the limit of processes.
  *
- * Privilege: none, for limits are only ever lowered.
+ * Privilege: none, because it only ever lowers limits.
  */
 #ifndef PADDOCK_LIMIT_H
 #define PADDOCK_LIMIT_H
@@ -27,12 +27,12 @@ static void set_limit(int i) {
     /* The kernel counts this process too. */
     if (resource == RLIMIT_NPROC)
         wanted.rlim_cur = ++wanted.rlim_max;
-    /* SIGXCPU at the limit, which says why; SIGKILL a second later for those that catch it. */
+    /* SIGXCPU at the limit tells the reason. SIGKILL follows a second later for programs that catch it. */
     if (resource == RLIMIT_CPU)
         wanted.rlim_max++;
     if (getrlimit(resource, &now) < 0)
         refuse("limit ", limit_names[i].word);
-    /* A stricter one that is in force already stays, and can't be raised anyway. */
+    /* A stricter limit that is already in force stays, and can't be raised anyway. */
     if (wanted.rlim_max > now.rlim_max)
         wanted.rlim_max = now.rlim_max;
     if (wanted.rlim_cur > wanted.rlim_max)
@@ -55,14 +55,14 @@ static void leave_descriptors(void) {
         refuse("limit ", "nofile");
 }
 
-/* Only for the command: a limit on this process might keep it from its work. */
+/* Only the command calls this: a limit might keep the init from its work. */
 static void limit_self(void) {
     leave_descriptors();
     for (int i = 0; i < LIMITS; i++)
         set_limit(i);
 }
 
-/* Whether there are as many processes as may be. The kernel keeps no record of those it has refused. */
+/* Returns whether the limit of processes is reached. The kernel keeps no record of the forks it refused. */
 static bool is_full(void) {
     bool is_limited = task.cgroup >= 0;
     for (int i = 0; i < LIMITS; i++) {

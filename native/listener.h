@@ -1,9 +1,9 @@
 /*
- * The listener of a traced command: whoever holds it is asked before each call that a filter names.
+ * Installs the seccomp listener of a traced command. Its holder decides on each call that the filter names.
  *
- * The filter comes from the tracer, by the socket `trace=FD`, and the listener goes back there.
+ * The init receives the filter from the tracer on the socket `trace=FD`, and sends the listener back.
  *
- * Privilege: none; it is only for the command, and this process asks nobody.
+ * Privilege: none. The filter applies to the command, not to the init.
  */
 #ifndef PADDOCK_LISTENER_H
 #define PADDOCK_LISTENER_H
@@ -18,7 +18,7 @@
 #include "passing.h"
 #include "task.h"
 
-/* Only for the command, in its last moment before the program: this process asks nobody. */
+/* The command calls this just before it executes the program. The filter does not apply to the init. */
 static void trace_self(void) {
     static struct sock_filter code[BPF_MAXINSNS];
     if (task.trace < 0)
@@ -28,13 +28,13 @@ static void trace_self(void) {
     program.len = (unsigned short)(n / (ssize_t)sizeof *code);
     if (n == 0)
         errno = EPIPE;
-    /* Without the second flag (before Linux 5.19) any signal interrupts the wait, and the question is repeated. */
+    /* Without the second flag (before Linux 5.19) any signal interrupts the wait, and the kernel asks again. */
     unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1u << 5 /* WAIT_KILLABLE_RECV */;
     int listener = n > 0 ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) : -1;
     if (listener < 0 && errno == EINVAL)
         listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
-    /* Whoever holds the listener is asked about each call that the filter names. That must be the receiver alone: a
-     * copy that is left here would keep the kernel waiting for an answer when the receiver is gone. */
+    /* The holder of the listener decides on each call that the filter names. Only the receiver may hold it: with a copy
+     * left here, the kernel would keep waiting for an answer after the receiver is gone. */
     if (listener < 0 || !pass_descriptor(task.trace, listener))
         refuse("trace", "");
 }

@@ -1,18 +1,17 @@
 /*
- * The masks of a sandbox: mounts on what the command must not reach, which have to stay where they are.
+ * The masks of a sandbox: mounts on files that the command must not reach. They must stay in place.
  *
- * A mount is on a file, not on a name. Whoever may do so, on the host or in another sandbox,
- * moves that file and takes the mask along, so that its name is free; or removes or replaces it,
- * and the mask is gone. The kernel refuses this (EBUSY) only where the file is a mount point itself.
- * It tells that a mount is gone (proc_pid_mountinfo(5)), but not that one was moved: for that
- * the directories are watched that masks are in. After every event it is looked whether each mask
- * is in its place; what has happened in between is not asked.
+ * A mount is on a file, not on a name. A process on the host or in another sandbox that has the right may move that
+ * file and take the mask along, which frees the name. Or it removes or replaces the file, and the mask is gone. The
+ * kernel refuses this (EBUSY) only where the file is a mount point itself. It reports that a mount is gone
+ * (proc_pid_mountinfo(5)), but not that one was moved. So this process watches the directories of masks. After every
+ * event it checks whether each mask is in its place; it does not ask what happened in between.
  *
- * Directories are watched by dnotify (F_NOTIFY in fcntl(2)). inotify(7) takes 8 ms to end, for it waits until no
- * processor is in its code, and one user has 128 instances of it for everything.
+ * It watches directories with dnotify (F_NOTIFY in fcntl(2)). inotify(7) takes 8 ms to close, because it waits until no
+ * processor is in its code, and a user has only 128 instances for everything.
  *
- * Privilege: none. What can't be watched, because it can't be read or the kernel has no dnotify, is looked at
- * every LOOK_MS.
+ * Privilege: none. It checks every LOOK_MS where it can't watch, because a directory can't be read or the kernel has no
+ * dnotify.
  */
 #ifndef PADDOCK_MASK_H
 #define PADDOCK_MASK_H
@@ -39,10 +38,10 @@
 #include "task.h"
 #include "without_links.h"
 
-/* What dnotify sends, if nothing else is asked for; never with another si_code than SI_KERNEL. */
+/* The default signal of dnotify. Its si_code is always SI_KERNEL. */
 enum { MASK_SIGNAL = SIGIO };
 
-/* Soon enough, and thousands of masks, each a microsecond to look at, take up some hundredths of a processor. */
+/* Soon enough. A check takes a microsecond per mask, so thousands of masks use a few hundredths of a processor. */
 enum { LOOK_MS = 100 };
 
 /* Since Linux 6.6 on every machine; older headers lack it. */
@@ -50,31 +49,31 @@ enum { FCHMODAT2 = 452 };
 
 struct mask {
     char *path;
-    int directory;   /* that it is in; -1 while it can't be reached */
-    bool is_private; /* Paddock's own, so that nobody has to do with it who would move it */
-    bool is_guard;   /* of what others obey, which the command must not make anew */
-    bool is_closed;  /* its directory, when it was last looked at */
-    bool is_known;   /* what it is */
+    int directory;   /* its directory; -1 while it can't be reached */
+    bool is_private; /* on a file of Paddock's own, which nobody else would move */
+    bool is_guard;   /* on a file that others obey, which the command must not create anew */
+    bool is_closed;  /* its directory couldn't be searched at the last check */
+    bool is_known;   /* its identity, in the next fields */
     bool is_directory;
     uint32_t device_major, device_minor;
     uint64_t inode;
-    uint32_t aside; /* a number in the name that was given to what stood in its place, or 0 */
-    bool is_suspect; /* what stands in its place, and could not be put aside */
+    uint32_t aside; /* number in the name of the file put aside from its place, or 0 */
+    bool is_suspect; /* the file in its place could not be put aside */
 };
 static struct {
     struct mask *all;
     int count;
-    int mounts; /* tells that one is gone (POLLPRI); -1 without /proc */
+    int mounts; /* reports that one is gone (POLLPRI); -1 without /proc */
     bool has_unwatched;
-    bool has_room; /* for a descriptor of each directory and placeholder */
-    struct rlimit descriptors; /* as the command is to have it */
+    bool has_room; /* the limit has room for a descriptor of each directory and placeholder */
+    struct rlimit descriptors; /* the limit for the command */
 } masks = {.mounts = -1};
 
 static const char *name_of(const struct mask *mask) {
     return strrchr(mask->path, '/') + 1;
 }
 
-/* Opens the directory of a mask, and watches it if need be. Returns -1 with errno. */
+/* Opens the directory of a mask, and watches it if possible. Returns -1 with errno. */
 static int open_directory(const struct mask *mask) {
     char *name = strrchr(mask->path, '/');
     *name = '\0';
@@ -82,10 +81,10 @@ static int open_directory(const struct mask *mask) {
     *name = '/';
     if (found < 0)
         return found;
-    /* What comes from elsewhere and replaces a mask is told as DN_CREATE, as is whatever is made there. That is often,
-     * and the loss of the mount is told as well. */
+    /* DN_CREATE reports a file that comes from elsewhere and replaces a mask, but also every new file. Those are
+     * frequent, and the kernel reports the lost mount anyway. */
     long events = DN_RENAME | DN_DELETE | DN_MULTISHOT | (masks.mounts < 0 ? DN_CREATE : 0);
-    /* Those of all sandboxes may be in one directory, /tmp, and each would be woken by whatever is removed there. */
+    /* The private masks of all sandboxes may be in one directory, /tmp. Every removal there would wake each sandbox. */
     if (mask->is_private && masks.mounts >= 0)
         events = DN_RENAME | DN_MULTISHOT;
     int directory = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,20 +96,21 @@ static int open_directory(const struct mask *mask) {
     return directory;
 }
 
-/* Whether a mask is where it has to be, and what it was when it was first seen. */
+/* Returns whether a mask is in its place and is still the file that it was at the first check. */
 static bool is_in_place(struct mask *mask) {
     struct statx found;
     if (mask->directory < 0)
         mask->directory = open_directory(mask);
     if (mask->directory < 0 || statx(mask->directory, name_of(mask), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
                                      STATX_TYPE | STATX_INO, &found) != 0) {
-        /* Out of reach of the command as well, until it changes the mode of a directory, which nobody tells. */
+        /* The command can't reach it either, until it changes the mode of a directory, which the kernel does not
+         * report. */
         mask->is_closed = errno == EACCES;
         masks.has_unwatched = masks.has_unwatched || mask->is_closed;
         return mask->is_closed;
     }
     mask->is_closed = false;
-    /* A kernel that can't tell whether it is a mount leaves us with what it is. */
+    /* Without this attribute (older kernels), only the identity of the file counts. */
     if (found.stx_attributes_mask & IS_MOUNT_ROOT && !(found.stx_attributes & IS_MOUNT_ROOT))
         return false;
     if (!mask->is_known) {
@@ -124,7 +124,7 @@ static bool is_in_place(struct mask *mask) {
            found.stx_ino == mask->inode;
 }
 
-/* The first that is not in its place, or NULL. */
+/* Returns the first lost mask, or NULL. */
 static const struct mask *lost_mask(void) {
     for (int i = 0; i < masks.count; i++)
         if (!is_in_place(&masks.all[i]))
@@ -144,18 +144,18 @@ static bool move_to(const struct mask *mask, const char *name, unsigned flags) {
     return syscall(SYS_renameat2, mask->directory, name_of(mask), mask->directory, name, flags) == 0;
 }
 
-/* Moves away what is at the path of a lost guard, if anything is. Between the loss and its death the command had
- * time for some system calls, enough for a .git with a hook in it; who took the mask away seldom has something else
- * there as soon. A file may well be replaced by another in one step, as editors do, so that stays, and somebody has to
- * look at it. The new name can't be known beforehand, or the command could have taken it. */
+/* Moves away the file at the path of a lost guard, if there is one. Between the loss and its death the command had time
+ * for some system calls, enough for a .git with a hook in it. The process that took the mask away rarely puts something
+ * else there that soon. But editors replace a file by another in one step, so a file stays and a person has to look at
+ * it. The new name is random; otherwise the command could have taken it. */
 static void put_aside(struct mask *mask) {
     uint32_t number;
     char name[NAME_MAX + 1];
     struct statx found;
     if (!mask->is_guard || mask->directory < 0)
         return;
-    /* The kernel takes a mount away before it moves something else to its place, and does both under the lock of the
-     * directory. This waits for the lock, and fails. */
+    /* The kernel removes a mount before it moves something else to its place, both under the lock of the directory.
+     * This call waits for the lock, and fails. */
     move_to(mask, name_of(mask), RENAME_NOREPLACE);
     if (statx(mask->directory, name_of(mask), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &found) != 0)
         return;
@@ -163,17 +163,17 @@ static void put_aside(struct mask *mask) {
     if ((!mask->is_directory && S_ISREG(found.stx_mode)) || getrandom(&number, sizeof number, 0) < 0 ||
         !name_aside(mask, number, name))
         return;
-    /* Not every file system can do it without replacing (NFS), but the name is new in any case. */
+    /* Not every file system can rename without replacing (NFS), but the name is new in any case. */
     mask->is_suspect = !move_to(mask, name, RENAME_NOREPLACE) && !(errno == EINVAL && move_to(mask, name, 0));
     mask->aside = mask->is_suspect ? 0 : number;
 }
 
 static bool set_mode(int directory, mode_t mode) {
-    /* The second is for one that could not be read when it was opened. */
+    /* The second call is for a directory that could not be read when it was opened. */
     return syscall(SYS_fchmod, directory, mode) == 0 || syscall(FCHMODAT2, directory, "", mode, AT_EMPTY_PATH) == 0;
 }
 
-/* Lets this process search a directory of its user that somebody has closed. Returns the mode that it had, or -1. */
+/* Lets this process search a directory of its user that somebody has closed. Returns the previous mode, or -1. */
 static int open_up(int directory) {
     struct stat status;
     if (fstat(directory, &status) != 0)
@@ -182,8 +182,8 @@ static int open_up(int directory) {
     return set_mode(directory, mode | S_IRWXU) ? (int)mode : -1;
 }
 
-/* As `lost_mask`, and puts aside what is in the place of lost guards. To be called when nothing of the command lives
- * any more: it may have closed a directory in order to hide what it did there. */
+/* Like `lost_mask`, and puts aside the files in the place of lost guards. Call this only when no process of the command
+ * is left. The command may have closed a directory to hide what it did there. */
 static const struct mask *settle_masks(void) {
     const struct mask *lost = NULL;
     for (struct mask *mask = masks.all; mask < masks.all + masks.count; mask++) {
@@ -221,7 +221,8 @@ static bool is_beside(const struct mask *mask, const struct mask *other) {
            memcmp(mask->path, other->path, (size_t)length) == 0;
 }
 
-/* One descriptor for each directory: with many patterns that is more than the limit for programs that use select(2). */
+/* Raises the limit, because each directory takes a descriptor. Many patterns exceed the limit for programs that use
+ * select(2). */
 static void make_room(void) {
     struct rlimit most;
     if (masks.has_room)
@@ -233,14 +234,15 @@ static void make_room(void) {
     setrlimit(RLIMIT_NOFILE, &most);
 }
 
-/* For the command, which is to have the limit that its launcher had. */
+/* Gives the command the limit that its launcher had. */
 static void give_back_room(void) {
     if (masks.has_room)
         setrlimit(RLIMIT_NOFILE, &masks.descriptors);
 }
 
-/* Locks the placeholders that are in sight: no janitor removes one meanwhile (janitor.c), though ours is killed. One of
- * another user can't be locked. Whatever becomes of a placeholder before this, the masks tell. */
+/* Locks the visible placeholders, so that no janitor removes one meanwhile (janitor.c), even if its own janitor is
+ * killed. A placeholder of another user can't be locked. The masks reveal whatever happened to a placeholder before
+ * this. */
 static void hold_placeholders(void) {
     for (int i = 0; i < task.n_words; i++) {
         char *path = value_of(task.words[i], "placeholder");
@@ -271,7 +273,7 @@ static void list_masks(void) {
     }
 }
 
-/* Lets go of all that `watch_masks` has, so that it can be called again for other words. */
+/* Releases everything that `watch_masks` holds, so that it can be called again for other words. */
 static void forget_masks(void) {
     for (int i = 0; i < masks.count; i++)
         if (masks.all[i].directory >= 0 && (i == 0 || masks.all[i].directory != masks.all[i - 1].directory))
@@ -283,7 +285,7 @@ static void forget_masks(void) {
     masks.has_unwatched = false;
 }
 
-/* To be called with MASK_SIGNAL blocked. From then on no mask is lost that `lost_mask` would not tell of. */
+/* Call this with MASK_SIGNAL blocked. From then on, `lost_mask` finds every lost mask. */
 static void watch_masks(void) {
     list_masks();
     if (masks.count == 0)

@@ -1,7 +1,7 @@
 /*
- * What paddock-init says to the user: lines on standard error.
+ * Messages to the user: lines on standard error.
  *
- * Privilege: none. Whoever has the other end of standard error may never read it, so this may not return.
+ * Privilege: none. The reader of standard error may never read, so this may block forever.
  */
 #ifndef PADDOCK_MESSAGE_H
 #define PADDOCK_MESSAGE_H
@@ -11,14 +11,14 @@
 
 enum { MESSAGE_PARTS = 8 };
 
-/* Says one line, made of the strings up to NULL, MESSAGE_PARTS at most. */
+/* Writes one line, made of the strings up to NULL, MESSAGE_PARTS at most. */
 static void say_parts(const char *const *strings) {
     struct iovec parts[MESSAGE_PARTS];
     int count = 0;
     for (; count < MESSAGE_PARTS && strings[count]; count++)
         parts[count] = (struct iovec){.iov_base = (char *)strings[count], .iov_len = strlen(strings[count])};
     if (writev(2, parts, count) < 0) {
-        /* Nobody listens. The exit status says the most of it. */
+        /* Nobody reads. The exit status tells most of it. */
     }
 }
 

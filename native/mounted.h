@@ -1,7 +1,8 @@
 /*
- * Whether a certain file is mounted at a path.
+ * Checks whether a certain file is mounted at a path.
  *
- * Privilege: that of the caller. No link is followed, whoever makes one meanwhile.
+ * Privilege: that of the caller. It follows no link, even if somebody makes one
+ * meanwhile.
  */
 #ifndef PADDOCK_MOUNTED_H
 #define PADDOCK_MOUNTED_H
@@ -24,7 +25,7 @@ static bool is_mounted(uint64_t device, uint64_t inode, const char *path) {
     if (fd < 0)
         return false;
     bool is_same = fstat(fd, &file) == 0 && file.st_dev == device && file.st_ino == inode;
-    /* A kernel that can't tell whether it is a mount leaves us with what it is. */
+    /* If the kernel can't tell whether it is a mount, only the identity of the file counts. */
     if (is_same && statx(fd, "", AT_EMPTY_PATH, 0, &more) == 0 && more.stx_attributes_mask & IS_MOUNT_ROOT)
         is_same = more.stx_attributes & IS_MOUNT_ROOT;
     close(fd);

@@ -1,7 +1,7 @@
 /*
- * Numbers as text, read and written without the C library's formats and locales.
+ * Reads and writes numbers as text without the C library's formats and locales.
  *
- * Privilege: none; nothing is called.
+ * Privilege: none; it calls nothing.
  */
 #ifndef PADDOCK_NUMBER_H
 #define PADDOCK_NUMBER_H
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For any number in base 10 or 16, with the NUL that ends it. */
+/* Room for any number in base 10 or 16, with its NUL. */
 enum { NUMBER_BYTES = 21 };
 
-/* Reads digits, in lower case, and moves `text` behind them. False if there are none, or if it is too large. */
+/* Reads lower-case digits and moves `text` past them. Returns false if there are none, or if the number is too large. */
 static inline bool read_number(char **text, unsigned base, uint64_t *value) {
     char *begin = *text;
     for (*value = 0;; ++*text) {
@@ -25,7 +25,7 @@ static inline bool read_number(char **text, unsigned base, uint64_t *value) {
     }
 }
 
-/* Writes a number into `room`, with leading zeros up to so many `digits`. Returns where it begins. */
+/* Writes a number into `room`, with leading zeros up to `digits` digits. Returns where it begins. */
 static inline char *number_text(char room[NUMBER_BYTES], uint64_t value, unsigned base, int digits) {
     char *begin = room + NUMBER_BYTES - 1;
     *begin = '\0';

@@ -1,5 +1,5 @@
 /*
- * Passing a descriptor to whoever holds the other end of a socket (unix(7), SCM_RIGHTS).
+ * Passes a descriptor over a socket (unix(7), SCM_RIGHTS).
  *
  * Privilege: none.
  */
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* It is closed here in any case. Returns whether it was passed; otherwise errno says why not. */
+/* Always closes the descriptor here. Returns whether it was passed; if not, errno tells why. */
 static bool pass_descriptor(int socket, int descriptor) {
     char nothing = 0, room[CMSG_SPACE(sizeof descriptor)] __attribute__((aligned(8))) = {0};
     struct iovec part = {.iov_base = &nothing, .iov_len = sizeof nothing};

@@ -1,10 +1,10 @@
 /*
- * The listeners of a command's proxy: made here, in the network namespace of the sandbox, and served from outside.
+ * Creates the listeners of a command's proxy in the network namespace of the sandbox. A process outside serves them.
  *
- * Each word `listen=FD:PORT` is one: it listens on PORT of the loopback, and its descriptor goes out by the socket FD. So
- * whoever serves it needs no way into the namespace, and nothing inside of it runs for the proxy.
+ * Each word `listen=FD:PORT` asks for one: the init listens on PORT of the loopback, and sends the descriptor over the
+ * socket FD. So the server of the proxy needs no access to the namespace, and nothing in it runs for the proxy.
  *
- * Privilege: none is needed, for no port is below 1024. Nothing of the command runs yet.
+ * Privilege: none needed, because no port is below 1024. No code of the command runs yet.
  */
 #ifndef PADDOCK_PROXY_LISTENER_H
 #define PADDOCK_PROXY_LISTENER_H
@@ -19,14 +19,14 @@
 #include "passing.h"
 #include "task.h"
 
-/* As many clients as come at once; the kernel takes no more than net.core.somaxconn. */
+/* The largest number of clients that connect at once; the kernel caps it at net.core.somaxconn. */
 enum { PROXY_BACKLOG = 4096, LAST_PORT = 0xffff };
 
 static int listen_on(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
         .sin_port = (uint16_t)(port << 8 | port >> 8),
-        .sin_addr.s_addr = 127 | 1u << 24, /* 127.0.0.1 as the network writes it, from a little-endian machine */
+        .sin_addr.s_addr = 127 | 1u << 24, /* 127.0.0.1 in network byte order, on a little-endian machine */
     };
     int fd = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || syscall(SYS_bind, fd, &address, sizeof address) < 0 || syscall(SYS_listen, fd, PROXY_BACKLOG) < 0)

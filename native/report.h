@@ -1,11 +1,11 @@
 /*
- * What paddock-init reports to whoever gave it the descriptor `report=FD`.
+ * The reports of paddock-init to the holder of the other end of `report=FD`.
  *
- * Packed and little-endian; the other side is src/paddock/sandbox/enforce/init.py. A
- * report is one write below PIPE_BUF, so a pipe carries it whole. The first is
- * NOT_CONFINED, or CONFINED, before anything of the command runs, after WAITING if the command came later; EXITED, after
- * NOT_EXECUTED or PROCESS_LIMIT if need be, WALL_LIMIT or BREACH is the last. If that is
- * missing, there was no command, or the init was killed with everything below it.
+ * Packed and little-endian; the other side is src/paddock/sandbox/enforce/init.py. A report is one write below
+ * PIPE_BUF, so a pipe carries it whole. The first is NOT_CONFINED, or CONFINED before any code of the command runs;
+ * WAITING precedes it if the command comes later. The last is EXITED, after NOT_EXECUTED or PROCESS_LIMIT if they
+ * apply, or WALL_LIMIT, or BREACH. If the last is missing, there was no command, or the init was killed with all its
+ * descendants.
  */
 #ifndef PADDOCK_REPORT_H
 #define PADDOCK_REPORT_H
@@ -17,20 +17,20 @@
 #endif
 
 enum report_kind {
-    REPORT_EXITED = 1,       /* value: status of the command, as of wait(2); nothing of it lives, its streams are closed */
+    REPORT_EXITED = 1,       /* value: status of the command, as in wait(2); no process of it is left, its streams are closed */
     REPORT_NOT_EXECUTED = 2, /* value: errno of execve(2); no program ran */
     REPORT_NOT_CONFINED = 3, /* value: errno of the step that failed; no program ran */
-    REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and everything was killed */
-    REPORT_CONFINED = 5,     /* value: 0; everything that was asked for is in force */
+    REPORT_WALL_LIMIT = 4,   /* value: 0; the time was over, and the init killed everything */
+    REPORT_CONFINED = 5,     /* value: 0; everything requested is in force */
     REPORT_PROCESS_LIMIT = 6, /* value: 0; the command failed, and at its end no further process was allowed */
-    REPORT_BREACH = 7,       /* value: 0; a mask was taken away from outside, and everything was killed */
-    REPORT_WAITING = 8,      /* value: 0; the sandbox is there, and its command may come (waiting.h) */
+    REPORT_BREACH = 7,       /* value: 0; somebody outside took a mask away, and the init killed everything */
+    REPORT_WAITING = 8,      /* value: 0; the sandbox is ready for its command (waiting.h) */
 };
 
 struct __attribute__((packed)) report {
     uint32_t kind;
     int32_t value;
-    /* EXITED: of the command and those of its descendants that were waited for. */
+    /* EXITED: usage of the command and of its descendants that were waited for. */
     uint64_t user_us;
     uint64_t system_us;
     uint64_t max_rss_kib;

@@ -1,10 +1,10 @@
 /*
- * What paddock-init, or a file worker, was told to do: its words (init.c says what each means), read into one value.
+ * Parses the words of paddock-init or of a file worker into one value. init.c describes each word.
  *
- * What makes no sense ends the process before anything is started, as does every step of the
- * confinement that fails. Nothing is done here but reading.
+ * Invalid words end the process before it starts anything, as does every step of the confinement that fails. This file
+ * only parses.
  *
- * Privilege: that of the caller, whose words are trusted.
+ * Privilege: that of the caller. It trusts the caller's words.
  */
 #ifndef PADDOCK_TASK_H
 #define PADDOCK_TASK_H
@@ -51,18 +51,18 @@ static struct {
     char **words;
     int n_words, n_variables;
     int filter, trace, report, cgroup, memory, waiting, kept; /* descriptors, or -1 */
-    int kept_number;                                          /* that the last one has for the command */
+    int kept_number;                                          /* number of `kept` in the command */
     char *program;
     char **argv;
-    char **environment; /* of the command, which gets nothing of ours */
-    char *cwd;          /* of the command, or NULL where bubblewrap was told */
+    char **environment; /* of the command, which inherits no variable */
+    char *cwd;          /* of the command, or NULL if bubblewrap sets it */
 } task = {.filter = -1, .trace = -1, .report = -1, .cgroup = -1, .memory = -1, .waiting = -1, .kept = -1};
 
 /* ---- Telling what happened ---- */
 
 static void report(const struct report *report) {
     if (task.report >= 0 && write(task.report, report, sizeof *report) < 0) {
-        /* Nobody reads. The exit status says the most of it. */
+        /* Nobody reads. The exit status tells most of it. */
     }
 }
 
@@ -70,7 +70,7 @@ static void report(const struct report *report) {
 #define NOT_CONFINED "the command was not started, because it can't be confined: "
 #endif
 
-/* errno says why. */
+/* Exits with the reason in errno. */
 static _Noreturn void refuse(const char *step, const char *value) {
     int error = errno;
     report(&(struct report){.kind = REPORT_NOT_CONFINED, .value = error});
@@ -80,13 +80,13 @@ static _Noreturn void refuse(const char *step, const char *value) {
 
 /* ---- Words ---- */
 
-/* The rest of `word` after "NAME=", or NULL if it is another word. */
+/* Returns the rest of `word` after "NAME=", or NULL if the word has another name. */
 static char *value_of(char *word, const char *name) {
     size_t length = strlen(name);
     return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
 }
 
-/* One number, ended by `stop`; moves `text` behind it. */
+/* Reads one number that ends with `stop`, and moves `text` past it. */
 static uint64_t number(char **text, unsigned base, char stop, const char *word) {
     uint64_t value;
     if (!read_number(text, base, &value) || **text != stop) {
@@ -97,7 +97,7 @@ static uint64_t number(char **text, unsigned base, char stop, const char *word) 
     return value;
 }
 
-/* One that stands for none, like -1, would take away what the word asks for. */
+/* Rejects a value that would mean no descriptor, like -1: it would disable what the word asks for. */
 static int descriptor_before(char **text, char stop, const char *word) {
     uint64_t value = number(text, 10, stop, word);
     if (value > INT_MAX) {
@@ -111,7 +111,7 @@ static int descriptor(char *text, const char *word) {
     return descriptor_before(&text, '\0', word);
 }
 
-/* What a relative path leads to depends on where this process is. */
+/* Rejects a relative path, because its target depends on the working directory of this process. */
 static char *absolute(char *path, const char *word) {
     if (*path != '/') {
         errno = EINVAL;
@@ -165,13 +165,13 @@ static void parse_word(char *word) {
     } else if (!value_of(word, "allow") && !value_of(word, "mounted") && !value_of(word, "listen") && !value_of(word, "mask") &&
                !value_of(word, "guard") && !value_of(word, "placeholder") && !value_of(word, "private") &&
                !value_of(word, "hold")) {
-        /* The time of these comes later, or was before. */
+        /* Other code handles these words later, or has already handled them. */
         errno = EINVAL;
         refuse("word ", word);
     }
 }
 
-/* The words of `argv` and those of `text`, each ended by NUL, as one list ended by NULL. Both stay where they are. */
+/* Returns the words of `argv` and those of `text`, each ended by NUL, as one list ended by NULL. Copies no string. */
 static char **with_words(int *argc, char **argv, char *text, size_t size) {
     size_t count = 0;
     for (size_t i = 0; i < size; i++)
@@ -185,7 +185,7 @@ static char **with_words(int *argc, char **argv, char *text, size_t size) {
     return all;
 }
 
-/* Reads a file of strings, each ended by NUL. They stay in memory for good. */
+/* Maps a file of strings, each ended by NUL. The mapping stays for good. */
 static char *map_strings(int fd, size_t *size) {
     struct stat file;
     if (fstat(fd, &file) < 0)
@@ -201,7 +201,7 @@ static char *map_strings(int fd, size_t *size) {
     return text;
 }
 
-/* A file, because bubblewrap takes some thousand arguments at most. */
+/* Words come in a file because bubblewrap takes a few thousand arguments at most. */
 static char **with_more(int *argc, char **argv) {
     char *value = *argc > 0 ? value_of(argv[*argc - 1], "more") : NULL;
     size_t size;

@@ -1,13 +1,13 @@
 /*
- * How paddock-init waits in a sandbox that is ready for a command that nobody has asked for yet.
+ * Lets paddock-init wait in a ready sandbox until a command arrives.
  *
- * The launcher sends one packet over the socket `wait=FD`. With it come descriptors (SCM_RIGHTS): a file with the words
- * of the command (init.c), and its standard streams. From then on everything is done as if these words had been the first:
- * mounts are verified, placeholders are locked and masks are watched again, because what happened meanwhile has to be found
- * out, and because the launcher has mounted the masks of placeholders only now (late_mask.h).
+ * The launcher sends one packet over the socket `wait=FD`, with descriptors (SCM_RIGHTS): a file with the words of the
+ * command (init.c), and its standard streams. The init then proceeds as if it had started with these words. It verifies
+ * mounts, locks placeholders and watches masks again, because they may have changed meanwhile, and because the launcher
+ * mounts the masks of placeholders only now (late_mask.h).
  *
- * While it waits, nobody is told anything: when the launcher is gone, when it closes its end, and when somebody takes away
- * a mask, this process ends.
+ * While it waits, this process reports nothing. It ends when the launcher is gone or closes its end, and when somebody
+ * takes a mask away.
  *
  * Privilege: none. The confinement is in force already, and the command inherits it.
  */
@@ -30,10 +30,10 @@
 #include "signals.h"
 #include "task.h"
 
-/* What comes with the packet, in this order. */
+/* The descriptors of the packet, in this order. */
 enum { WORDS, FIRST_STREAM, STREAMS = 3, PARTS = FIRST_STREAM + STREAMS };
 
-/* Takes the packet. Ends this process if none will come any more. */
+/* Receives the packet. Ends this process if none will come. */
 static void receive_parts(int parts[PARTS]) {
     char nothing, room[CMSG_SPACE(PARTS * sizeof(int))] __attribute__((aligned(8)));
     struct iovec part = {.iov_base = &nothing, .iov_len = sizeof nothing};
@@ -50,7 +50,7 @@ static void receive_parts(int parts[PARTS]) {
     memcpy(parts, CMSG_DATA(header), PARTS * sizeof(int));
 }
 
-/* Becomes the init of the command that has come. */
+/* Becomes the init of the command that arrived. */
 static void take_command(void) {
     static char word[sizeof "more=" + NUMBER_BYTES];
     static char *argv[] = {"paddock-init", word, NULL};
@@ -63,7 +63,7 @@ static void take_command(void) {
         close(parts[FIRST_STREAM + i]);
     }
     close(task.waiting);
-    /* What it says from now on is for the client of the command. */
+    /* From now on, messages are for the client of the command. */
     if (lost_mask()) {
         errno = ESTALE;
         refuse("it was exchanged meanwhile: ", lost_mask()->path);
@@ -81,7 +81,7 @@ static void take_command(void) {
     watch_masks();
 }
 
-/* Whether something has arrived that ends this process, or a mask may be lost. */
+/* Returns whether a signal ends this process or a mask is lost. */
 static bool is_told_to_end(int signals) {
     struct signalfd_siginfo arrived[ARRIVALS_LIMIT];
     ssize_t count = read(signals, arrived, sizeof arrived) / (ssize_t)sizeof *arrived;
@@ -91,7 +91,7 @@ static bool is_told_to_end(int signals) {
     return lost_mask() != NULL;
 }
 
-/* A kernel that can't tell whether something is a mount (before 5.8) does not tell that one is gone either. */
+/* A kernel that can't tell whether a file is a mount (before 5.8) does not report a lost mount either. */
 static void require_mount_roots(void) {
     struct statx root;
     if (statx(AT_FDCWD, "/", 0, 0, &root) == 0 && root.stx_attributes_mask & IS_MOUNT_ROOT)
@@ -100,7 +100,7 @@ static void require_mount_roots(void) {
     refuse("wait", "");
 }
 
-/* Returns when there is a command. To be called when everything is in force that does not depend on it. */
+/* Returns when there is a command. Call this when everything that does not depend on the command is in force. */
 static void await_command(int signals) {
     require_mount_roots();
     report(&(struct report){.kind = REPORT_WAITING});

@@ -1,8 +1,8 @@
 /*
- * Opens paths of which no part is a symbolic link.
+ * Opens paths that contain no symbolic link.
  *
- * Another command may exchange any directory that it may write for a link at any moment. Whoever acts on a
- * path that others can change opens it here, verifies what it has opened, and then acts on the descriptor alone.
+ * Another command may at any moment replace a directory that it can write with a link. To act on a path that others can
+ * change, open it here, verify the descriptor, and then act on the descriptor alone.
  *
  * Privilege: that of the caller.
  */
@@ -19,7 +19,7 @@
 /* openat2(2), since Linux 5.6; older headers lack it. */
 enum { OPENAT2 = 437, NO_LINKS = 0x04 };
 
-/* As below, one name after the other. */
+/* Like `open_without_links`, one name after the other. */
 static int walk_without_links(const char *path) {
     int directory = open("/", O_PATH | O_CLOEXEC);
     while (directory >= 0 && *(path += strspn(path, "/"))) {
@@ -40,14 +40,14 @@ static int walk_without_links(const char *path) {
     return directory;
 }
 
-/* Opens an absolute path, to be looked at or acted in. A link on the way is an error, at its end it is opened itself.
+/* Opens an absolute path to inspect or to act in. A link on the way is an error; a link at the end is opened itself.
  * Returns -1 with errno. */
 static int open_without_links(const char *path) {
     struct {
         uint64_t flags, mode, resolve;
     } how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = NO_LINKS};
     int fd = (int)syscall(OPENAT2, AT_FDCWD, *path ? path : "/", &how, sizeof how);
-    /* The second is what a filter says that does not know the call. */
+    /* A filter that does not know the call answers with EPERM. */
     return fd < 0 && (errno == ENOSYS || errno == EPERM) ? walk_without_links(path) : fd;
 }
 

@@ -1,8 +1,8 @@
 /*
- * How a janitor removes the placeholders that are not needed any more.
+ * Removes the placeholders of a janitor that nobody needs any more.
  *
- * It removes nothing that is not a placeholder of its own making, and no directory that somebody has put something in. What
- * others still need is left to them, in the end by the journal.
+ * It removes only placeholders of its own making, and no directory that somebody has put something in. It leaves a
+ * placeholder that others still need to them, in the end through the journal.
  *
  * Privilege: that of the launcher; see held_placeholder.h.
  */
@@ -11,27 +11,27 @@
 
 #include "held_placeholder.h"
 
-/* A launcher that was killed takes its sandboxes along. What others still need after this many attempts,
- * LINGER_MS apart, is left to them. */
+/* The sandboxes of a killed launcher die with it. After this many attempts, LINGER_MS apart, the janitor leaves a
+ * placeholder to the others that still need it. */
 enum { LEAVING_ATTEMPTS = 3 };
 
-/* Places that are removed but still open, of which each has a descriptor; some ten commands' worth. */
+/* Removed placeholders that are still open, with a descriptor each: enough for about ten commands. */
 enum { CLEARED_LIMIT = 64 };
 
 static struct placeholder *cleared; /* removed, but still open */
 static unsigned n_cleared;
 
-static bool has_left_some; /* to others who need them; the journal still names them */
-static bool has_parted;    /* from a placeholder that others need, who must not take us for one that was killed */
+static bool has_left_some; /* placeholders to others who need them; the journal still lists them */
+static bool has_parted;    /* from a placeholder that others need; they must not think that this janitor was killed */
 
-/* Whether somebody of whose end we know nothing may have needed a placeholder until just now. */
+/* Returns whether a process whose end this janitor can't see may have needed a placeholder until just now. */
 static bool is_doubtful(const struct placeholder *placeholder) {
     mode_t bits = bits_of(placeholder->fd);
     return bits & STRANGER_BIT ||
            (bits & JOINED_BIT && (placeholder->is_orphaned || is_named_elsewhere(placeholder->text)));
 }
 
-/* Removes the sockets of a .git that is somebody's own by now, or gone; those of another janitor's are its own. */
+/* Removes the sockets beside a .git that is no longer a placeholder, or gone. Leaves those of another janitor alone. */
 static void abandon_sockets(int directory, const char *name) {
     if (!is_git(name))
         return;
@@ -47,25 +47,25 @@ static void abandon_sockets(int directory, const char *name) {
         close(fd);
 }
 
-/* Removes a placeholder that is not needed any more; false if it has to be kept a moment longer. */
+/* Removes a placeholder that nobody needs any more. Returns false if it has to stay a moment longer. */
 static bool clear_away(struct placeholder *placeholder) {
     int directory = placeholder->directory->fd;
     if (is_out_of_reach(directory, placeholder->name)) {
-        /* Its user opens the directory again, and must not find it there. */
+        /* Its owner will make the directory accessible again, and must not find the placeholder there. */
         placeholder->attempts++;
         has_left_some = has_left_some || is_leaving;
         return is_leaving && placeholder->attempts > LEAVING_ATTEMPTS;
     }
     if (flock(placeholder->fd, LOCK_EX | LOCK_NB) != 0) {
-        /* Ours is lost by this, so others are not in our way, nor we in theirs. */
+        /* The failed call releases the shared lock, so janitors don't block each other. */
         placeholder->is_locked = false;
         placeholder->attempts++;
-        /* Who needs it names it. Anybody else gives it up without a word: a process that has inherited a lock and is
-         * not yet the program that it will be, or one that has locked what it found. */
+        /* A janitor that needs it lists it in its journal. Any other holder releases it without notice: a process that
+         * has inherited the lock and has not yet executed its program, or one that locks files it finds. */
         if (is_leaving ? placeholder->attempts <= LEAVING_ATTEMPTS
                        : placeholder->is_orphaned || !is_named_elsewhere(placeholder->text))
             return false;
-        /* Those who need it name it themselves, unless all that is left of them is a sandbox. */
+        /* Its users list it themselves, unless only a sandbox is left of them. */
         has_left_some = has_left_some || is_leaving;
         has_parted = true;
         return true;
@@ -80,20 +80,20 @@ static bool clear_away(struct placeholder *placeholder) {
     if (is_doubtful(placeholder)) {
         set_bits(placeholder->fd, placeholder->is_directory, 0);
         placeholder->is_orphaned = false;
-        /* Locks are exchanged in one step (Linux 4.1), so nobody removes it before who sees the bits cleared. */
+        /* The kernel exchanges locks in one step (Linux 4.1), so nobody removes it without seeing the bits cleared. */
         return flock(placeholder->fd, LOCK_SH | LOCK_NB) != 0;
     }
     unmake(placeholder->fd, directory, placeholder->name, placeholder->is_directory);
     return true;
 }
 
-/* Removes the placeholders that are not needed any more; `close_cleared` has to follow. */
+/* Removes the placeholders that nobody needs any more. Call `close_cleared` afterwards. */
 static void clear_unused(void) {
     for (struct placeholder **link = &placeholders; *link;) {
         struct placeholder *placeholder = *link;
         if (placeholder->users == 0 && clear_away(placeholder)) {
             *link = placeholder->next;
-            /* What stays at its path is others' from now on. */
+            /* The file at its path belongs to others from now on. */
             flock(placeholder->fd, LOCK_UN);
             placeholder->next = cleared;
             cleared = placeholder;
@@ -108,7 +108,7 @@ static void clear_unused(void) {
     }
 }
 
-/* For a janitor that holds nothing. */
+/* Only for a janitor that holds no placeholder. */
 static void tidy_journal(void) {
     if (has_left_some)
         shorten_journal();
@@ -122,8 +122,8 @@ static bool is_asked(void) {
     return poll(&wait, 1, 0) > 0;
 }
 
-/* With the last descriptor of it the file system gives up what was removed, which takes longer than all the
- * rest. The launcher need not wait for that, nor for the journal; neither for this answer nor for the next. */
+/* Closing the last descriptor makes the file system free the removed file, which takes longer than all the rest. The
+ * launcher need not wait for that or for the journal, neither for this answer nor for the next. */
 static void close_cleared(void) {
     if (cleared && !placeholders)
         tidy_journal();
@@ -137,7 +137,7 @@ static void close_cleared(void) {
     }
 }
 
-/* Drops those whose time is over. Returns how long to wait for the next, -1 for ever. */
+/* Drops the placeholders whose time is over. Returns how long to wait for the next, or -1 to wait forever. */
 static int drop_dead(void) {
     int64_t now = now_ms(), next = -1;
     for (struct placeholder *placeholder = placeholders; placeholder; placeholder = placeholder->next) {

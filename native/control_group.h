@@ -1,10 +1,10 @@
 /*
- * Control groups that sandboxes are in, so that none is left behind by a launcher that was killed.
+ * Removes the control groups of sandboxes, so that a killed launcher leaves none behind.
  *
- * The launcher makes a group, and removes it when the sandbox has ended. What it could not remove, because a process that
- * was killed is not quite dead, and what it leaves when it ends itself, is removed here as soon as nothing is in it.
+ * The launcher creates a group, and removes it when the sandbox has ended. It may fail, because a killed process is not
+ * quite dead, or end first. The janitor removes such a group as soon as it is empty.
  *
- * Privilege: that of the launcher, whose word is taken for what is a group. The kernel removes none that is in use.
+ * Privilege: that of the launcher, which it trusts to name only groups. The kernel removes no group in use.
  */
 #ifndef PADDOCK_CONTROL_GROUP_H
 #define PADDOCK_CONTROL_GROUP_H
@@ -16,15 +16,16 @@
 #include <unistd.h>
 
 enum {
-    /* Between two attempts to remove a group. */
+    /* Time between two attempts to remove a group. */
     GROUP_RETRY_MS = 20,
-    /* Then it is left to whoever makes the next group there: a process in it can't be killed. */
+    /* Then the janitor leaves the group to the process that creates the next group there: it contains a process that
+     * can't be killed. */
     GROUP_ATTEMPTS = 3000,
 };
 
 struct group {
     struct group *next;
-    int attempts; /* that are left; none while it is in use */
+    int attempts; /* remaining attempts; 0 while it is in use */
     char path[];
 };
 
@@ -52,14 +53,14 @@ static void forget_group(const char *path) {
     }
 }
 
-/* Nothing enters it any more; all of them, without a path. */
+/* Marks a group that no process enters any more; all groups if there is no path. */
 static void end_group(const char *path) {
     for (struct group *group = groups; group; group = group->next)
         if (!path || strcmp(group->path, path) == 0)
             group->attempts = GROUP_ATTEMPTS;
 }
 
-/* Removes those that are empty. Whether others will be. */
+/* Removes the ended groups that are empty. Returns whether others remain. */
 static bool remove_ended_groups(void) {
     bool is_any_left = false;
     for (struct group **at = &groups; *at;) {

@@ -1,10 +1,12 @@
 /*
- * The placeholders that a janitor holds: which, for how many sandboxes, and until when.
+ * The placeholders that a janitor holds: which ones, for how many sandboxes, and until when.
  *
- * A placeholder is held by a shared flock(2) on it. Whoever needs it has one, and whoever removes it must get the
- * exclusive one (clearing.h). Those of a sandbox that was killed are held LINGER_MS longer, because it may not be quite dead.
+ * The janitor holds a placeholder with a shared flock(2). Each user has one, and only the holder of the exclusive lock
+ * may remove the placeholder (clearing.h). The janitor holds those of a killed sandbox LINGER_MS longer, because some
+ * of its processes may still run.
  *
- * Privilege: that of the launcher. Places are made and opened in directories that are held open (item.h), never by a path.
+ * Privilege: that of the launcher. It creates and opens placeholders in directories that it holds open (item.h), never
+ * by a path.
  */
 #ifndef PADDOCK_HELD_PLACEHOLDER_H
 #define PADDOCK_HELD_PLACEHOLDER_H
@@ -27,30 +29,30 @@
 
 static const int launcher = 0; /* the socket */
 
-/* Between the SIGKILL of a sandbox and the last instruction of its processes; a second is an age for that. */
+/* Time between the SIGKILL of a sandbox and the last instruction of its processes. A second is more than enough. */
 enum { LINGER_MS = 1000 };
 
-/* While the launcher lives, attempts to clear away what no other janitor will come at longer and longer intervals:
- * LINGER_MS doubled so often, which is about a minute. */
+/* While the launcher lives, the janitor tries to remove what no other janitor will remove at longer and longer
+ * intervals. It doubles LINGER_MS this often, up to about a minute. */
 enum { DOUBLINGS = 6 };
 
-/* Races that can be lost to other janitors in a row, and the pause after each: what another does to a placeholder takes
- * much less. A command may hold a lock for as long as it likes, on as many files as it likes, while other launches wait
- * for this process. So there are so many pauses for all placeholders of one packet; the launcher may ask again. */
+/* Races that the janitor may lose to other janitors in a row, and the pause after each: another janitor needs much less
+ * time for a placeholder. A command may hold locks on any number of files for any time, while other launches wait for
+ * this process. So the pauses are limited for all placeholders of one packet; the launcher may ask again. */
 enum { ATTEMPTS = 100, PAUSES = 10, PAUSE_MS = 1 };
 static int pauses; /* that are left */
 
 struct placeholder {
     struct placeholder *next;
-    struct directory *directory; /* that it is in */
+    struct directory *directory; /* the directory that contains it */
     int fd;                      /* open on the placeholder */
     unsigned users;              /* sandboxes of this launcher */
     unsigned lingering;          /* of these, those that were killed */
-    unsigned attempts;           /* to clear it away, in vain */
-    int64_t until_ms;            /* when the last of the lingering is dead */
+    unsigned attempts;           /* failed attempts to remove it */
+    int64_t until_ms;            /* when the last lingering sandbox is dead */
     bool is_directory;
     bool is_locked;
-    bool is_orphaned; /* a sandbox may still have it locked whose end nobody reports */
+    bool is_orphaned; /* a sandbox whose end nobody reports may still have it locked */
     const char *name; /* in the text */
     char text[];      /* of the item */
 };
@@ -75,7 +77,7 @@ static bool is_in_place(const struct placeholder *placeholder) {
     return is_at(placeholder->fd, placeholder->directory->fd, placeholder->name);
 }
 
-/* Whether a placeholder can be opened after it was made: making needs a descriptor, too. */
+/* Returns whether there is room for two descriptors: one to create a placeholder and one to open it. */
 static bool has_room(void) {
     int first = dup(launcher), second = dup(launcher);
     bool has_both = first >= 0 && second >= 0;
@@ -86,7 +88,7 @@ static bool has_room(void) {
     return has_both;
 }
 
-/* Opens a placeholder with a shared lock; if nothing is there, makes it or fails with ENOENT. Returns -1 with errno. */
+/* Opens a placeholder with a shared lock. If nothing is there, creates it or fails with ENOENT. Returns -1 with errno. */
 static int acquire(const char *text, const struct item *item, int directory, bool makes) {
     const char *name = item->name;
     if (!has_room())
@@ -101,12 +103,12 @@ static int acquire(const char *text, const struct item *item, int directory, boo
         if (fd < 0 && errno == ENXIO && makes && !item->is_directory && remove_stray_socket(directory, name))
             continue;
         if (fd < 0 && (errno != ENOENT || !makes)) {
-            /* Of another user, or no placeholder at all. */
+            /* It belongs to another user, or is no placeholder. */
             if (errno != EACCES && errno != ENOENT)
                 errno = EEXIST;
             return -1;
         }
-        /* Whoever has the exclusive lock is about to remove it. */
+        /* The holder of the exclusive lock is about to remove it. */
         if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !is_at(fd, directory, name)) {
             if (fd >= 0)
                 close(fd);
@@ -118,7 +120,8 @@ static int acquire(const char *text, const struct item *item, int directory, boo
         }
         if (!is_placeholder(fd, item->is_directory) || (item->is_directory && !is_made && !is_unused(fd))) {
             close(fd);
-            /* What was made just now is none only where modes or owners are not kept: nobody would know it later. */
+            /* A new one fails this check only where the file system does not keep modes or owners: nobody would
+             * recognize it later. */
             if (is_made && unlinkat(directory, name, item->is_directory ? AT_REMOVEDIR : 0) == 0)
                 errno = EOPNOTSUPP;
             else
@@ -136,7 +139,7 @@ static int acquire(const char *text, const struct item *item, int directory, boo
     return -1;
 }
 
-/* Takes over the directory and the descriptor. Returns an errno, or 0. */
+/* Adds a placeholder, and takes ownership of the directory and the descriptor. Returns an errno, or 0. */
 static int enlist(const char *text, const struct item *item, struct directory *directory, int fd, unsigned users) {
     struct placeholder *placeholder = malloc(sizeof *placeholder + strlen(text) + 1);
     if (!placeholder) {
@@ -169,7 +172,7 @@ static int hold(const char *text, const struct item *item) {
     }
     if (!placeholder)
         return enlist(text, item, directory, fd, 1);
-    /* It was left to others, or somebody has taken it away though it is needed: then those that needed it end
+    /* The janitor left it to others, or somebody removed it although it is needed. In the second case its users end
      * (mask.h). */
     leave_directory(directory);
     give_away_moved(placeholder->fd, placeholder->directory->fd, placeholder->name, placeholder->is_directory);
@@ -181,7 +184,7 @@ static int hold(const char *text, const struct item *item) {
     return 0;
 }
 
-/* A socket is held by the .git beside it, which the launcher names first and holds for as long. */
+/* Creates a socket. The .git beside it holds it; the launcher names that first and holds it as long. */
 static int hold_socket(const struct item *item) {
     for (struct placeholder *placeholder = placeholders; placeholder; placeholder = placeholder->next)
         if (placeholder->users > 0 && placeholder->is_locked && is_git(placeholder->name) &&

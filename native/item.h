@@ -1,14 +1,13 @@
 /*
- * Items name placeholders, and the directories that they are in, in packets and journals.
+ * Items identify placeholders and their directories in packets and journals.
  *
  *     'd' or 'f', DEVICE ':' INODE ':' PATH      numbers in lower-case hexadecimal digits
  *
- * DEVICE and INODE are those of the directory that the launcher made its plan with. A path leads elsewhere
- * whenever somebody exchanges one of its directories, so a path alone is never acted on: the directory
- * is opened without following links, must be that very one, and is kept open for as long as the janitor has a placeholder
- * in it. All else is done with names in that descriptor. Somebody may move the directory meanwhile, and the
- * janitor then acts in it where it is now: it is still the one that was planned, and nobody can move a directory to a
- * place, or from one, that he may not write himself.
+ * DEVICE and INODE are those of the directory in the launcher's plan. A path leads elsewhere as soon as somebody
+ * exchanges one of its directories, so the janitor never acts on a path alone. It opens the directory without following
+ * links, checks that it is the planned one, and keeps it open as long as it has a placeholder in it. Everything else
+ * uses names in that descriptor. If somebody moves the directory meanwhile, the janitor acts in its new place. It is
+ * still the planned directory, and nobody can move a directory to or from a place that he may not write himself.
  *
  * Privilege: that of the caller.
  */
@@ -30,11 +29,11 @@
 struct item {
     bool is_directory;
     bool is_socket;
-    uint64_t device, inode; /* of the directory that it is in */
+    uint64_t device, inode; /* of its directory */
     char *path, *name;      /* in the text */
 };
 
-/* False if the text is none. */
+/* Parses an item. Returns false if the text is malformed. */
 static bool read_item(char *text, struct item *item) {
     item->is_directory = *text == 'd';
     item->is_socket = *text == 's';
@@ -49,12 +48,13 @@ static bool read_item(char *text, struct item *item) {
     return *item->name && strcmp(item->name, ".") != 0 && strcmp(item->name, "..") != 0;
 }
 
-/* Whether two texts name the same placeholder, whatever kind it is of. */
+/* Returns whether two texts name the same placeholder, of whatever kind. */
 static bool is_same_placeholder(const char *text, const char *other) {
     return *text && *other && strcmp(text + 1, other + 1) == 0;
 }
 
-/* Opens the directory of an item. Returns -1 with errno: ESTALE if another is there now, or a link leads there. */
+/* Opens the directory of an item. Returns -1 with errno: ESTALE if it is another directory now, or a link is on the
+ * way. */
 static int open_directory_of(const struct item *item) {
     struct stat found;
     char *end = item->name - 1;
@@ -84,7 +84,7 @@ struct directory {
 };
 static struct directory *directories;
 
-/* The directory of an item, for one placeholder more; `leave_directory` has to follow. NULL with errno. */
+/* Returns the directory of an item for one more placeholder, or NULL with errno. Pair it with `leave_directory`. */
 static struct directory *enter_directory(const struct item *item) {
     size_t length = (size_t)(item->name - item->path);
     struct directory *directory = directories;
@@ -111,7 +111,7 @@ static struct directory *enter_directory(const struct item *item) {
     return directory;
 }
 
-/* Keeps errno. */
+/* Preserves errno. */
 static void leave_directory(struct directory *directory) {
     int error = errno;
     if (--directory->placeholders == 0) {

@@ -1,42 +1,40 @@
 /*
- * paddock-janitor: keeps the placeholders that sandboxes need to exist, and clears them away.
+ * paddock-janitor: keeps the placeholders that sandboxes need, and removes them afterwards.
  *
  *     paddock-janitor [DIRECTORY]
  *
- * To keep a command from making, say, a .git of its own, something must be mounted
- * on .git, and only what exists can be mounted on. The janitor makes such a placeholder
- * (placeholder.h) on the host, holds it while a sandbox needs it (held_placeholder.h), and removes it after the last
- * one (clearing.h). It is a process of its own so that it outlives a launcher that was killed.
+ * To keep a command from creating, for example, a .git, the launcher must mount something on .git, and a mount needs a
+ * file or directory to be on. The janitor creates such a placeholder (placeholder.h) on the host, holds it while a
+ * sandbox needs it (held_placeholder.h), and removes it after the last one (clearing.h). It is a separate process so
+ * that it outlives a launcher that was killed.
  *
- * Removing a placeholder takes away what is mounted on it, in every sandbox. So whoever needs
- * a placeholder has a shared flock(2) on it, and whoever wants to remove it must get the exclusive
- * one. Thus janitors of different launchers agree without knowing each other. The first
- * process of a sandbox has a lock of its own, which it gets itself, or of what it can't see its launcher, while the
- * janitor holds the placeholder: a mask stays though its janitor is killed. The kernel forgets the
- * locks of the dead, but a little too early: a process that is killed gives up its files
- * before the namespace below it is empty. A janitor knows when its own sandboxes are gone. A
- * placeholder that others have needed, who did not leave in order, is kept LINGER_MS longer than
- * the last lock.
+ * Removing a placeholder removes the mounts on it in every sandbox. So each user of a placeholder has a shared flock(2)
+ * on it, and only the holder of the exclusive lock may remove it. Thus janitors of different launchers agree without
+ * knowing each other. The first process of a sandbox has its own lock while the janitor holds the placeholder. It takes
+ * the lock itself, or its launcher does for a placeholder that it can't see. So a mask stays even if its janitor is
+ * killed. The kernel releases the locks of dead processes, but a little too early: a killed process gives up its files
+ * before the namespace below it is empty. A janitor knows when its own sandboxes are gone. If other users of a
+ * placeholder did not leave in order, the janitor keeps it LINGER_MS longer than the last lock.
  *
- * Each names its placeholders in a journal (journal.h, in DIRECTORY) until it has left them. What is
- * left when a janitor was killed as well, is thus known to the next one that starts, whatever
- * it was started for, and cleared away.
+ * Each janitor lists its placeholders in a journal (journal.h, in DIRECTORY) until it has left them. If a janitor is
+ * killed too, the next one that starts, for whatever purpose, finds the leftovers in the journal and removes them.
  *
  * The launcher sends packets over a SOCK_SEQPACKET socket: a verb, then items (item.h), each
- * ended by NUL. Each packet is answered by one of one byte for each item: 0, or an errno.
- *     'h'  hold. EEXIST: something else is there, or the directory is not the one that was planned. EBUSY: somebody
- *          else has it locked.
- *     'd'  drop. The sandbox has ended.
- *     'l'  linger: as drop, but the sandbox was killed, and may not be quite dead.
- *     'm'  mask: mount what is held, in the sandbox whose user and mount namespace come with the packet (late_mask.h). All
- *          items have the same answer.
- * With other verbs the items are paths of control groups (control_group.h):
- *     'g'  remember it; 'f' forget it, for it is removed; 'e' remove it as soon as nothing is in it.
- * When the launcher has closed its end, all placeholders linger and the janitor ends.
+ * ended by NUL. The answer is a packet with one byte for each item: 0, or an errno.
+ *     'h'  hold. EEXIST: something else is there, or the directory is not the planned one. EBUSY: somebody
+ *          else has locked it.
+ *     'd'  drop: the sandbox has ended.
+ *     'l'  linger: like drop, but the sandbox was killed, and some of its processes may still run.
+ *     'm'  mask: mount the held placeholders in the sandbox whose user and mount namespaces come with the packet
+ *          (late_mask.h). All items have the same answer.
+ * For the other verbs, the items are paths of control groups (control_group.h):
+ *     'g'  remember the group; 'f' forget it, because it is removed; 'e' remove it as soon as it is empty.
+ * When the launcher closes its end, all placeholders linger and the janitor ends.
  *
- * Privilege: that of the launcher, which may write where no command may. Commands can change every directory
- * of a path while the janitor works, so it trusts what the launcher says a placeholder's directory is, never where a path
- * leads, and makes and removes only in that directory. It removes nothing that is not a placeholder of its own making, and no directory that somebody has put something in.
+ * Privilege: that of the launcher, which may write where no command may. Commands can change every directory of a path
+ * while the janitor works. So it trusts the launcher's identification of a placeholder's directory, never the target of
+ * a path, and creates and removes only in that directory. It removes only placeholders of its own making, and no
+ * directory that somebody has put something in.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -59,19 +57,19 @@
 #include "journal.h"
 #include "late_mask.h"
 
-/* The launcher never sends more: 15 paths of the longest kind, or some hundred usual ones. */
+/* The launcher never sends more: 15 paths of the longest kind, or a few hundred ordinary ones. */
 enum { PACKET_BYTES = 64 << 10 };
 
 /* ---- What others have left behind ---- */
 
-/* Names what can't be reached now for the next janitor. */
+/* Lists an item that can't be reached now for the next janitor. */
 static void leave_to_next(const char *text) {
     note_in_journal(text, strlen(text) + 1);
     has_left_some = true;
 }
 
-/* Where the path leads to another directory by now, nothing is to be done: the one that was meant is
- * elsewhere, or gone. */
+/* Takes over one item. Does nothing if the path leads to another directory by now: the original one is elsewhere, or
+ * gone. */
 static void reclaim(char *text) {
     struct item item;
     if (!read_item(text, &item))
@@ -98,7 +96,7 @@ static void reclaim(char *text) {
     placeholder->is_orphaned = true;
 }
 
-/* Takes over what the journals of dead janitors name. */
+/* Takes over the items in the journals of dead janitors. */
 static void sweep(void) {
     static char items[JOURNAL_BYTES + 1];
     DIR *list = list_journals();
@@ -108,7 +106,7 @@ static void sweep(void) {
     for (struct dirent *entry; (entry = readdir(list));) {
         const char *name = entry->d_name;
         int fd = *name == '.' ? -1 : openat(journals, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        /* Ours is among those that are locked. */
+        /* Skips locked journals, including that of this janitor. */
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, journals, name)) {
             size_t length = read_journal(fd, items);
             for (char *item = items; item < items + length; item += strlen(item) + 1)
@@ -123,7 +121,7 @@ static void sweep(void) {
 
 /* ---- Talking to the launcher ---- */
 
-/* Names in the journal those of the items to hold that it does not name yet. */
+/* Adds the items to hold to the journal, except those that are in it already. */
 static void note_new(char *items, const char *end) {
     static char fresh[PACKET_BYTES + 1];
     size_t length = 0;
@@ -133,8 +131,8 @@ static void note_new(char *items, const char *end) {
     note_in_journal(fresh, length);
 }
 
-/* Takes one packet, and the namespaces that may come with it; -1 for each that does not. Returns its length; 0 if the
- * launcher is gone. */
+/* Receives one packet, and the namespaces that may come with it, or -1 for each that does not. Returns its length, or 0
+ * if the launcher is gone. */
 static size_t receive(char packet[PACKET_BYTES + 1], int namespaces[2]) {
     char room[CMSG_SPACE(2 * sizeof(int))] __attribute__((aligned(8)));
     struct iovec part = {.iov_base = packet, .iov_len = PACKET_BYTES};
@@ -168,7 +166,7 @@ static bool is_about_groups(char verb) {
     return verb == 'g' || verb == 'f' || verb == 'e';
 }
 
-/* Answers one packet. It ends in NUL, behind the buffer if need be. */
+/* Answers one packet. A NUL follows the packet, if need be past the buffer. */
 static bool serve(char *packet, size_t length, const int namespaces[2]) {
     static char answer[PACKET_BYTES];
     size_t answered = 0;
@@ -199,13 +197,13 @@ static bool serve(char *packet, size_t length, const int namespaces[2]) {
     return is_sent;
 }
 
-/* Does what it is time for. How long to wait for more of it, at most; less than 0 for ever. */
+/* Does all due work. Returns how long to wait at most until more is due; less than 0 means forever. */
 static int next_wait_ms(void) {
     int wait_ms = drop_dead();
     return remove_ended_groups() && (wait_ms < 0 || wait_ms > GROUP_RETRY_MS) ? GROUP_RETRY_MS : wait_ms;
 }
 
-/* The launcher is gone, and its sandboxes die with it. */
+/* Leaves: the launcher is gone, and its sandboxes die with it. */
 static void leave(void) {
     is_leaving = true;
     for (struct placeholder *placeholder = placeholders; placeholder; placeholder = placeholder->next) {
@@ -220,7 +218,7 @@ static void leave(void) {
     close_journal();
 }
 
-/* One is open for each placeholder of all commands. The lower limit is for programs that use select(2). */
+/* Each placeholder of all commands needs a descriptor. The lower limit is for programs that use select(2). */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -233,9 +231,9 @@ int main(int argc, char **argv) {
     static char packet[PACKET_BYTES + 1];
     bool has_swept = false;
     for (int number = 1; number < NSIG; number++)
-        /* Of those that are ignored, children leave nothing to wait for. */
+        /* If SIGCHLD were ignored, there would be no children to wait for. */
         signal(number, number == SIGCHLD ? SIG_DFL : SIG_IGN);
-    /* Whatever else the launcher had open would be kept open by a process that outlives it. */
+    /* This process outlives the launcher, and must not keep its other descriptors open. */
     close_range(3, ~0U, 0);
     if (chdir("/") != 0)
         return 1;
@@ -256,7 +254,7 @@ int main(int argc, char **argv) {
                 close(namespaces[i]);
         if (!is_answered)
             break;
-        /* The first command does not wait for what others have left. */
+        /* After the answer, so that the first command does not wait for leftovers. */
         if (!has_swept)
             sweep();
         has_swept = true;

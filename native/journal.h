@@ -1,17 +1,16 @@
 /*
- * The placeholders that a janitor may have made, in a file that outlives it.
+ * A file that lists the placeholders a janitor may have created, and that outlives the janitor.
  *
- * Every janitor has a journal of its own, and the lock on it. One that another janitor can
- * lock is of a janitor that was killed, and whatever it names may be left behind. A placeholder
- * is named before it is made, so none is left that no journal names; to name what
- * is not there does no harm. Where no journal can be written, placeholders are made all the
- * same: then the next command that needs one takes it over, and nobody else.
+ * Every janitor has its own journal, and the lock on it. If another janitor can lock a journal, its owner was killed,
+ * and everything it lists may be left behind. A janitor lists a placeholder before it creates it, so every leftover is
+ * in a journal. Listing one that does not exist does no harm. Where no journal can be written, janitors create
+ * placeholders all the same. Then only the next command that needs one takes it over.
  *
- * A journal is a sequence of items (item.h), each ended by NUL. A path in it is of an earlier time and may
- * lead elsewhere by now; the item tells which directory was meant.
+ * A journal is a sequence of items (item.h), each ended by NUL. A path in it may be old and lead elsewhere by now; the
+ * item identifies the directory.
  *
- * Privilege: that of the caller, whose user alone may write to the directory. It is opened once, and journals are
- * names in it.
+ * Privilege: that of the caller. Only its user may write to the directory. It is opened once, and journals are names in
+ * it.
  */
 #ifndef PADDOCK_JOURNAL_H
 #define PADDOCK_JOURNAL_H
@@ -29,7 +28,7 @@
 #include "item.h"
 #include "placeholder.h"
 
-/* More than ten thousand usual paths; a command holds some hundred at most. */
+/* More than ten thousand ordinary paths; a command holds a few hundred at most. */
 enum { JOURNAL_BYTES = 1 << 20 };
 
 static const char *journal_path; /* of the directory, or NULL */
@@ -79,12 +78,12 @@ static void open_journal(void) {
             journal.fd = fd;
             return;
         }
-        /* Another has taken it for one that was left, before it was locked. */
+        /* Another janitor took it for a leftover before it was locked. */
         close(fd);
     }
 }
 
-/* Reads all items, of which the last may not be whole, and ends them. Returns their length. */
+/* Reads all items and adds a NUL, because the last may be cut off. Returns their length. */
 static size_t read_journal(int fd, char items[JOURNAL_BYTES + 1]) {
     size_t length = 0;
     for (ssize_t n; (n = pread(fd, items + length, JOURNAL_BYTES - length, (off_t)length)) > 0;)
@@ -93,7 +92,7 @@ static size_t read_journal(int fd, char items[JOURNAL_BYTES + 1]) {
     return length;
 }
 
-/* Writes at the end, or nothing at all. */
+/* Appends everything, or nothing. */
 static void write_journal(const char *items, size_t length) {
     ssize_t n = pwrite(journal.fd, items, length, (off_t)journal.size);
     if (n == (ssize_t)length)
@@ -102,7 +101,7 @@ static void write_journal(const char *items, size_t length) {
         journal.size = (size_t)lseek(journal.fd, 0, SEEK_END);
 }
 
-/* Whether the placeholder of an item is still there, or a directory above it is closed, so that nobody can tell. */
+/* Returns whether the placeholder of an item still exists, or may exist below a closed directory. */
 static bool may_be_there(char *text) {
     struct item item;
     struct stat found;
@@ -116,7 +115,7 @@ static bool may_be_there(char *text) {
     return is_there;
 }
 
-/* Leaves out what is not there any more. Killed meanwhile, it leaves some items twice. */
+/* Removes the items that no longer exist. If the janitor is killed meanwhile, some items remain twice. */
 static void shorten_journal(void) {
     if (journal.fd < 0)
         return;
@@ -135,7 +134,7 @@ static void shorten_journal(void) {
         journal.size = length;
 }
 
-/* Whether another journal names a placeholder: its janitor may need it, or have been killed. */
+/* Returns whether another journal lists a placeholder: its janitor may need it, or may have been killed. */
 static bool is_named_elsewhere(const char *text) {
     static char items[JOURNAL_BYTES + 1];
     bool is_named = false;
@@ -155,7 +154,7 @@ static bool is_named_elsewhere(const char *text) {
     return is_named;
 }
 
-/* To be called before the placeholders are made. */
+/* Call this before creating the placeholders. */
 static void note_in_journal(const char *items, size_t length) {
     open_journal();
     if (journal.fd < 0 || length == 0)
@@ -166,13 +165,13 @@ static void note_in_journal(const char *items, size_t length) {
         write_journal(items, length);
 }
 
-/* Nothing that it names is left. */
+/* Call this when nothing in the journal is left. */
 static void empty_journal(void) {
     if (journal.fd >= 0 && journal.size > 0 && ftruncate(journal.fd, 0) == 0)
         journal.size = 0;
 }
 
-/* What it still names is for the next janitor. */
+/* Leaves the remaining items to the next janitor. */
 static void close_journal(void) {
     if (journal.fd >= 0 && journal.size == 0)
         unlinkat(journals, journal.name, 0);

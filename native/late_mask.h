@@ -1,13 +1,13 @@
 /*
  * Mounts placeholders in a sandbox that waits for its command, each read-only on itself.
  *
- * A sandbox that nobody uses yet holds no placeholder in the tree. When its command has come, they are made, and a child
- * of the janitor enters the mount namespace of the sandbox, and the user namespace that owns it. There it opens each placeholder
- * without following links, makes sure that it is the one that the janitor holds, and from then on acts on descriptors
- * alone. The first process of the sandbox looks afterwards whether all of them are where they belong (waiting.h).
+ * An unused sandbox holds no placeholder in the tree. When its command arrives, the janitor creates them, and a child
+ * of the janitor enters the mount namespace of the sandbox and the user namespace that owns it. There it opens each
+ * placeholder without following links, checks that it is the one that the janitor holds, and then acts on descriptors
+ * alone. The first process of the sandbox checks afterwards that all of them are in place (waiting.h).
  *
- * Privilege: to enter the user namespace of a sandbox that the same user made gives every capability in it, and none
- * outside. The child does nothing else, runs no program and ends.
+ * Privilege: entering the user namespace of a sandbox of the same user gives every capability in it, and none outside.
+ * The child does nothing else, runs no program and exits.
  */
 #ifndef PADDOCK_LATE_MASK_H
 #define PADDOCK_LATE_MASK_H
@@ -41,7 +41,7 @@ static bool is_same_file(int fd, int other) {
            found.st_ino == expected.st_ino;
 }
 
-/* Returns an errno, or 0. The process ends after the last, so that nothing is closed. */
+/* Returns an errno, or 0. Closes nothing, because the process exits after the last. */
 static int mask_placeholder(const struct placeholder *placeholder, const char *path) {
     struct mount_attributes attributes = {.set = READ_ONLY | WITHOUT_SET_USER_ID | WITHOUT_DEVICES};
     int at = open_without_links(path);
@@ -56,7 +56,7 @@ static int mask_placeholder(const struct placeholder *placeholder, const char *p
     return 0;
 }
 
-/* The items are held, and end where the text does. Returns an errno, or 0. */
+/* Masks the items up to `end`, which the janitor holds. Returns an errno, or 0. */
 static int mask_all(char *items, const char *end, const int namespaces[2]) {
     if (setns(namespaces[0], CLONE_NEWUSER) != 0 || setns(namespaces[1], CLONE_NEWNS) != 0)
         return errno;
@@ -70,7 +70,7 @@ static int mask_all(char *items, const char *end, const int namespaces[2]) {
     return 0;
 }
 
-/* Masks held placeholders in the sandbox whose user and mount namespaces these are. Returns an errno, or 0. */
+/* Masks held placeholders in the sandbox with these user and mount namespaces. Returns an errno, or 0. */
 static int mask_late(char *items, const char *end, const int namespaces[2]) {
     int status;
     pid_t child = fork();

@@ -1,20 +1,21 @@
 /*
- * A placeholder: an empty file or directory that stands where something must not be made.
+ * A placeholder: an empty file or directory in a place where nothing else must be created.
  *
- * It has a mode that nothing else has, so that it is known for what it is even after a
- * crash. A .git holds a note for whoever finds it. Who may make or remove one is not decided
- * here: the caller has the lock on it (janitor.c).
+ * It has a mode that nothing else has, so that it can be recognized even after a crash. A .git contains a note for
+ * people who find it. This file does not decide who may create or remove one: the caller holds the lock on it
+ * (janitor.c).
  *
- * A placeholder is made where it stands, never moved there: what is moved by its name is whatever somebody
- * has put under that name meanwhile. It is removed by its name, for there is no other way, after the descriptor
- * has told that the name is its own. Who exchanges it in between may write the directory, and loses
- * what he could have removed himself: an empty directory, or of a placeholder that is a file, a file.
+ * A placeholder is created in its place, never moved there: a move by name would take whatever somebody has put under
+ * that name meanwhile. It has to be removed by its name, because there is no other way, after the descriptor has shown
+ * that the name refers to it. A process that exchanges it in between can write the directory, and loses only what it
+ * could have removed itself: an empty directory, or, in place of a placeholder file, a file.
  *
- * Beside a .git there may be sockets, against a bare repository: neither git nor what looks for packages sees a socket, and
- * nobody can open one. So it can't be locked either, and goes with the .git, by whose lock both are removed.
+ * Sockets beside a .git may prevent a bare repository: neither git nor tools that look for packages see a socket, and
+ * nobody can open one. So a socket can't be locked either. It belongs to the .git, and both are removed under the lock
+ * of the .git.
  *
- * Privilege: that of the caller. Everything is done with a name in a directory that is held open (item.h), and no link
- * is followed.
+ * Privilege: that of the caller. Every operation uses a name in a directory that is held open (item.h), and follows no
+ * link.
  */
 #ifndef PADDOCK_PLACEHOLDER_H
 #define PADDOCK_PLACEHOLDER_H
@@ -32,11 +33,12 @@
 enum { DIRECTORY_MODE = S_ISVTX | 0700, FILE_MODE = S_ISVTX | 0400 };
 enum { ORDINARY_MODE = 0755, ORDINARY_FILE_MODE = 0644 };
 
-/* Set when another than its maker has come to need one, and of these one whose journal its maker can't see. */
+/* JOINED_BIT: a process other than its maker has come to need it. STRANGER_BIT: one of those has a journal that the
+ * maker can't see. */
 enum { JOINED_BIT = S_IXOTH, STRANGER_BIT = S_IXGRP };
 
-/* A link that leads nowhere, for it is cheaper to make than a file, and a listing shows what it says. With less than
- * 60 characters it fits into an inode of ext4: to free a block takes ten times as long. */
+/* A dangling link, because it is cheaper to create than a file, and a listing shows its text. With less than 60
+ * characters it fits into an inode of ext4: freeing a block takes ten times as long. */
 #define NOTE "PADDOCK"
 static const char note[] = "keeps this place while a sandboxed command runs";
 _Static_assert(sizeof note <= 60, "the note needs a block of its own");
@@ -49,7 +51,7 @@ static bool is_at(int fd, int directory, const char *name) {
            held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
-/* Whether it can't be told what is at a name, or nothing can be removed: a command has closed the directory. */
+/* Returns whether the file at a name can't be inspected or removed, because a command has closed the directory. */
 static bool is_out_of_reach(int directory, const char *name) {
     struct stat found;
     if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0)
@@ -61,7 +63,7 @@ static bool is_own(const struct stat *found) {
     return found->st_uid == geteuid() || geteuid() == 0;
 }
 
-/* A file with another name can be written under that. */
+/* A second link would let somebody write the file. */
 static bool is_empty_file(const struct stat *found) {
     return S_ISREG(found->st_mode) && found->st_size == 0 && found->st_nlink == 1;
 }
@@ -70,13 +72,14 @@ static bool is_placeholder(int fd, bool is_directory) {
     struct stat found;
     if (fstat(fd, &found) != 0 || !is_own(&found))
         return false;
-    /* A directory takes over the set-group-ID bit of its parent. */
+    /* A directory inherits the set-group-ID bit of its parent. */
     mode_t mode = found.st_mode & (S_IFMT | (07777 & ~(S_ISGID | JOINED_BIT | STRANGER_BIT)));
     return is_directory ? mode == (S_IFDIR | DIRECTORY_MODE)
                         : mode == (S_IFREG | FILE_MODE) && is_empty_file(&found);
 }
 
-/* Whether what was a placeholder when it was opened is nobody else's yet, though somebody may have changed its mode. */
+/* Returns whether a file that was a placeholder when it was opened is still unused, though somebody may have changed
+ * its mode. */
 static bool is_left_alone(int fd, bool is_directory) {
     struct stat found;
     return fstat(fd, &found) == 0 && is_own(&found) &&
@@ -93,7 +96,7 @@ static void set_bits(int fd, bool is_directory, mode_t bits) {
         fchmod(fd, (is_directory ? DIRECTORY_MODE : FILE_MODE) | bits);
 }
 
-/* Whether a directory holds nothing but the note. */
+/* Returns whether a directory contains nothing but the note. */
 static bool is_unused(int fd) {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
@@ -108,16 +111,16 @@ static bool is_unused(int fd) {
 
 /* ---- The note ---- */
 
-/* People and programs take an empty .git for a broken repository; the other names mean nothing to them
- * while they are empty, and each note costs as much as its place. git itself makes no difference between an empty
- * .git and one with the note: neither is a repository, and it looks further up. */
+/* People and programs take an empty .git for a broken repository. The other names mean nothing to them while they are
+ * empty, and each note costs as much as its placeholder. git itself treats an empty .git and one with the note alike:
+ * neither is a repository, and it looks further up. */
 static bool is_git(const char *name) {
     return strcmp(name, ".git") == 0;
 }
 
 static void leave_note(int fd) {
     if (symlinkat(note, fd, NOTE) != 0) {
-        /* It is there already, as a rule, or there is no room: then nobody is told. */
+        /* Usually it is there already. If there is no room, there is no note. */
     }
 }
 
@@ -129,10 +132,11 @@ static void remove_note(int fd) {
 
 /* ---- Sockets ---- */
 
-/* Of these a directory is made without which git takes for a repository. */
+/* git takes a directory with such entries for a bare repository. */
 static const char *const socket_names[] = {"HEAD", "refs", "objects", "commondir"};
 
-/* Whether a name is that of a placeholder beside a .git; an empty file where the file system has no sockets. */
+/* Returns whether a name is a placeholder beside a .git: a socket, or an empty file where the file system has no
+ * sockets. */
 static bool is_socket_place(int directory, const char *name) {
     struct stat found;
     if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0 || !is_own(&found))
@@ -140,13 +144,13 @@ static bool is_socket_place(int directory, const char *name) {
     return found.st_mode == (S_IFSOCK | FILE_MODE) || (found.st_mode == (S_IFREG | FILE_MODE) && is_empty_file(&found));
 }
 
-/* The same of a socket, whatever mode somebody has given it: nobody else makes one of such a name. */
+/* Like `is_socket_place` for a socket of any mode: nobody else creates sockets with these names. */
 static bool is_socket(int directory, const char *name) {
     struct stat found;
     return fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&found) && S_ISSOCK(found.st_mode);
 }
 
-/* Returns an errno, or 0. The .git beside it is held. */
+/* Returns an errno, or 0. The caller holds the .git beside it. */
 static int make_socket(int directory, const char *name) {
     if (mknodat(directory, name, S_IFSOCK | FILE_MODE, 0) == 0)
         return 0;
@@ -156,13 +160,13 @@ static int make_socket(int directory, const char *name) {
     return fd >= 0 || (errno == EEXIST && is_socket_place(directory, name)) ? 0 : errno;
 }
 
-/* To be called by whoever has the exclusive lock on the .git beside them. */
+/* Call this with the exclusive lock on the .git beside them. */
 static void remove_sockets(int directory) {
     for (size_t i = 0; i < sizeof socket_names / sizeof *socket_names; i++) {
         const char *name = socket_names[i];
         if (!is_socket_place(directory, name) && !is_socket(directory, name))
             continue;
-        /* A file may be a placeholder of its own, which has a lock. */
+        /* A file may be a separate placeholder with a lock. */
         int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
             unlinkat(directory, name, 0);
@@ -171,7 +175,7 @@ static void remove_sockets(int directory) {
     }
 }
 
-/* Removes a socket that was left, or copied, to where no placeholder of .git is beside it: nobody needs it. */
+/* Removes a socket that was left, or copied, where no placeholder .git is beside it: nobody needs it. */
 static bool remove_stray_socket(int directory, const char *name) {
     if (!is_socket_place(directory, name) || !is_socket(directory, name))
         return false;
@@ -184,7 +188,7 @@ static bool remove_stray_socket(int directory, const char *name) {
 
 /* ---- Making placeholders and removing them ---- */
 
-/* Returns it open, or -1 with errno: EAGAIN if it was taken away at once. */
+/* Creates a placeholder and returns it open, or -1 with errno: EAGAIN if somebody removed it at once. */
 static int make(int directory, const char *name, bool is_directory) {
     if (!is_directory)
         return openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
@@ -196,8 +200,8 @@ static int make(int directory, const char *name, bool is_directory) {
     return fd;
 }
 
-/* Removes a placeholder, or leaves it to whoever has begun to use it: rmdir(2) looks for itself whether a directory is
- * empty. */
+/* Removes a placeholder, or leaves it to a process that has begun to use it: rmdir(2) itself checks whether a directory
+ * is empty. */
 static void unmake(int fd, int directory, const char *name, bool is_directory) {
     if (!is_directory) {
         unlinkat(directory, name, 0);
@@ -211,7 +215,7 @@ static void unmake(int fd, int directory, const char *name, bool is_directory) {
         fchmod(fd, ORDINARY_MODE);
 }
 
-/* Leaves what was moved from its name to whoever did so, as a file or directory like others. */
+/* Turns a placeholder that somebody moved into an ordinary file or directory. */
 static void give_away_moved(int fd, int directory, const char *name, bool is_directory) {
     if (is_at(fd, directory, name) || !is_placeholder(fd, is_directory))
         return;

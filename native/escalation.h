@@ -1,9 +1,10 @@
 /*
- * A request of the server to paddock-leader to start a program outside of the sandbox, as it comes over the control socket
- * (src/paddock/sandbox/denial/escalation.py), the answer to it, and what paddock-stub is told of the program that was started.
+ * The request of the server to paddock-leader to start a program outside of the sandbox, as it comes over the control
+ * socket (src/paddock/sandbox/denial/escalation.py), its answer, and the messages to paddock-stub about that program.
  *
- * It is one message of the bytes of `struct escalation`, with descriptors: the program, its working directory, a file with
- * its path, arguments and variables (instruction.h), the socket of the stub, and those that the program has.
+ * A request is one message with the bytes of `struct escalation` and descriptors: the program, its working directory, a
+ * file with its path, arguments and variables (instruction.h), the socket of the stub, and the descriptors of the
+ * program.
  *
  * Privilege: that of the caller.
  */
@@ -15,13 +16,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Where each descriptor is in a request. */
+/* Position of each descriptor in a request. */
 enum { PROGRAM, DIRECTORY, INSTRUCTION, STUB, FIRST_FILE };
 
-/* What one message can carry is 253 (SCM_MAX_FD). */
+/* One message can carry 253 descriptors (SCM_MAX_FD). */
 enum { ESCALATION_FILES = 240, ESCALATION_LIMITS = 16 };
 
-/* To a stub: two numbers, of which the second is a status or a signal. */
+/* A message to a stub has two numbers. The second is a status or a signal. */
 enum { STUB_EXIT = 1, STUB_DIE = 2, STUB_STOP = 3 };
 
 struct escalation {
@@ -35,13 +36,13 @@ struct escalation {
     int32_t numbers[ESCALATION_FILES];
 };
 
-/* To the server, at once and to every request. */
+/* The immediate answer to every request. */
 struct escalation_answer {
     uint64_t number;
-    uint64_t error; /* 0 if a program was started */
+    uint64_t error; /* 0 if the program was started */
 };
 
-/* Returns whether an escalation with so many descriptors makes sense. */
+/* Returns whether an escalation with this many descriptors is valid. */
 static inline bool is_escalation(const struct escalation *escalation, int n) {
     if (escalation->n_files > ESCALATION_FILES || n != (int)(FIRST_FILE + escalation->n_files))
         return false;
@@ -51,7 +52,8 @@ static inline bool is_escalation(const struct escalation *escalation, int n) {
     return true;
 }
 
-/* Returns how many descriptors came, which are all close-on-exec; -1 at the end. What is not a whole one has too few. */
+/* Returns the number of received descriptors, all close-on-exec, or -1 at the end. An incomplete message fails
+ * `is_escalation`. */
 static inline int receive_escalation(int control, struct escalation *escalation, int files[FIRST_FILE + ESCALATION_FILES]) {
     union {
         char room[CMSG_SPACE((FIRST_FILE + ESCALATION_FILES) * sizeof(int))];

@@ -1,27 +1,27 @@
 /*
- * paddock-execve-wrapper: asks whoever decides what becomes of a program, and does it.
+ * paddock-execve-wrapper: asks a decider whether a program may run, and follows the answer.
  *
  *     paddock-execve-wrapper FILE ARGV0 [ARGUMENT...]
  *
- * A Bash with the patch of patches/ executes this in place of FILE. The variable CODEX_ESCALATE_SOCKET, or
- * PADDOCK_ESCALATE_SOCKET, has the number of a socket that keeps messages apart. One message with one descriptor goes there:
- * one end of a stream, over which the rest is said, each time as a length of four bytes, the lowest first, and JSON
- * (wrapper_message.h):
+ * A Bash with the patch of patches/ executes this instead of FILE. The variable CODEX_ESCALATE_SOCKET, or
+ * PADDOCK_ESCALATE_SOCKET, has the number of a socket that preserves message boundaries. The wrapper sends one message
+ * with one descriptor there: one end of a stream that carries the rest. Each message on the stream is a length of four
+ * bytes, the lowest first, and JSON (wrapper_message.h):
  *
- *     Run        FILE is executed here, with this environment: so a shell that it starts is asked about as well
- *     Escalate   the standard streams go to the decider, who starts FILE with them; this process ends with its exit code
- *     Deny       a line with the reason on standard error, and exit status 1
+ *     Run        execute FILE here, with this environment, so that a shell that it starts asks as well
+ *     Escalate   send the standard streams to the decider, which starts FILE with them; end with its exit code
+ *     Deny       write a line with the reason to standard error; exit status 1
  *
  * Promises
- *   - Nothing is executed that was not let run. When nobody decides: exit status 1 and one line.
- *   - What can't be executed: exit status 127 if it is not there, otherwise 126. A file in no format that the kernel knows is a
- *     script for the shell that PADDOCK_EXEC_SHELL names, as it is for Bash itself.
+ *   - It executes nothing without permission. Without a decider: exit status 1 and one line.
+ *   - If FILE can't be executed: exit status 127 if it does not exist, otherwise 126. A file in a format that the
+ *     kernel does not know is a script for the shell that PADDOCK_EXEC_SHELL names, as it is for Bash itself.
  *   - When this process is gone, its stream is closed, and the decider ends the program outside.
- *   - Signals from within the sandbox are passed on to the program outside, as {"signal": N}, if the decider is one of ours, which
- *     PADDOCK_ESCALATE_SOCKET tells.
+ *   - It forwards signals from within the sandbox to the program outside, as {"signal": N}, if the decider is
+ *     Paddock's, which PADDOCK_ESCALATE_SOCKET shows.
  *
- * Privilege: that of the caller, which is confined. Whoever wants to get around it in the sandbox can: it steers, and the sandbox
- * is the boundary.
+ * Privilege: that of the caller, which is confined. A process in the sandbox can bypass this program: it only steers,
+ * and the sandbox is the boundary.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@ enum { EXIT_REFUSED = 1, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 enum { HEAD_BYTES = 4, ANSWER_BYTES = 1 << 20, STREAMS = 3 };
 
-/* Of what is said besides the question. */
+/* Size of any message other than the question. */
 enum { MESSAGE_BYTES = 64 };
 
 static _Noreturn void give_up(const char *what) {
@@ -58,7 +58,7 @@ static _Noreturn void give_up(const char *what) {
 
 /* ---- The stream ---- */
 
-/* Sends bytes, the descriptors with the first of them. */
+/* Sends bytes, with the descriptors on the first of them. */
 static void send_all(int file, const char *data, size_t size, const int *files, size_t n_files) {
     union {
         char room[CMSG_SPACE(STREAMS * sizeof(int))];
@@ -105,7 +105,7 @@ static void read_all(int file, char *data, size_t size) {
     }
 }
 
-/* One whole message. It stays in memory for good. */
+/* Receives one whole message. It stays in memory for good. */
 static char *receive(int stream, size_t *size) {
     unsigned char head[HEAD_BYTES];
     read_all(stream, (char *)head, sizeof head);
@@ -120,7 +120,7 @@ static char *receive(int stream, size_t *size) {
 
 /* ---- What is asked ---- */
 
-/* The value of a variable, or NULL. */
+/* Returns the value of a variable, or NULL. */
 static const char *variable(char *const *environment, const char *name) {
     for (; *environment; environment++)
         if (is_variable(*environment, name))
@@ -128,7 +128,7 @@ static const char *variable(char *const *environment, const char *name) {
     return NULL;
 }
 
-/* The socket by which every wrapper of the command finds the decider. */
+/* Returns the socket that leads every wrapper of the command to the decider. */
 static int decider(char *const *environment) {
     const char *value = variable(environment, control_variables[0]);
     if (!value)
@@ -141,7 +141,7 @@ static int decider(char *const *environment) {
     return (int)number;
 }
 
-/* A stream of our own, whose other end the decider has from now on. */
+/* Returns a new stream, and sends its other end to the decider. */
 static int open_stream(int socket) {
     int ends[2];
     if (syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -155,7 +155,7 @@ static void ask(int stream, const char *file, char *const *argv, char *const *en
     static char directory[PATH_MAX];
     struct text text = {0};
     errno = ENOENT;
-    /* Of one that was moved out of sight there is a name, but no path. */
+    /* A directory that was moved out of sight has a name, but no path. */
     if (syscall(SYS_getcwd, directory, sizeof directory) < 0 || *directory != '/')
         give_up("the working directory");
     put_request(&text, file, argv, directory, environment);
@@ -170,7 +170,7 @@ static void ask(int stream, const char *file, char *const *argv, char *const *en
 
 /* ---- What becomes of it ---- */
 
-/* As Bash does with what the kernel does not know: it is a script. Returns only if there is no shell. */
+/* Runs a file of unknown format as a script, as Bash does. Returns only if there is no shell. */
 static void run_as_script(char *file, char **argv, char **environment) {
     const char *named = variable(environment, "PADDOCK_EXEC_SHELL");
     const char *const shells[] = {named && *named == '/' ? named : "/bin/bash", "/bin/bash", "/bin/sh"};
@@ -181,7 +181,7 @@ static void run_as_script(char *file, char **argv, char **environment) {
     if (!words)
         return;
     words[1] = file;
-    /* What follows its name. */
+    /* The arguments after argv[0]. */
     for (size_t i = 1; i < count; i++)
         words[i + 1] = argv[i];
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
@@ -199,7 +199,7 @@ static _Noreturn void run(char *file, char **argv, char **environment) {
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-/* Sends a short message, and descriptors. */
+/* Sends a short message with descriptors. */
 static void tell(int stream, const char *text, const int *files, size_t n_files) {
     char frame[HEAD_BYTES + MESSAGE_BYTES];
     size_t size = strlen(text);
@@ -208,8 +208,8 @@ static void tell(int stream, const char *text, const int *files, size_t n_files)
     send_all(stream, frame, HEAD_BYTES + size, files, n_files);
 }
 
-/* Passes on what came from within the sandbox. What the terminal sends, and whoever is outside, reaches the program by itself,
- * because it is in the same group. Those that stop are not among them: this process stops as well. */
+/* Forwards signals from within the sandbox. Those from the terminal and from outside reach the program directly,
+ * because it is in the same group. Stop signals are not forwarded: this process stops as well. */
 static void pass_on(int signals, int stream, uint64_t *arrived) {
     struct signalfd_siginfo one;
     while (read(signals, &one, sizeof one) == sizeof one) {
@@ -223,7 +223,7 @@ static void pass_on(int signals, int stream, uint64_t *arrived) {
     }
 }
 
-/* Waits for an answer, and passes signals on meanwhile. Returns which have arrived. */
+/* Waits for an answer and forwards signals meanwhile. Returns the set of signals that have arrived. */
 static uint64_t forward_signals(int stream) {
     static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGCONT};
     sigset_t set;
@@ -245,7 +245,7 @@ static uint64_t forward_signals(int stream) {
     }
 }
 
-/* A shell takes the end by a signal of the terminal for more than a status. */
+/* Ends by a signal, because a shell treats an end by a terminal signal differently from an exit status. */
 static void die_as(int signo) {
     sigset_t none;
     sigemptyset(&none);
@@ -255,7 +255,8 @@ static void die_as(int signo) {
     kill(getpid(), signo);
 }
 
-/* Only a decider of ours takes signals. The original's has no word for them, and this process ends by them. */
+/* Waits for the program outside. Only Paddock's decider accepts signals. The original protocol has no message for them,
+ * and they end this process. */
 static _Noreturn void stand_for(int stream, bool has_signals) {
     static const int files[STREAMS] = {0, 1, 2};
     tell(stream, "{\"fds\":[0,1,2]}", files, STREAMS);
@@ -271,7 +272,7 @@ static _Noreturn void stand_for(int stream, bool has_signals) {
     _exit((int)code);
 }
 
-/* Tells why, in one piece, because others may write to the same place. The other end of a pipe may take it in parts. */
+/* Writes the reason in one piece, because others may write to the same file. A pipe may still take it in parts. */
 static _Noreturn void deny(const struct answer *answer) {
     static const char said[] = "Execution denied", before[] = ": ";
     char *line = calloc(sizeof said + sizeof before + answer->length, 1), *end = line;

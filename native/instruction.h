@@ -1,10 +1,11 @@
 /*
- * What paddock-stub is told to do, read from the bytes that the decider wrote (src/paddock/sandbox/denial/stub_instruction.py).
+ * Reads the instructions of paddock-stub from the bytes that the decider wrote
+ * (src/paddock/sandbox/denial/stub_instruction.py).
  *
  *     uint32 kind, uint32 count of arguments, uint32 count of variables,
  *     then as many strings, each ended by NUL: a text, the arguments, the variables
  *
- * Privilege: none; nothing is called but for memory.
+ * Privilege: none; it only allocates memory.
  */
 #ifndef PADDOCK_INSTRUCTION_H
 #define PADDOCK_INSTRUCTION_H
@@ -19,12 +20,12 @@ enum instruction_kind { INSTRUCTION_DENY = 1, INSTRUCTION_RUN = 2 };
 
 struct instruction {
     uint32_t kind;
-    /* A message, or the path of a program. */
+    /* The message, or the path of the program. */
     char *text;
     char **argv, **environment;
 };
 
-/* Gives the string that begins at `at`, and moves behind it; NULL if it does not end before `end`. */
+/* Returns the string at `at` and moves past it, or NULL if it does not end before `end`. */
 static char *next_string(char **at, const char *end) {
     char *begin = *at;
     for (; *at < end; ++*at)
@@ -35,9 +36,9 @@ static char *next_string(char **at, const char *end) {
     return NULL;
 }
 
-/* So many strings, and NULL behind them; NULL if there are not as many. */
+/* Returns `count` strings followed by NULL, or NULL if there are fewer. */
 static char **next_strings(char **at, const char *end, uint32_t count) {
-    /* Each takes a byte at least. */
+    /* Each takes at least one byte. */
     if (count > (size_t)(end - *at))
         return NULL;
     char **strings = calloc((size_t)count + 1, sizeof *strings);
@@ -47,7 +48,7 @@ static char **next_strings(char **at, const char *end, uint32_t count) {
     return strings;
 }
 
-/* Returns whether the bytes make sense as a whole. The strings are those of `data`. */
+/* Returns whether the bytes are a valid instruction. The strings point into `data`. */
 static bool read_instruction(char *data, size_t size, struct instruction *instruction) {
     uint32_t head[3];
     if (size < sizeof head)

@@ -1,22 +1,23 @@
 /*
- * paddock-leader: leads the session of a command whose programs may be let out of its sandbox, and starts them.
+ * paddock-leader: leads the session of a command whose programs may run outside of its sandbox, and starts them.
  *
  *     paddock-leader control=FD -- BUBBLEWRAP [ARGUMENT...]
  *
- * Nothing that is not confined can join a session that bubblewrap leads. So this process leads it, and starts
- * bubblewrap. The server sends a request (escalation.h) for each program that is to run outside: what to execute, as what,
- * with which descriptors. The program becomes a child of this process, in the process group of the stub that stands for it
- * inside (native/stub.c), and the two are joined by a socket that came with the request: signals come out of the sandbox, and
- * the end of the program goes in.
+ * An unconfined process can't join a session that bubblewrap leads. So this process leads the session and starts
+ * bubblewrap. The server sends a request (escalation.h) for each program to run outside: the file, its arguments and
+ * its descriptors. The program becomes a child of this process, in the process group of the stub that represents it
+ * inside (native/stub.c). A socket that came with the request connects the two: it carries signals out of the sandbox,
+ * and the program's end into it.
  *
  * Promises
- *   - What is executed is the descriptor that came with the request; of a script, the path, which nobody in the sandbox can change.
- *   - When bubblewrap has ended, when the server is gone, and when this process ends, nothing that it started lives on. When a
- *     stub is gone, its program is killed.
- *   - It ends as bubblewrap has ended: with the same status, or by the same signal.
+ *   - It executes the descriptor that came with the request; for a script, the path, which nobody in the sandbox can
+ *     change.
+ *   - When bubblewrap has ended, when the server is gone, and when this process ends, nothing that it started lives
+ *     on. When a stub is gone, the leader kills its program.
+ *   - It ends like bubblewrap: with the same status, or by the same signal.
  *
  * Privilege: that of the server. It trusts its control socket. It does not trust the sockets of stubs, which are in the
- * sandbox: what comes there is the number of a signal for one child, and nothing else.
+ * sandbox: it accepts only the number of a signal for one child from them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,12 +47,12 @@
 
 enum { EXIT_ABANDONED = 123, EXIT_FAILED = 125, EXIT_NOT_EXECUTABLE = 126 };
 
-/* Programs outside at one time; a further one is not started, and its stub says so. */
+/* Most programs outside at one time. The leader does not start another, and its stub says so. */
 enum { ESCALATED_LIMIT = 256 };
 
 struct escalated {
     pid_t pid;
-    /* To the stub; -1 when that is gone. */
+    /* The socket of the stub; -1 when that is gone. */
     int stub;
 };
 static struct escalated escalated[ESCALATED_LIMIT];
@@ -71,15 +72,16 @@ static bool is_number_of_stub(const struct escalation *escalation, int fd) {
     return fd <= 2;
 }
 
-/* Has each descriptor under the number that it has for the stub, and no other. Returns where the program and its directory are. */
+/* Gives each descriptor the number that it has in the stub, and keeps no others for the program. Updates the numbers of
+ * the program and its directory in `files`. */
 static bool place_descriptors(const struct escalation *escalation, int *files) {
     struct rlimit limit;
-    /* All of them twice may be more than a soft limit that the stub is below. */
+    /* Holding all of them twice may exceed a soft limit that is enough for the stub. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    /* Out of the way first, between the numbers of the stub: above them, a hard limit may leave too few. */
+    /* First moves them to free numbers between those of the stub: above them, a hard limit may leave too few. */
     int lowest = 3;
     for (uint32_t i = 0; i < FIRST_FILE + escalation->n_files; i++)
         while (is_number_of_stub(escalation, files[i])) {
@@ -100,10 +102,10 @@ static bool place_descriptors(const struct escalation *escalation, int *files) {
 static void take_limits(const struct escalation *escalation) {
     for (int resource = 0; resource < ESCALATION_LIMITS; resource++) {
         struct rlimit limit = {.rlim_cur = escalation->limits[resource].soft, .rlim_max = escalation->limits[resource].hard};
-        /* One that is wider than ours can't be had, and need not be. */
+        /* A limit wider than that of this process is refused, and not needed. */
         setrlimit(resource, &limit);
     }
-    /* The caller may send any signal, and reads the working directory: no image of what the program knows. */
+    /* The caller may send any signal, and can read the working directory, so the program must not dump core. */
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 }
 
@@ -120,7 +122,7 @@ static _Noreturn void become(const struct escalation *escalation, int *files, co
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != leader)
         _exit(EXIT_ABANDONED);
-    /* The stub may be in a session of its own, or be dead by now. */
+    /* The stub may be in its own session, or already dead. */
     if (setpgid(0, escalation->group) < 0)
         setpgid(0, 0);
     bool is_ready = place_descriptors(escalation, files) && fchdir(files[DIRECTORY]) == 0;
@@ -137,7 +139,8 @@ static _Noreturn void become(const struct escalation *escalation, int *files, co
     _exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* Starts a program. Its stub is told nothing if that fails, and notices that its socket is closed. Returns an errno, or 0. */
+/* Starts a program. If that fails, the stub gets no message, and notices that its socket is closed. Returns an errno,
+ * or 0. */
 static int start(const struct escalation *escalation, int *files) {
     struct instruction instruction;
     struct stat status;
@@ -167,7 +170,7 @@ static int start(const struct escalation *escalation, int *files) {
     return 0;
 }
 
-/* Takes a request, and answers it. Ends everything when there will be none any more. */
+/* Receives a request and answers it. Ends everything when the server is gone. */
 static void serve_control(int control) {
     int files[FIRST_FILE + ESCALATION_FILES];
     struct escalation escalation;
@@ -179,7 +182,7 @@ static void serve_control(int control) {
     int error = is_escalation(&escalation, n) ? start(&escalation, files) : EINVAL;
     const struct escalation_answer answer = {.number = escalation.number, .error = (uint64_t)error};
     if (send(control, &answer, sizeof answer, MSG_NOSIGNAL) < 0) {
-        /* The server is gone; that is told next. */
+        /* The server is gone; the next read reports it. */
     }
     for (int i = 0; i < n; i++)
         if (files[i] >= 0)
@@ -191,11 +194,11 @@ static void serve_control(int control) {
 static void tell(struct escalated *one, int32_t kind, int32_t value) {
     const int32_t message[2] = {kind, value};
     if (one->stub >= 0 && send(one->stub, message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-        /* The stub is gone, or never reads. It is killed with the sandbox then. */
+        /* The stub is gone, or never reads. It dies with the sandbox. */
     }
 }
 
-/* A signal for a program, or the end of its stub. */
+/* Handles a signal for a program, or the end of its stub. */
 static void serve_stub(struct escalated *one) {
     int32_t signo;
     ssize_t n = recv(one->stub, &signo, sizeof signo, MSG_DONTWAIT);
@@ -227,7 +230,7 @@ static void settle(pid_t pid, int status) {
     }
 }
 
-/* Ends as bubblewrap has, when nothing is left. */
+/* Kills everything that is left, then ends like bubblewrap. */
 static _Noreturn void finish(int status) {
     kill_descendants();
     if (WIFEXITED(status))
@@ -268,7 +271,7 @@ static pid_t start_bubblewrap(char **argv, int control) {
     fail(argv[0]);
 }
 
-/* Everything else is bubblewrap's, and the end of it must be seen when that is gone. */
+/* Closes the descriptors that belong to bubblewrap, so that others see their end when bubblewrap is gone. */
 static void close_others(int control) {
     if ((control > 0 && syscall(SYS_close_range, 0u, (unsigned)control - 1, 0u) < 0) ||
         syscall(SYS_close_range, (unsigned)control + 1, ~0u, 0u) < 0)

@@ -1,26 +1,26 @@
 /*
- * paddock-stub: stands in the place of a program that was not executed as its caller said.
+ * paddock-stub: takes the place of a program that was not executed as its caller asked.
  *
- * Whoever decides on the executions of a command (src/paddock/sandbox/denial/executions.py) lets the caller become this
- * program instead: a real process in the right place, with the caller's number, group, terminal and streams. It has no
- * arguments of its own, and no variables. What it is to do it asks for by a call that no kernel makes, and that the
+ * The decider on the executions of a command (src/paddock/sandbox/denial/executions.py) turns the caller into this
+ * program instead: a real process in the right place, with the caller's pid, group, terminal and streams. It has no
+ * arguments of its own, and no variables. It asks for instructions with a system call that no kernel executes. The
  * decider answers with a descriptor of a file in memory (instruction.h):
  *
- *     deny   write a message to standard error, and end with status 1
- *     run    execute a program, by a path and with arguments that nobody else can change
+ *     deny   write a message to standard error, and exit with status 1
+ *     run    execute a program, with a path and arguments that nobody else can change
  *
- * or with a socket, to a program that runs outside of the sandbox in its place (native/leader.c): signals that come from
- * within the sandbox are passed on to that, and this process stops and ends as it does. Signals from outside and from the
- * terminal reach that program by itself, because it is in the same process group.
+ * or with a socket to a program that runs outside of the sandbox instead (native/leader.c). The stub forwards signals
+ * from within the sandbox to that program, and stops and ends when the program does. Signals from outside and from the
+ * terminal reach the program directly, because it is in the same process group.
  *
  * Promises
- *   - Nothing is executed but what the decider has written.
- *   - When the decider is gone, or has said nothing that makes sense: exit status 126 and one line.
+ *   - It executes only what the decider has written.
+ *   - If the decider is gone or its answer is malformed: exit status 126 and one line.
  *
  * It is linked statically, because it runs in any view of the file system.
  *
- * Privilege: that of the caller, which is confined. It does not trust others in the sandbox: it is not dumpable, so that none
- * reads or changes its memory.
+ * Privilege: that of the caller, which is confined. It does not trust others in the sandbox: it is not dumpable, so
+ * none of them can read or change its memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@
 
 enum { EXIT_DENIED = 1, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* No flag of execveat(2): a kernel that is not kept from it refuses the call. */
+/* Not a flag of execveat(2): if the call reaches the kernel, the kernel refuses it. */
 enum { ASK = 0x50414444 };
 
 static _Noreturn void give_up(const char *what) {
@@ -56,7 +56,7 @@ static _Noreturn void give_up(const char *what) {
     _exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* The whole of a message, though the other end of a pipe takes it in parts. */
+/* Writes the whole message, even if a pipe takes it in parts. */
 static void write_message(const char *text, size_t length) {
     while (length) {
         ssize_t n = write(2, text, length);
@@ -76,8 +76,8 @@ static _Noreturn void run(const struct instruction *instruction) {
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-/* Asks what to do, and tells which signals are blocked for the program, in the place of a path, and which descriptors are open, so
- * that nobody needs to try them all: the lowest 192, a bit for each. Gives a descriptor, or -1 with errno. */
+/* Asks what to do. In place of a path, tells which signals are blocked for the program. Also tells which of the lowest
+ * 192 descriptors are open, one bit each, so that nobody needs to try them all. Returns a descriptor, or -1 with errno. */
 static int ask(uint64_t blocked) {
     uint64_t open[3] = {0};
     for (int fd = 0; fd < 64 * 3; fd++)
@@ -88,12 +88,12 @@ static int ask(uint64_t blocked) {
 
 /* ---- In the place of a program outside ---- */
 
-/* As the program has ended. */
+/* Ends by the same signal as the program. */
 static _Noreturn void die(int signo) {
     struct rlimit nothing = {0, 0};
     sigset_t none;
     sigemptyset(&none);
-    /* The core of this process is of no use to anybody. */
+    /* A core dump of this process is of no use. */
     setrlimit(RLIMIT_CORE, &nothing);
     default_signals();
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -114,11 +114,12 @@ static void obey(int program) {
         _exit(told[1]);
     if (told[0] == STUB_DIE)
         die(told[1]);
-    /* It has stopped, and so do we, until somebody lets both go on. */
+    /* The program has stopped, so this process stops too, until somebody continues both. */
     kill(getpid(), SIGSTOP);
 }
 
-/* Passes on what came from within. Who is outside has no number here, and the kernel speaks for the terminal. */
+/* Forwards signals from within the sandbox. A sender outside has no pid here, and terminal signals come from the
+ * kernel. */
 static void pass_on(int signals, int program) {
     struct signalfd_siginfo arrived;
     while (read(signals, &arrived, sizeof arrived) == sizeof arrived) {
@@ -127,7 +128,7 @@ static void pass_on(int signals, int program) {
         if (signo == SIGCHLD || (signo != SIGCONT && !is_from_within))
             continue;
         if (write(program, &signo, sizeof signo) < 0) {
-            /* It is gone; that is told next. */
+            /* The program is gone; the next read reports it. */
         }
     }
 }
@@ -151,15 +152,17 @@ static _Noreturn void stand_for(int program) {
 }
 
 int main(int argc, char **argv) {
-    /* Those of the program that its caller meant: they are only there to be seen. */
+    /* The arguments of the program that the caller asked for. They are only there for display. */
     (void)argc, (void)argv;
-    /* Until the next program: whoever is traced by somebody in the sandbox, which its filter refuses, would not be alone. */
+    /* Holds until the next execve. A tracer in the sandbox, which its filter refuses, could otherwise control this
+     * process. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         give_up("dumpable");
     sigset_t standard, before;
     uint64_t blocked;
     standard_signals(&standard);
-    /* From here on: the program outside runs before we hear of it, and a signal that comes now is for it. */
+    /* From here on, because the program outside runs before this process hears of it, and a signal that arrives now is
+     * for it. */
     sigprocmask(SIG_BLOCK, &standard, &before);
     memcpy(&blocked, &before, sizeof blocked);
     int file = ask(blocked);

@@ -1,14 +1,14 @@
 /*
- * The messages between paddock-execve-wrapper and whoever decides, as bytes: what is asked is written, what is answered is read.
+ * The messages between paddock-execve-wrapper and its decider, as bytes. Writes questions and reads answers.
  *
- *     {"file": F, "argv": [...], "workdir": W, "env": {...}}               asks
- *     {"action": "Run" | "Escalate" | {"Deny": {"reason": TEXT | null}}}   answers
- *     {"exit_code": N}                                                     tells of the end of a program outside
+ *     {"file": F, "argv": [...], "workdir": W, "env": {...}}               question
+ *     {"action": "Run" | "Escalate" | {"Deny": {"reason": TEXT | null}}}   answer
+ *     {"exit_code": N}                                                     end of a program outside
  *
- * Text is JSON in UTF-8. A byte that is no part of UTF-8 is a lone surrogate, U+DC80 to U+DCFF, as in Python. The other side is
- * src/paddock/intercept/wire.py, or the program that this protocol is from.
+ * Text is JSON in UTF-8. A byte that is not valid UTF-8 becomes a lone surrogate, U+DC80 to U+DCFF, as in Python. The
+ * other side is src/paddock/intercept/wire.py, or the program that this protocol comes from.
  *
- * Privilege: none; nothing is called.
+ * Privilege: none; it calls nothing.
  */
 #ifndef PADDOCK_WRAPPER_MESSAGE_H
 #define PADDOCK_WRAPPER_MESSAGE_H
@@ -20,7 +20,7 @@
 
 /* ---- Writing ---- */
 
-/* Counts what is written, and keeps it if there is room: what is written twice is measured first. */
+/* Counts the bytes written, and keeps them if there is room. Callers write twice: first to measure, then to keep. */
 struct text {
     char *room;
     size_t size;
@@ -37,14 +37,15 @@ static inline void put(struct text *text, const char *literal) {
         put_byte(text, *literal++);
 }
 
-/* How many bytes the character takes that begins here; 0 if it is not UTF-8. The NUL at the end of a string continues nothing. */
+/* Returns the length of the UTF-8 character that begins here, or 0 if it is not valid. The NUL that ends a string is no
+ * continuation byte. */
 static inline size_t utf8_length(const unsigned char *at) {
     unsigned char lead = at[0];
     size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
     for (size_t i = 1; i < length; i++)
         if ((at[i] & 0xC0) != 0x80)
             return 0;
-    /* Written longer than need be, a surrogate, or beyond the last character. */
+    /* Overlong, a surrogate, or beyond the last character. */
     if ((lead == 0xE0 && at[1] < 0xA0) || (lead == 0xED && at[1] > 0x9F) || (lead == 0xF0 && at[1] < 0x90) ||
         (lead == 0xF4 && at[1] > 0x8F))
         return 0;
@@ -57,7 +58,7 @@ static inline void put_escape(struct text *text, const char *prefix, unsigned ch
     put_byte(text, "0123456789abcdef"[byte & 15]);
 }
 
-/* One string, up to NUL or to `end`, if that comes first. */
+/* Writes one string, up to NUL or `end`, whichever comes first. */
 static inline void put_string(struct text *text, const char *from, const char *end) {
     const unsigned char *at = (const unsigned char *)from;
     put_byte(text, '"');
@@ -82,7 +83,7 @@ static inline bool is_variable(const char *variable, const char *name) {
     return strncmp(variable, name, length) == 0 && variable[length] == '=';
 }
 
-/* Between the shell, the wrapper and the decider. No program outside of the sandbox is given these. */
+/* Variables between the shell, the wrapper and the decider. No program outside of the sandbox gets them. */
 static const char *const control_variables[] = {
     "CODEX_ESCALATE_SOCKET", "PADDOCK_ESCALATE_SOCKET", "BASH_EXEC_WRAPPER", "EXEC_WRAPPER", "PADDOCK_EXEC_SHELL", NULL};
 
@@ -93,8 +94,8 @@ static inline bool is_control_variable(const char *variable) {
     return false;
 }
 
-/* Asks about a program. Of two variables with the same name the later wins there, and the first is what programs see: so
- * they come in the opposite order. */
+/* Writes the question about a program. Of two variables with the same name the decider takes the last, but programs see
+ * the first. So this writes them in reverse order. */
 static inline void put_request(struct text *text, const char *file, char *const *argv, const char *directory,
                                char *const *environment) {
     put(text, "{\"file\":");
@@ -125,7 +126,7 @@ static inline void put_request(struct text *text, const char *file, char *const 
 
 /* ---- Reading ---- */
 
-/* JSON that is read from front to back. Strings are decoded where they are, for they never get longer. */
+/* A JSON reader that goes from front to back. It decodes strings in place, because they never get longer. */
 struct json {
     char *at, *end;
 };
@@ -142,7 +143,7 @@ static inline void skip_space(struct json *json) {
         json->at++;
 }
 
-/* A sign, with space around it. */
+/* Takes one character and the space around it. */
 static inline bool take(struct json *json, char sign) {
     skip_space(json);
     if (!is_at(json, sign))
@@ -160,7 +161,7 @@ static inline bool take_word(struct json *json, const char *word) {
     return true;
 }
 
-/* The four digits of \uXXXX, or -1. */
+/* Returns the four digits of \uXXXX, or -1. */
 static inline int32_t take_code(struct json *json) {
     int32_t code = 0;
     if (json->end - json->at < 4)
@@ -186,7 +187,7 @@ static inline char *put_code(char *to, int32_t code) {
     return to;
 }
 
-/* What follows \u, as it is in memory. Returns behind it, or NULL. */
+/* Decodes the digits after \u to `to`. Returns the end of the output, or NULL. */
 static inline char *take_unicode(struct json *json, char *to) {
     int32_t code = take_code(json);
     if (code < 0)
@@ -247,7 +248,7 @@ static inline bool take_integer(struct json *json, int64_t *value) {
     return json->at > begin;
 }
 
-/* Moves behind a string, and gives it as it is written. */
+/* Moves past a string, and returns it without decoding. */
 static inline bool skip_string(struct json *json, char **text, size_t *length) {
     if (!is_at(json, '"'))
         return false;
@@ -263,7 +264,7 @@ static inline bool skip_string(struct json *json, char **text, size_t *length) {
     return false;
 }
 
-/* Moves behind a value. Numbers are whole: no message has others. */
+/* Moves past a value. Accepts only integers: no message has other numbers. */
 static inline bool skip_value(struct json *json, int depth) {
     char *text;
     size_t length;
@@ -289,7 +290,7 @@ static inline bool skip_value(struct json *json, int depth) {
     return true;
 }
 
-/* Finds the one member of this name in an object, leaves others out, and moves behind the object. */
+/* Finds the only member of this name in an object, ignores others, and moves past the object. */
 static inline bool find_member(struct json *json, const char *name, struct json *found) {
     bool is_found = false;
     if (!take(json, '{'))
@@ -321,12 +322,12 @@ enum action { ACTION_RUN = 1, ACTION_ESCALATE, ACTION_DENY };
 
 struct answer {
     enum action action;
-    /* Why it is denied; NULL if nothing was said. */
+    /* The reason for the denial; NULL if there is none. */
     char *reason;
     size_t length;
 };
 
-/* Returns whether the bytes make sense as a whole. The reason is in them. */
+/* Returns whether the bytes are a valid answer. The reason points into them. */
 static inline bool read_answer(char *data, size_t size, struct answer *answer) {
     struct json action, denial, reason;
     *answer = (struct answer){0};
@@ -344,7 +345,7 @@ static inline bool read_answer(char *data, size_t size, struct answer *answer) {
     return take_string(&reason, &answer->reason, &answer->length);
 }
 
-/* The exit code of a program outside. */
+/* Reads the exit code of a program outside. */
 static inline bool read_exit_code(char *data, size_t size, int64_t *code) {
     struct json found;
     return find_only_member(data, size, "exit_code", &found) && take_integer(&found, code);

@@ -1,14 +1,13 @@
 /*
- * The part of the C library that paddock-init and paddock-worker.so need, where they are built without one.
+ * The part of the C library that paddock-init and paddock-worker.so need when they are built without one.
  *
- * Before `main` the C library asks the processor what it can do, by dozens of CPUID instructions. In a virtual
- * machine each of them is answered by the hypervisor, which takes microseconds: together more than all that
- * the init has to do, and every command in a sandbox would wait for it. docs/explanation/dependencies.md has the figures,
- * and says why it is not musl.
+ * Before `main`, the C library queries the processor's features with dozens of CPUID instructions. In a virtual machine
+ * the hypervisor answers each of them, which takes microseconds: together more than all the work of the init, and every
+ * command in a sandbox would wait for it. docs/explanation/dependencies.md has the figures, and explains why Paddock
+ * does not use musl.
  *
- * What is here keeps to the manual pages as far as the init makes use of them, and is declared by the library's own
- * headers, so that no other file knows whether there is a library: with one this file is empty. The
- * build decides (hatch_build.py).
+ * These functions follow the manual pages as far as the init uses them. The library's own headers declare them, so no
+ * other file knows whether there is a library: with one, this file is empty. The build decides (hatch_build.py).
  *
  * Privilege: that of the caller.
  */
@@ -49,19 +48,19 @@
 
 /* ---- Start and end ---- */
 
-/* What the compiler puts behind arrays on the stack, and looks at before it returns. */
+/* The compiler puts this value behind arrays on the stack, and checks it before a function returns. */
 uintptr_t __stack_chk_guard;
 
-/* No signal that can be ignored: to the first process of a namespace all but those of the processor are. */
+/* Not by a signal that can be ignored: the first process of a namespace ignores all but those of the processor. */
 _Noreturn void __stack_chk_fail(void) {
     __builtin_trap();
 }
 
-/* A library (worker.c) has no start of its own, and a guard of zeros. */
+/* A library (worker.c) has no entry point, and a guard of zeros. */
 #ifndef BARE_WITHOUT_START
 int main(int argc, char **argv);
 
-/* The stack as the kernel leaves it: argc, argv, NULL, variables, NULL, pairs of the auxiliary vector. */
+/* `stack` is the initial stack from the kernel: argc, argv, NULL, variables, NULL, pairs of the auxiliary vector. */
 __attribute__((used)) static _Noreturn void begin(uintptr_t *stack) {
     char **argv = (char **)(stack + 1);
     char **end = argv + stack[0] + 1;
@@ -73,7 +72,7 @@ __attribute__((used)) static _Noreturn void begin(uintptr_t *stack) {
     _exit(main((int)stack[0], argv));
 }
 
-/* The ABI has the stack aligned before a call, and no frame below the first. */
+/* The ABI requires an aligned stack before a call, and no frame below the first. */
 __asm__(".globl _start\n"
         "_start: xor %ebp, %ebp\n"
         "mov %rsp, %rdi\n"
@@ -89,7 +88,7 @@ int *__errno_location(void) {
     return &error_number;
 }
 
-/* Takes six arguments, however many there are: what is too much the kernel does not look at. */
+/* Always takes six arguments: the kernel ignores the extra ones. */
 long syscall(long number, ...) {
     va_list list;
     va_start(list, number);
@@ -110,13 +109,13 @@ long syscall(long number, ...) {
     return -1;
 }
 
-/* Those whose arguments the kernel takes as they are, or with a few more. */
+/* Calls whose arguments the kernel takes as they are, or with a few more. */
 #define CALL(type, name, parameters, ...) \
     type name parameters { \
         return (type)syscall(__VA_ARGS__); \
     }
 
-/* Nothing is created here, so that there is no mode. */
+/* No caller creates files, so there is no mode. */
 CALL(int, open, (const char *path, int flags, ...), SYS_open, path, flags, 0)
 CALL(int, openat, (int directory, const char *path, int flags, ...), SYS_openat, directory, path, flags, 0)
 CALL(int, chdir, (const char *path), SYS_chdir, path)
@@ -128,7 +127,7 @@ CALL(ssize_t, writev, (int fd, const struct iovec *parts, int count), SYS_writev
 CALL(int, fstat, (int fd, struct stat *status), SYS_fstat, fd, status)
 CALL(int, statx, (int directory, const char *restrict path, int flags, unsigned mask, struct statx *restrict status),
      SYS_statx, directory, path, flags, mask, status)
-/* The real and the effective user are the same here, so that there is nothing to do about the flags. */
+/* The real and the effective user are the same here, so the flags don't matter. */
 CALL(int, faccessat, (int directory, const char *path, int mode, int flags),
      SYS_faccessat, directory, path, mode, flags)
 CALL(int, poll, (struct pollfd *events, nfds_t count, int timeout_ms), SYS_poll, events, count, timeout_ms)
@@ -199,7 +198,7 @@ void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t 
     return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
 }
 
-/* For a few large objects, none of which is ever freed. */
+/* For a few large objects that are never freed. */
 void *calloc(size_t count, size_t size) {
     void *room = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room == MAP_FAILED ? NULL : room;
@@ -207,7 +206,7 @@ void *calloc(size_t count, size_t size) {
 
 /* ---- Errors ---- */
 
-/* Those that a step of the confinement or the execution of a program can meet. */
+/* The errors that a step of the confinement or an execve can return. */
 static const char *const error_texts[] = {
     [EPERM] = "Operation not permitted",
     [ENOENT] = "No such file or directory",

@@ -1,7 +1,7 @@
 /*
- * Memory and strings, where there is no C library (bare.h): what string(3) says, as far as paddock-init makes use of it.
+ * Memory and strings without a C library (bare.h): string(3), as far as paddock-init uses it.
  *
- * Privilege: none; nothing is called.
+ * Privilege: none; it calls nothing.
  */
 #ifndef PADDOCK_BARE_STRING_H
 #define PADDOCK_BARE_STRING_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* In assembler, for the compiler makes a call of memcpy or memset out of a loop that is one. */
+/* In assembler, because the compiler turns an equivalent loop into a call of memcpy or memset. */
 void *memcpy(void *restrict to, const void *restrict from, size_t size) {
     void *result = to;
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");

@@ -1,15 +1,15 @@
 /*
  * Makes a /dev for one sandbox, where bubblewrap finds it.
  *
- * The one that bubblewrap makes shows the host's nodes, each by a mount of its own, and for each of its mounts bubblewrap
- * reads the table of all mounts. Here they are new nodes in one file system, which is mounted read-only: a command of
- * root's owns them, and can't change them. Where nodes can't be made, as in containers, the host's are
- * mounted one by one, read-only as well.
+ * The /dev of bubblewrap shows the host's nodes, each in a separate mount, and bubblewrap reads the table of all mounts
+ * for each mount it makes. Here they are new nodes in one file system, mounted read-only: a command that runs as root
+ * owns them, but can't change them. Where nodes can't be created, as in containers, this mounts the host's nodes one by
+ * one, read-only as well.
  *
- * All is in a directory of a name that /dev never has (DEVICES). Bubblewrap is told to take that, so it fails where this was not
- * done before, and does not show the devices of the host.
+ * Everything is in a directory with a name that /dev never has (DEVICES). Bubblewrap gets that directory, so it fails
+ * if this step did not run, and does not show the devices of the host.
  *
- * Privilege: that of the launcher, outside of every sandbox, in a mount namespace of its own (own_mounts.h).
+ * Privilege: that of the launcher, outside of every sandbox, in its own mount namespace (own_mounts.h).
  */
 #ifndef PADDOCK_DEVICES_H
 #define PADDOCK_DEVICES_H
@@ -34,10 +34,10 @@
 #define DEV "/dev"
 #define DESCRIPTORS "/proc/self/fd/"
 
-/* fsopen(2), fsconfig(2), fsmount(2), move_mount(2): not every library has their names. */
+/* Flags of fsopen(2), fsconfig(2), fsmount(2) and move_mount(2): not every library has their names. */
 enum { SET_STRING = 1, CREATE = 6, CLOSED_ON_EXEC = 1, WITHOUT_SETUID = 2, FROM_DESCRIPTOR = 4 };
 
-/* Those of Documentation/admin-guide/devices.txt, as the kernel takes them: 256 times the major number, and the minor. */
+/* From Documentation/admin-guide/devices.txt, in the kernel's format: 256 times the major number, plus the minor. */
 static const struct node {
     const char *name;
     unsigned device;
@@ -49,7 +49,7 @@ static const struct {
 } device_links[] = {{"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
                     {"fd", "/proc/self/fd"},      {"core", "/proc/kcore"},       {"ptmx", "pts/ptmx"}};
 
-/* Returns a file system that is mounted nowhere yet, or -1 where the kernel does not let us have one so. */
+/* Returns a file system that is not mounted yet, or -1 where the kernel does not allow that. */
 static int new_file_system(void) {
     int made = -1, context = (int)syscall(SYS_fsopen, "tmpfs", CLOSED_ON_EXEC);
     if (context >= 0 && syscall(SYS_fsconfig, context, SET_STRING, "mode", "0755", 0) == 0 &&
@@ -71,7 +71,7 @@ static void make_file(int at, const char *name, unsigned mode, unsigned device) 
         refuse("devices: ", name);
 }
 
-/* Whether this process may make nodes: all are there then. */
+/* Creates all nodes. Returns false if this process may not create nodes. */
 static bool make_nodes(int at) {
     char path[NAME_MAX];
     if (syscall(SYS_mknodat, at, device_path(path, nodes->name), S_IFCHR | 0666, nodes->device) < 0)
@@ -81,7 +81,7 @@ static bool make_nodes(int at) {
     return true;
 }
 
-/* Mounts a file of the host, which is open, and returns where. */
+/* Mounts the open file `found` of the host, and returns the path. */
 static const char *show_file(int at, const char *name, int found) {
     static char path[sizeof DEV "/" + NAME_MAX];
     char digits[NUMBER_BYTES], source[sizeof DESCRIPTORS + NUMBER_BYTES];
@@ -96,13 +96,13 @@ static const char *show_file(int at, const char *name, int found) {
     return path;
 }
 
-/* Mounts the nodes of the host, whose /dev is open there. */
+/* Mounts the nodes of the host, whose /dev is open as `host`. */
 static void show_nodes(int at, int host) {
     for (const struct node *node = nodes; node < nodes + NODES; node++)
         make_read_only(show_file(at, node->name, openat(host, node->name, O_PATH | O_NOFOLLOW | O_CLOEXEC)));
 }
 
-/* Opens the terminal behind standard output by its name, where it is one of the host's; otherwise returns -1. */
+/* Opens the terminal on standard output by its name if it is one of the host's. Otherwise returns -1. */
 static int open_terminal(int host) {
     struct winsize size;
     struct stat output, found;
@@ -144,21 +144,21 @@ static void make_devices(void) {
     }
     bool has_nodes = make_nodes(at);
     int terminal = open_terminal(host);
-    /* Nobody needs the host's then, nor what is mounted in it; if that fails, it is just covered. */
+    /* Nobody needs the host's /dev then, or the mounts in it. If this fails, the new one just covers it. */
     if (is_apart && has_nodes && terminal < 0)
         syscall(SYS_umount2, DEV, MNT_DETACH);
     if (is_apart && syscall(SYS_move_mount, at, "", AT_FDCWD, DEV, FROM_DESCRIPTOR) < 0)
         refuse("devices: ", DEV);
     if (!has_nodes)
         show_nodes(at, host);
-    /* By this name programs find their terminal, as with bubblewrap's own devices. */
+    /* Programs find their terminal by this name, as with bubblewrap's own devices. */
     if (terminal >= 0)
         show_file(at, "console", terminal);
     make_directory(at, DEVICES "/pts");
     if (syscall(SYS_mount, "devpts", DEV "/" DEVICES "/pts", "devpts", MS_NOSUID | MS_NOEXEC,
                 "newinstance,ptmxmode=0666,mode=620") < 0)
         refuse("devices: ", "pts");
-    /* Bubblewrap mounts something on it: whatever is mounted here it copies twice. */
+    /* Bubblewrap mounts on this directory. It would copy a mount made here twice. */
     make_directory(at, DEVICES "/shm");
     make_read_only(DEV);
     close(host);

@@ -1,11 +1,11 @@
 /*
- * Makes mounts before bubblewrap starts, in a mount namespace that it then finds them in.
+ * Makes mounts before bubblewrap starts, in the mount namespace that it starts in.
  *
- * Bubblewrap reads the table of all mounts for each one that it makes, which takes seconds for a thousand. Those that
- * are binds of a path on itself, in a directory that bubblewrap shows with all that is mounted in it, are made here. The
- * first process of the sandbox verifies them as it does those of bubblewrap.
+ * Bubblewrap reads the table of all mounts for each mount it makes, which takes seconds for a thousand. This file makes
+ * the binds of a path on itself in a directory that bubblewrap shows with all its mounts. The first process of the
+ * sandbox verifies them like those of bubblewrap.
  *
- * Privilege: that of the launcher, outside of every sandbox (own_mounts.h). All words are the launcher's own.
+ * Privilege: that of the launcher, outside of every sandbox (own_mounts.h). All words come from the launcher.
  */
 #ifndef PADDOCK_EARLY_MOUNT_H
 #define PADDOCK_EARLY_MOUNT_H
@@ -23,7 +23,7 @@
 #include "task.h"
 #include "without_links.h"
 
-/* Since Linux 5.12 all of them; older headers lack some. */
+/* All exist since Linux 5.12; older headers lack some. */
 enum { OPEN_TREE = 428, MOVE_MOUNT = 429, MOUNT_SETATTR = 442 };
 enum { TREE_CLONE = 1, TREE_RECURSIVE = 0x8000, TREE_FROM_DESCRIPTOR = 0x04, TREE_TO_DESCRIPTOR = 0x40 };
 enum { ATTRIBUTE_READ_ONLY = 1, ATTRIBUTE_NO_SUID = 2, ATTRIBUTE_NO_DEVICES = 4 };
@@ -32,7 +32,7 @@ struct mount_attributes {
     uint64_t set, clear, propagation, user_namespace;
 };
 
-/* Binds a path on itself, with all that is mounted in it, as bubblewrap does. False with errno. */
+/* Binds a path on itself, with all mounts in it, as bubblewrap does. Returns false with errno. */
 static bool bind_on_itself(const char *path, bool is_read_only) {
     struct mount_attributes wanted = {.set = ATTRIBUTE_NO_SUID | ATTRIBUTE_NO_DEVICES |
                                              (is_read_only ? ATTRIBUTE_READ_ONLY : 0)};
@@ -49,12 +49,12 @@ static bool bind_on_itself(const char *path, bool is_read_only) {
     return is_done;
 }
 
-/* Tries it in a process of its own: a user namespace without the right to mount could not be left again. */
+/* Tries it in a child, because a process can't leave a user namespace that lacks the right to mount. */
 static bool can_bind(void) {
     int status;
     pid_t child = fork();
     if (child == 0) {
-        /* Nobody wants to read why not. */
+        /* The reason for a failure does not matter. */
         close(2);
         own_mounts();
         _exit(bind_on_itself("/dev", true) ? 0 : 1);
@@ -73,7 +73,7 @@ static void bind_all(char *list, size_t size) {
     }
 }
 
-/* Returns the paths to be mounted, or NULL where that can't be done: bubblewrap gets all of its options then. */
+/* Returns the paths to mount, or NULL where that is not possible: bubblewrap then gets all of its options. */
 static char *take_early(char *value, const char *word, size_t *size) {
     int list = (int)number(&value, 10, ':', word), options = (int)number(&value, 10, ':', word);
     int all_options = (int)number(&value, 10, '\0', word);

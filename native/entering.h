@@ -1,11 +1,11 @@
 /*
- * How a process that has been made outside of a sandbox enters it, and is confined there as a command would be.
+ * Lets a process that was created outside of a sandbox enter it, with the confinement of a command.
  *
- * A program that is confined from its first instruction must find its own files in the sandbox, and then whoever it
- * works for can read them, too. A file worker has read all it needs before it enters.
+ * A program that is confined from its first instruction must find its own files in the sandbox, and then its clients
+ * can read them, too. A file worker reads everything it needs before it enters.
  *
- * Privilege: to enter the user namespace of a sandbox that the same user made gives every capability in that
- * namespace, and none outside. They are gone when `enter_confined` returns.
+ * Privilege: entering the user namespace of a sandbox of the same user gives every capability in that namespace, and
+ * none outside. They are gone when `enter_confined` returns.
  */
 #ifndef PADDOCK_ENTERING_H
 #define PADDOCK_ENTERING_H
@@ -20,15 +20,16 @@
 #include "confinement.h"
 #include "task.h"
 
-/* The memory of a process can be written through its /proc. No mount of the sandbox keeps a worker from that. */
+/* Makes /proc read-only: a process could write the memory of others through it, and no mount of the sandbox keeps a
+ * worker from that. */
 static void seal_processes(void) {
     unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    /* There may be none. */
+    /* There may be no /proc. */
     if (syscall(SYS_mount, NULL, "/proc", NULL, flags, NULL) < 0 && errno != EINVAL && errno != ENOENT)
         refuse("/proc", "");
 }
 
-/* In this order. Of a pid namespace only children are part. */
+/* Enters the namespaces in this order. Only children become members of a pid namespace. */
 static void enter(int count, const int *namespaces) {
     bool has_files = false;
     for (int i = 0; i < count; i++) {
@@ -45,8 +46,8 @@ static void enter(int count, const int *namespaces) {
     }
 }
 
-/* Enters the namespaces and takes on what the words say, among which a filter must be. The process must have one thread.
- * It keeps the standard streams alone. */
+/* Enters the namespaces and applies the words, which must include a filter. The process must have one thread. It keeps
+ * only the standard streams. */
 static void enter_confined(int argc, char **argv, int count, const int *namespaces) {
     parse(argc, argv);
     if (task.filter < 0) {

@@ -1,8 +1,8 @@
 /*
  * The plain frames of a WebSocket: whole messages in one frame each (RFC 6455, 5.2).
  *
- * Looks only at the bytes it is given and calls nothing, so it can be tested without a Python around it.
- * What is no plain frame, or not all of one, is left to the caller.
+ * Reads only the bytes it is given and calls nothing, so tests need no Python. Leaves anything but a whole plain frame
+ * to the caller.
  *
  * Privilege: none.
  */
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* RFC 6455, 5.2: the last frame of a message, without extensions, of text or of bytes. */
+/* RFC 6455, 5.2: the last frame of a message, without extensions, text or binary. */
 #define WHOLE_TEXT 0x81
 #define WHOLE_BINARY 0x82
 #define MASKED 0x80
@@ -23,13 +23,13 @@
 
 enum { KEY_BYTES = 4 };
 
-/* Several registers at once; any compiler takes it apart where the processor has smaller ones. */
+/* Several registers at once; compilers split it where the processor has smaller ones. */
 typedef uint64_t block __attribute__((vector_size(64)));
 
 struct frame {
     unsigned char *payload;
     size_t bytes;
-    /* None, if the peer does not mask. */
+    /* NULL if the peer does not mask. */
     const unsigned char *key;
 };
 
@@ -52,7 +52,7 @@ apply_key(unsigned char *data, size_t bytes, const unsigned char *key)
         data[at] ^= key[at % KEY_BYTES];
 }
 
-/* Take the frame that begins here, if it is plain, whole, and its length is written in the shortest way. */
+/* Take the frame at `*at` if it is plain and whole and has the shortest encoding of its length. */
 static bool
 take_frame(unsigned char **at, const unsigned char *end, bool is_masked, size_t max_bytes, struct frame *frame)
 {

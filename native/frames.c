@@ -1,10 +1,10 @@
-/* paddock.transport._frames: the plain frames of a WebSocket, without an object for each.
+/* paddock.transport._frames: reads the plain frames of a WebSocket without an object for each.
  *
- * An extension module, loaded into the server and into clients. It reads what any peer sends, so it trusts nothing:
- * it looks only at what was received, keeps no state and allocates nothing but its answer. It takes only whole
- * messages in one frame each, as peers send them all the time; where anything else begins - a fragment, a control
- * frame, the first part of a frame, a violation - it stops, and paddock/transport/frames.py reads or refuses that.
- * It has the privileges of its process and adds none.
+ * An extension module for the server and clients. It reads what any peer sends, so it trusts nothing: it reads only
+ * received bytes, keeps no state and allocates nothing but its answer. It takes only whole messages in one frame each,
+ * which is what peers usually send. At anything else - a fragment, a control frame, the first part of a frame, a
+ * violation - it stops, and paddock/transport/frames.py reads or refuses that. It has the privileges of its process and
+ * adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -16,7 +16,7 @@
 
 #include "frame.h"
 
-/* A copy of a small message; of a large one a part of the view, which costs nothing. */
+/* Return a copy of a small message, or a slice of the view for a large one, which costs nothing. */
 static PyObject *
 message_of(const struct frame *frame, PyObject *view, const unsigned char *base, size_t small_bytes)
 {
@@ -26,7 +26,7 @@ message_of(const struct frame *frame, PyObject *view, const unsigned char *base,
     return PySequence_GetSlice(view, begin, begin + (Py_ssize_t)frame->bytes);
 }
 
-/* The messages from `*at` on, unmasked where they are; NULL with an exception set. */
+/* Return the messages from `*at` on, unmasked in place, or NULL with an exception set. */
 static PyObject *
 take_messages(PyObject *view, unsigned char *base, unsigned char **at, const unsigned char *end, bool is_masked,
               size_t max_bytes, size_t small_bytes, size_t max_messages)

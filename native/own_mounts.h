@@ -1,12 +1,12 @@
 /*
- * Gives this process mounts of its own, in a mount namespace that nothing arrives in from the host.
+ * Moves this process to its own mount namespace, which receives no mounts from the host.
  *
- * On most hosts all mounts are shared (mount_namespaces(7)): what somebody mounts later appears in every copy, and
- * bubblewrap leaves that so. It would appear in a running sandbox with the flags that it has on the host: not read-only
- * and with devices. A copy of mounts that are private gets nothing, and so bubblewrap starts among such.
+ * On most hosts all mounts are shared (mount_namespaces(7)): a later mount appears in every copy, and bubblewrap does
+ * not change that. It would appear in a running sandbox with the flags of the host: not read-only and with devices. A
+ * copy of private mounts receives nothing, so bubblewrap starts among private mounts.
  *
- * Privilege: that of the launcher, outside of every sandbox. Who lacks the capability to mount makes a user namespace for
- * this, as bubblewrap does then.
+ * Privilege: that of the launcher, outside of every sandbox. A launcher without the capability to mount creates a user
+ * namespace for this, as bubblewrap would.
  */
 #ifndef PADDOCK_OWN_MOUNTS_H
 #define PADDOCK_OWN_MOUNTS_H
@@ -39,8 +39,8 @@ static void map_id(const char *path, unsigned id) {
     write_text(path, text);
 }
 
-/* Whatever is mounted on the host meanwhile is either here when this returns, and bubblewrap treats it as all the rest,
- * or never. */
+/* A mount that the host makes meanwhile is either here when this returns, and bubblewrap treats it like all others, or
+ * never appears. */
 static void own_mounts(void) {
     unsigned user = (unsigned)syscall(SYS_geteuid), group = (unsigned)syscall(SYS_getegid);
     if (syscall(SYS_unshare, CLONE_NEWNS) < 0) {

@@ -1,9 +1,9 @@
 /*
  * Finds the parts of a message in plain JSON: a request, a notification or a result.
  *
- * Goes from the first byte to the last, keeps no state and calls nothing, so it can be tested without a Python around it.
- * Plain means no escapes and no bytes beyond ASCII in strings, no fractions, and no key twice. It knows the envelope and no
- * method: of a string of the body that may be base64 it only tells where it is.
+ * Reads from the first byte to the last, keeps no state and calls nothing, so tests need no Python. Plain means no
+ * escapes and no bytes beyond ASCII in strings, no fractions, and no duplicate key. It knows the envelope, but no
+ * method: for a string of the body that may be base64, it only reports its position.
  *
  * Privilege: none.
  */
@@ -14,20 +14,20 @@
 #include <stddef.h>
 #include <string.h>
 
-/* How deep, with how many keys in one object, and with keys of how many bytes a message is still plain: any real one
- * is below these. Keys are compared with each other, so their number and length bound the work. */
+/* Limits of a plain message: depth, keys in one object, and bytes of a key. Any real message is below them. The scan
+ * compares keys with each other, so their number and length bound the work. */
 #define MAX_DEPTH 16
 #define MAX_KEYS 64
 #define MAX_KEY_BYTES 256
 
-/* A string of the body that is this long may be base64, for which there are quicker decoders than a JSON parser's. A
- * short one may be if it ends with padding, which parsers do not check. */
+/* A string of the body with this length may be base64, and there are faster decoders for that than a JSON parser's. A
+ * shorter one may be base64 if it ends with padding, which parsers do not check. */
 #define LONG_BYTES 1024
 
-/* How far from the end of a message a long string ends, mostly. */
+/* Usual distance of a long string's end from the end of a message. */
 #define TAIL_BYTES 256
 
-/* Integers of so many digits fit into 64 bits. */
+/* Integers with this many digits fit into 64 bits. */
 #define MAX_DIGITS 18
 
 struct span {
@@ -42,14 +42,14 @@ struct scan {
     int depth_left;
     struct span id;
     struct span method;
-    /* The parameters or the result if they are an object, whether either was there, and whether it was a result. */
+    /* The parameters or the result if they are an object, whether either was present, and whether it was a result. */
     struct span body;
     bool has_body;
     bool is_result;
-    /* The string of the body that may be base64, and its key. Nobody has looked into a long one. */
+    /* The string of the body that may be base64, and its key. The content of a long one is unchecked. */
     struct span encoded_key;
     struct span encoded;
-    /* Whether where that ends was guessed, and whether it may be. */
+    /* Whether the end of that string is a guess, and whether guessing is allowed. */
     bool is_guess;
     bool may_guess;
 };
@@ -69,7 +69,7 @@ skip_space(struct scan *scan)
         scan->at++;
 }
 
-/* Take one sign, with the space before it. */
+/* Take one character, with the space before it. */
 static bool
 take(struct scan *scan, char sign)
 {
@@ -173,8 +173,8 @@ take_long_string(struct scan *scan, struct span *content)
     const char *begin = scan->at + 1;
     if (scan->end - begin < LONG_BYTES || memchr(begin, '"', LONG_BYTES) != NULL)
         return false;
-    /* To search all of it takes as long as to decode a third. Where the guess is wrong there is a quote in between,
-     * which no base64 has, and mostly the rest of the message makes no sense. */
+    /* Searching all of it takes as long as decoding a third. If the guess is wrong, there is a quote in between, which
+     * base64 never has, and usually the rest of the message is invalid. */
     const char *from = scan->may_guess && scan->end - begin > 2 * LONG_BYTES ? scan->end - TAIL_BYTES : begin;
     const char *quote = memchr(from, '"', (size_t)(scan->end - from));
     if (quote == NULL)
@@ -185,7 +185,7 @@ take_long_string(struct scan *scan, struct span *content)
     return true;
 }
 
-/* A value of the body. */
+/* Take a value of the body. */
 static bool
 take_body_value(struct scan *scan, struct span key)
 {
@@ -208,7 +208,7 @@ take_body_value(struct scan *scan, struct span key)
     return true;
 }
 
-/* The key of a member and the colon; not one of those before it. */
+/* Take the key of a member and the colon. Fails for a duplicate key. */
 static bool
 take_key(struct scan *scan, struct span *keys, int count)
 {
@@ -308,7 +308,7 @@ take_message(struct scan *scan)
     return scan->at == scan->end && scan->is_result == (scan->method.begin == NULL);
 }
 
-/* Whether a message is a plain one. If so, `found` says where its parts are; those that it does not have are NULL. */
+/* Return whether a message is plain. If so, `found` has the positions of its parts; missing parts are NULL. */
 static bool
 scan_message(const char *text, size_t length, long max_values, long max_depth, struct scan *found)
 {

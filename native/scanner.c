@@ -1,13 +1,13 @@
-/* paddock.protocol._scanner: finds the parts of a message without making objects of them.
+/* paddock.protocol._scanner: finds the parts of a message without creating objects for them.
  *
- * And counts them, so that a message with too many is refused before objects are made.
+ * It also counts them, so that the server can refuse a message with too many before it creates objects.
  *
- * An extension module, loaded into the server and the client. It reads what the other side sends, so it trusts nothing:
- * it goes from the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request,
- * a notification or a result in plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no key twice.
- * It says None to everything else, which paddock/protocol/codec.py then reads or refuses. It knows the envelope and no
- * method: a string of the body that may be base64 it leaves out, for whoever knows whether it has to be. It has the
- * privileges of the process and adds none.
+ * An extension module for the server and the client. It reads what the other side sends, so it trusts nothing: it reads
+ * from the first byte to the last, keeps no state and allocates nothing but its answer. It accepts only a request, a
+ * notification or a result in plain JSON - no escapes and no bytes beyond ASCII in strings, no fractions, no duplicate
+ * key. For everything else it returns None, and paddock/protocol/codec.py parses or refuses the message. It knows the
+ * envelope, but no method: it leaves out a string of the body that may be base64, for a caller that knows the method.
+ * It has the privileges of the process and adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -39,7 +39,7 @@ id_of(struct span span)
     return PyLong_FromLongLong(*span.begin == '-' ? -number : number);
 }
 
-/* The body without what may be base64, so that the member is an empty string. */
+/* Return the body without the string that may be base64, which becomes an empty string. */
 static PyObject *
 body_of(const struct scan *scan)
 {

@@ -1,8 +1,8 @@
-/* paddock.fs._status: what a path is, if the kernel can tell without waiting.
+/* paddock.fs._status: describes a path if the kernel can do it without waiting.
  *
- * An extension module, loaded into the server, where it does with three system calls what
- * paddock/fs/syscall.py does through ctypes, in half of the time. It holds the interpreter meanwhile: none of
- * the calls can wait. It has the privileges of the server and adds none.
+ * An extension module for the server. With three system calls it does what paddock/fs/syscall.py does through ctypes,
+ * in half the time. It holds the interpreter meanwhile: none of the calls can wait. It has the privileges of the server
+ * and adds none.
  *
  * Compiled against the limited API of Python 3.11, so that one file serves every later version.
  */
@@ -22,7 +22,7 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
-/* 0 for a time that 64 bits cannot hold: some file systems keep whatever seconds a user sets. */
+/* Return 0 for a time that does not fit into 64 bits: some file systems keep whatever seconds a user sets. */
 static long long
 milliseconds(struct statx_timestamp time)
 {
@@ -39,13 +39,13 @@ describe(const char *path, struct statx *found)
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED};
     int descriptor = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     if (descriptor < 0 && errno == EAGAIN)
-        /* Any rename on the host disturbs a look without locks; a second one finds it undisturbed as a rule. */
+        /* Any rename on the host disturbs a lookup without locks. A second one usually succeeds. */
         descriptor = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     if (descriptor < 0)
         return errno;
     unsigned wanted = STATX_TYPE | STATX_MODE | STATX_MTIME | STATX_SIZE | STATX_BTIME;
     int error = statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, found) ? errno : 0;
-    /* The descriptor only names the file: to close it, too, is nothing to wait for. */
+    /* The descriptor only names the file, so closing it does not wait either. */
     close(descriptor);
     return error;
 }
@@ -59,7 +59,7 @@ describe_at_once(PyObject *module, PyObject *path)
 {
     (void)module;
     char *text;
-    /* A NUL inside would be the end of the path for the kernel; this refuses it with ValueError. */
+    /* For the kernel, a NUL would end the path; this call rejects it with ValueError. */
     if (PyBytes_AsStringAndSize(path, &text, NULL) < 0)
         return NULL;
     struct statx found;

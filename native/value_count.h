@@ -1,8 +1,8 @@
 /*
- * Counts the values and the strings of a JSON document, before anybody makes objects of them.
+ * Counts the values and the strings of a JSON document, before a parser creates objects for them.
  *
- * Takes any bytes: of a document that is not JSON it counts what a parser could have made up to the first fault, or more.
- * Goes from the first byte to the last once, or to the value that is one too many, keeps no state and calls nothing.
+ * Accepts any bytes. In a document that is not JSON, it counts at least what a parser would create up to the first
+ * fault. Makes one pass, up to the value that exceeds the limit, keeps no state and calls nothing.
  *
  * Privilege: none.
  */
@@ -12,16 +12,16 @@
 #include <stddef.h>
 #include <string.h>
 
-/* How far a string is followed byte by byte behind an escape: where they are dense, a search for each takes long. */
+/* How far to follow a string byte by byte after an escape: where escapes are dense, a search for each takes long. */
 #define NEAR_BYTES 64
 
-/* Where a string ends whose content begins at `at`: behind its quote, or at the end of the text. */
+/* Return the end of a string whose content begins at `at`: past its quote, or the end of the text. */
 static const char *
 string_end(const char *at, const char *end)
 {
     const char *quote = at;
     while (at < end) {
-        /* Looked for again only when it was escaped, so that each byte is looked at three times at most. */
+        /* Searched again only if the quote was escaped, so that each byte is read three times at most. */
         if (quote <= at)
             quote = memchr(at, '"', (size_t)(end - at));
         if (quote == NULL)
@@ -39,7 +39,7 @@ string_end(const char *at, const char *end)
     return end;
 }
 
-/* Whether the container that begins before `at` holds something, or its end is missing. */
+/* Return whether the container that begins before `at` has content, or has no end. */
 static int
 has_content(const char *at, const char *end)
 {
@@ -48,7 +48,7 @@ has_content(const char *at, const char *end)
     return at == end || (*at != ']' && *at != '}');
 }
 
-/* The number of strings, keys included; -1 if there are more values than so many, containers included. */
+/* Return the number of strings, keys included, or -1 if there are more than `max_values` values, containers included. */
 static long
 count_strings(const char *text, size_t length, long max_values)
 {

@@ -1,17 +1,18 @@
 /*
- * paddock-worker.so: the confinement of file workers, which are copies of a process in Python.
+ * paddock-worker.so: confines file workers, which are forks of a Python process.
  *
  *     void confine_worker(int argc, char **argv, int count, const int *namespaces)
  *
- * enters the namespaces of a sandbox, whose descriptors these are, and takes on what a command there has (entering.h).
- * `argv` is that of paddock-init (init.c): a name, `seccomp=FD` and `more=FD`, a file with the words by which an init
- * without a command keeps the sandbox.
+ * enters the namespaces of a sandbox, given by their descriptors, and applies the confinement of a command there
+ * (entering.h). `argv` is that of paddock-init (init.c): a name, `seccomp=FD` and `more=FD`, a file with the words of
+ * an init that keeps the sandbox without a command.
  *
- * Promise: when it returns, all of it is in force; otherwise the process ends with status 125 and one line on standard error.
+ * Promise: when it returns, everything is in force. Otherwise the process exits with status 125 and one line on
+ * standard error.
  *
- * A library, for an executed program would have to find the interpreter in the sandbox; and not a module of Python,
- * for those can't be made everywhere (hatch_build.py). Where paddock-init does without the C library, so does this: it serves
- * whatever C library the interpreter has.
+ * It is a library, because an executed program would have to find the interpreter in the sandbox. It is not a Python
+ * module, because those can't be built everywhere (hatch_build.py). Where paddock-init does without the C library, so
+ * does this library: it works with any C library of the interpreter.
  */
 #define _GNU_SOURCE
 #define BARE_WITHOUT_START

@@ -201,7 +201,7 @@ static const struct mask *settle_masks(void) {
     return lost;
 }
 
-/* Nothing may be left to do after this: whoever has the other end of standard error may never read it. */
+/* Call this last: the reader of standard error may never read, so this may block forever. */
 static void tell_of_loss(const struct mask *lost) {
     char name[NAME_MAX + 1];
     SAY("the command was killed, because ", lost->path,

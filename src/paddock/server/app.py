@@ -325,7 +325,7 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
             server = Server(settings, profiles, spawner, sessions, host_rules, handlers)
             lost.add_done_callback(lambda done: None if done.cancelled() else server.spawner_lost())
             try:
-                # Children have the limits of the spawner, which has inherited the raised one.
+                # Children get the limits of the spawner, which inherits the raised limit.
                 resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
                 await server.open(policy)
                 yield server

@@ -46,7 +46,7 @@ async def refuse(refusal: HttpResponse, send: Send) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
     headers.append((b"content-type", refusal.content_type.encode()))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    # The words are those of another transport.
+    # The text of the refusal is meant for another transport.
     await send({"type": "http.response.body", "body": refusal.body.replace(b"websocket ", b"")})
 
 
@@ -82,7 +82,7 @@ async def serve_application(
         ws="none",
     )
     config.load()
-    # Not by the names of its files: the library would read them once, and by rules of its own.
+    # Not file names: the library would read the files once, and by its own rules.
     config.ssl = door.tls_context()
     server = _Uvicorn(config)
     listener.listen(BACKLOG)

@@ -1,6 +1,6 @@
 """Makes a command of a request ready to be started in its sandbox.
 
-Blocks while files are looked at. Loaded when the first sandbox is asked for.
+Blocks while it looks at files. The server loads it when a client first asks for a sandbox.
 """
 
 from __future__ import annotations

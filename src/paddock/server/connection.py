@@ -186,7 +186,7 @@ class ClientConnection:
             return await take_all(size_bytes, self._answers)
         return await take_all(size_bytes, self._answers, self.services.large_answers)
 
-    # What few clients use is made, and imported, when it is first used (`preload`).
+    # Services that few clients use are imported and made on first use (`preload`).
 
     @cached_property
     def operations(self) -> Operations:
@@ -210,7 +210,7 @@ class ClientConnection:
         return ClientWatches(self, self.services.lanes)
 
     async def caught_up(self) -> None:
-        """Wait until no more than a send buffer is unsent. Whoever streams waits here after each piece."""
+        """Wait until no more than a send buffer is unsent. A stream waits here after each piece."""
         while self._is_congested:
             waiter = asyncio.get_running_loop().create_future()
             self._slow_streams.append(waiter)
@@ -258,7 +258,7 @@ class ClientConnection:
             self._receive_timed(message)
             return
         event = self._protocol.receive(message)
-        # Nearly everything is a call; to look at the type costs less than a pattern for it below.
+        # Nearly every message is a call, and checking the type costs less than a pattern below.
         if type(event) is Call:
             if not self._dispatcher.submit(event):
                 self._read_if_there_is_room()

@@ -19,7 +19,7 @@ from paddock.protocol.fetch import BodyDelta
 from paddock.protocol.structure import Result
 
 if TYPE_CHECKING:
-    # The HTTP library is loaded when it is needed first: most servers never need it.
+    # The HTTP library loads on first use: most servers never need it.
     from paddock.fetch.exchange import Exchange, Fetcher
 
 journal = Journal(logging.getLogger(__name__))
@@ -51,7 +51,7 @@ class Downloads:
     async def fetcher(self, lookups: asyncio.Semaphore) -> Fetcher:
         """Return the HTTP client that makes the requests; `lookups` are those of the client's session."""
         if self._fetcher is None:
-            # In a thread: to load the HTTP library takes tens of milliseconds.
+            # In a thread: loading the HTTP library takes tens of milliseconds.
             await asyncio.to_thread(import_module, "paddock.fetch.exchange")
         return self._loaded_fetcher(lookups)
 

@@ -135,7 +135,7 @@ class ExecDecider:
     ) -> ExecAnswer | Withdraw:
         called = os.fsdecode(call.called)
         program = called if call.program is None else call.program.path
-        # Most programs are of this kind, and their arguments may be long: they are not read.
+        # Most programs are of this kind, and their arguments may be long, so this does not read them.
         if interception.is_plain(program, called):
             return Run()
         execution = self._execution(call, program, called)

@@ -1,6 +1,6 @@
 """Explains what a sandbox denied a command that has ended, from the command's output, its plan and its trace.
 
-Blocks while the paths that the command named are looked up. Loaded when the first command has failed in a
+Blocks while it looks up the paths that the command named. Loaded when the first command has failed in a
 sandbox, for most never do.
 """
 

@@ -39,7 +39,7 @@ class HostRules:
         """
         if self._path is None:
             raise RulesError("the server has no file for rules about hosts; set network_rules_file")
-        # Few servers have one, and it takes a while to load.
+        # Few servers have a rules file, and the module takes a while to load.
         from paddock.rules.amendment import add_host_rule
 
         line = await asyncio.to_thread(

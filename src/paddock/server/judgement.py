@@ -71,7 +71,7 @@ class Judge:
                     )
                     return Ending(itself, spent(self._confined.limits, self._end))
         assert report is not None
-        # The init itself may be what was killed.
+        # The init itself may have been killed.
         return Ending(report, Cause.MEMORY if self._confined.has_starved else None)
 
     async def judgement(self, exit_code: int, output: OutputLog) -> Judgement:

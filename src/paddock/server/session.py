@@ -446,7 +446,7 @@ class Session:
             self._end()
 
     def terminate(self) -> None:
-        """Give every process its grace; the kept ones too, for the server itself is ending."""
+        """Give every process its grace, even the kept ones, because the server itself is ending."""
         self.questions.close("the server is ending")
         self._leftover_groups.release_kept()
         self._terminate(self.processes)
@@ -455,7 +455,7 @@ class Session:
         grace_s = self._settings.shutdown_grace_s
         for process in processes:
             if not process.is_closed:
-                # It may be blocked until there is an answer, and could not end.
+                # A process may be blocked until it has an answer, and could not end.
                 self.questions.withdraw(process.description.process_id, "the process is being ended")
                 process.terminate(grace_s)
         self._leftover_groups.terminate(grace_s)

@@ -109,7 +109,7 @@ class WrapperServer:
         self._stop = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
-            # Not of datagrams, as the original has it: those could be sent to any such socket of the host.
+            # Not datagrams, as in the original: those could be sent to any such socket of the host.
             self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except BaseException:
             os.close(self._wake)
@@ -286,7 +286,7 @@ class WrapperServer:
         except OSError as error:
             if error.errno not in NOT_THERE:
                 raise
-            # There is nothing to execute, and the kernel tells the wrapper so.
+            # There is nothing to execute. The wrapper learns that from the kernel.
             self._carry_out(stream, Run())
             return
         try:
@@ -392,7 +392,7 @@ class WrapperServer:
         if len(told) == _TOLD.size:
             kind, value = _TOLD.unpack(told)
             if kind not in (_EXITED, _DIED):
-                # It has stopped. The terminal has stopped its wrapper as well, for they are in one group.
+                # It has stopped. The terminal has stopped its wrapper too, because they share a group.
                 return
             with suppress(OSError):
                 self._say(stream, wire.exited(value if kind == _EXITED else 128 + value))

@@ -67,7 +67,7 @@ async def _whole(
     connection: ClientConnection, request_id: RequestId, exchange: Exchange
 ) -> HttpResult | Encoded:
     """Return the answer with all of its body. Read a large body once there is memory for it."""
-    # What would not fit into a message of the client does not fit into one of the server.
+    # A body too large for a message of the client is too large for one of the server.
     limit_bytes = connection.services.settings.max_message_bytes // 4 * 3
     body = bytearray()
     async with aclosing(exchange.pieces()) as pieces:
@@ -87,7 +87,7 @@ async def _large(
     body: bytearray,
     pieces: AsyncIterator[bytes],
 ) -> Encoded:
-    # All at once, for requests that hold some and wait for more could wait for each other.
+    # All at once: requests that hold some and wait for more could wait for each other.
     expected_bytes = limit_bytes if exchange.size_bytes is None else exchange.size_bytes
     _refuse_too_large(expected_bytes, limit_bytes)
     answer = begin_body(request_id, _result(exchange, b""))

@@ -24,7 +24,7 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
     server requires.
     """
     if sandbox is None and connection.services.profiles.cap is None:
-        # The result is as below, and comes sooner: most requests ask for this.
+        # A shortcut with the same result as below: most requests ask for this.
         return connection.operations
     wanted = _confinement(connection, sandbox)
     return connection.operations if wanted is None else _confined(connection, wanted)

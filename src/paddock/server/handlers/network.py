@@ -102,7 +102,7 @@ def with_network(connection: ClientConnection, checked: CheckedStart, params: St
 def _managed(
     connection: ClientConnection, checked: CheckedStart, params: StartParams
 ) -> tuple[ProcessNetwork, dict[str, str]]:
-    # Few processes have one, and it takes a while to load.
+    # Few processes have one, and the module takes a while to load.
     from paddock.network.forward import forwarding
     from paddock.network.route import managed_route
     from paddock.server.process_network import ProcessNetwork

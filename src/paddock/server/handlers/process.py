@@ -356,7 +356,7 @@ class Sender(Struct, frozen=True):
     request: RequestId
 
     def signalled(self, entry: SessionProcess, number: Signals) -> None:
-        """Write down that the signal goes out."""
+        """Record that the server sends the signal."""
         self.record.signalled(entry.managed, number.name, self.connection, self.request)
 
 

@@ -2,7 +2,7 @@
 
 A start belongs to the session, not to the connection that asked: when the
 connection is lost while the program is being started, the process is there for
-whoever resumes, and the same idempotency key finds it.
+the client that resumes, and the same idempotency key finds it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _intercepted(
     connection: ClientConnection, checked: CheckedStart, wanted: InterceptParams, given: Mapping[str, str]
 ) -> CheckedStart:
     """Add a decider for the programs that the process executes; `given` are its client's variables."""
-    # Few processes are intercepted, and it takes a while to load.
+    # Few processes are intercepted, and the module takes a while to load.
     from paddock.server.exec_decider import ExecDecider
 
     assert checked.confinement is not None
@@ -297,7 +297,7 @@ def _refuse_unintercepted(wanted: InterceptParams, confinement: Confinement | No
     """Refuse rules that nothing would obey, and those that mean nothing."""
     if confinement is None:
         raise InvalidParams("params.intercept: only what runs in a sandbox that is enforced is intercepted")
-    # Few processes are intercepted, and it takes a while to load.
+    # Few processes are intercepted, and the module takes a while to load.
     from paddock.server.interception import check_rules
 
     check_rules(wanted)

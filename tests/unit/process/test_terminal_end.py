@@ -40,8 +40,7 @@ async def test_the_end_waits_for_a_line_that_the_program_has_not_read(terminal: 
     """Having read it, a shell leaves this mode for a while, and the end would be lost."""
     master, slave = terminal
     os.write(master, b"line\n")
-    while select.select([slave], [], [], 0)[0] == []:
-        await asyncio.sleep(0.001)
+    select.select([slave], [], [])
     end = TerminalEnd(master, is_at_line_start=True)
     end.begin()
     await asyncio.sleep(4 * LOOK_S)

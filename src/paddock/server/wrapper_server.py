@@ -244,8 +244,7 @@ class WrapperServer:
     def _end(self, stream: _Stream) -> None:
         """Drop a wrapper. One that still waits ends, and its program with it."""
         number = stream.channel.fileno()
-        if self._streams.pop(number, None) is None:
-            return
+        del self._streams[number]
         self._unwatch(number)
         stream.channel.close()
         if stream.withdraw is not None:

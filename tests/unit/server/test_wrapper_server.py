@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from paddock.intercept import wire
 from paddock.intercept.wire import ExecRequest, WireError
 from paddock.sandbox.denial.exec_answer import (
     NOT_BEGUN,
+    Deny,
     Escalate,
     ExecAnswer,
     ExecPolicy,
@@ -58,6 +62,7 @@ def test_what_is_no_stream_leaves_no_descriptor_open(door: socket.socket) -> Non
         send(door, b"\0", [file])
         send(door, b"\0", [datagrams.fileno()])
         send(door, b"\0", [file, file])
+        send(door, b"\0", [file] * (wire.FILES_LIMIT + 4))
         send(door, b"x", [file])
     os.close(file)
     datagrams.close()
@@ -80,6 +85,19 @@ def test_no_objects_are_made_of_a_message_with_too_many_values(
     for message in (many, few):
         assert ask(door, len(message).to_bytes(4, "little") + message) == b""
     assert [len(message) for message in read] == [len(few)]
+
+
+def test_more_descriptors_than_a_message_may_carry_end_a_stream(door: socket.socket) -> None:
+    ask(door, frame({}))
+    before = open_descriptors()
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            send(door, b"\0", [theirs.fileno()])
+        send(ours, b"x", [ours.fileno()] * (wire.FILES_LIMIT + 4))
+        assert ours.recv(100) == b""
+    assert ask(door, frame({})) == b""
+    assert open_descriptors() == before
 
 
 def request(file: str = "/bin/true") -> bytes:
@@ -150,6 +168,174 @@ def test_answer_for_a_wrapper_that_is_gone_is_said_to_be_in_vain() -> None:
     assert heard == [NOT_BEGUN] * 2
 
 
+class Undecided:
+    """Decides nothing by itself: a test settles the calls."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.is_withdrawn = threading.Event(), threading.Event()
+        self.settle: Settle = lambda _: None
+
+    def on_exec(self, _: ExecCall, settle: Settle) -> ExecAnswer | Withdraw:
+        self.settle = settle
+        self.is_asked.set()
+        return self.is_withdrawn.set
+
+    def stream(self, door: socket.socket) -> socket.socket:
+        """A new wrapper, which has asked."""
+        self.is_asked.clear()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            send(door, b"\0", [theirs.fileno()])
+        ours.sendall(request())
+        assert self.is_asked.wait(TIMEOUT_S)
+        return ours
+
+
+@pytest.mark.usefixtures("inside")
+def test_answer_that_comes_later_is_carried_out() -> None:
+    undecided = Undecided()
+    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as ours:
+        undecided.settle(Deny("Execution denied: so\n"))
+        assert b'{"Deny":{"reason":"so"}}' in ours.recv(100)
+
+
+@pytest.mark.usefixtures("inside")
+def test_wrapper_that_hears_no_answer_is_dropped_and_the_next_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    undecided = Undecided()
+    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as deaf:
+        deaf.shutdown(socket.SHUT_RD)
+        undecided.settle(Run())
+        with undecided.stream(door) as ours:
+            undecided.settle(Run())
+            assert b"Run" in ours.recv(100)
+    assert "Broken pipe" in caplog.text
+
+
+@pytest.mark.usefixtures("inside")
+def test_wrapper_with_no_space_for_its_answer_is_dropped() -> None:
+    """The wrapper has made the stream, and may leave it as little memory as the kernel permits."""
+    with deciding(lambda call, settle: Deny("x" * wrapper_server.REASON_CHARACTERS)) as (_, door):
+        ours, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        with ours:
+            with theirs:
+                send(door, b"\0", [theirs.fileno()])
+            ours.sendall(request())
+            received = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+    assert len(received) < int.from_bytes(received[:4], "little")
+
+
+@pytest.mark.usefixtures("inside")
+def test_longest_reason_reaches_a_wrapper() -> None:
+    reason = "\N{OX}" * wrapper_server.REASON_CHARACTERS
+    with deciding(lambda call, settle: Deny(reason)) as (_, door):
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                send(door, b"\0", [theirs.fileno()])
+            ours.sendall(request())
+            length = int.from_bytes(ours.recv(4, socket.MSG_WAITALL), "little")
+            received = json.loads(ours.recv(length, socket.MSG_WAITALL))
+    assert received == {"action": {"Deny": {"reason": reason}}}
+
+
+@pytest.mark.usefixtures("inside")
+def test_wrapper_that_asks_twice_gets_no_answer() -> None:
+    undecided = Undecided()
+    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as ours:
+        ours.sendall(request())
+        assert ours.recv(100) == b""
+        assert undecided.is_withdrawn.wait(TIMEOUT_S)
+
+
+@pytest.mark.usefixtures("inside")
+def test_program_whose_wrapper_ends_before_it_sends_descriptors_is_said_not_to_have_begun() -> None:
+    is_heard = threading.Event()
+    heard: list[str | None] = []
+
+    def hear(problem: str | None) -> None:
+        heard.append(problem)
+        is_heard.set()
+
+    program = os.path.realpath("/bin/true")
+    before = open_descriptors()
+    with deciding(lambda call, settle: Escalate((), hear)) as (_, door):
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                send(door, b"\0", [theirs.fileno()])
+            ours.sendall(frame({"file": program, "argv": ["true"], "workdir": os.getcwd(), "env": {}}))
+            assert b"Escalate" in ours.recv(100)
+            assert not heard
+        assert is_heard.wait(TIMEOUT_S)
+    assert heard == [NOT_BEGUN]
+    assert open_descriptors() == before
+
+
+@pytest.mark.usefixtures("inside")
+def test_program_that_the_host_does_not_have_is_denied_and_said_not_to_be_let_out(tmp_path: Path) -> None:
+    """A circle of links: only the command's own kernel call could say what it is."""
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    heard: list[str | None] = []
+    with deciding(lambda call, settle: Escalate((), heard.append)) as (_, door):
+        said = ask(door, request(str(circle)))
+    assert b"it can't be let out of the sandbox: the host does not have" in said
+    assert heard == ["the host does not have the program"]
+
+
+@pytest.mark.usefixtures("inside")
+def test_server_that_fails_decides_nothing_more() -> None:
+    undecided = Undecided()
+
+    def on_exec(call: ExecCall, settle: Settle) -> ExecAnswer | Withdraw:
+        undecided.on_exec(call, settle)
+        return fail
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    with deciding(on_exec) as (_, door):
+        first = undecided.stream(door)
+        second, theirs = socket.socketpair()
+        with theirs:
+            send(door, b"\0", [theirs.fileno()])
+        with second:
+            first.close()
+            assert second.recv(100) == b""
+        with pytest.raises(BrokenPipeError):
+            door.send(b"\0")
+
+
+@pytest.mark.usefixtures("inside")
+def test_server_does_not_wait_for_a_thread_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may lie in a file system that does not answer."""
+    monkeypatch.setattr(wrapper_server, "FINISH_TIMEOUT_S", 0.0)
+    undecided, may_go_on = Undecided(), threading.Event()
+    heard: list[str | None] = []
+
+    def hang(call: ExecCall, settle: Settle) -> ExecAnswer | Withdraw:
+        withdraw = undecided.on_exec(call, settle)
+        may_go_on.wait(TIMEOUT_S)
+        return withdraw
+
+    before = open_descriptors()
+    served = WrapperServer(ExecPolicy(hang), None)
+    served.begin()
+    with socket.socket(fileno=served.file) as door, undecided.stream(door) as ours:
+        served.finish()
+        undecided.settle(Escalate((), heard.append))
+        may_go_on.set()
+        assert ours.recv(100) == b""
+    served._thread.join(TIMEOUT_S)
+    assert not heard
+    served.finish()
+    assert heard == [NOT_BEGUN]
+    assert open_descriptors() == before
+
+
 def test_wrappers_that_say_too_much_at_once_are_dropped(
     door: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,4 +374,15 @@ def test_server_without_a_thread_decides_nothing(monkeypatch: pytest.MonkeyPatch
         door.send(b"\0")
     served.finish()
     WrapperServer(ExecPolicy(lambda call, settle: Run()), None).discard()
+    assert open_descriptors() == before
+
+
+def test_server_without_a_socket_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    before = open_descriptors()
+    monkeypatch.setattr(socket, "socketpair", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        WrapperServer(ExecPolicy(lambda call, settle: Run()), None)
     assert open_descriptors() == before

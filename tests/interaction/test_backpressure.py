@@ -31,6 +31,27 @@ async def test_a_client_that_stops_reading_pauses_its_processes_and_loses_nothin
         assert len(finished.streams["stdout"]) == 6_000_002
 
 
+async def test_what_is_started_for_a_client_that_does_not_read_is_paused_from_the_beginning() -> None:
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        slow, other = attach(server, LIMITS), attach(server)
+        await slow.initialize()
+        await other.initialize()
+        slow.link.pause_reading()
+        slow.send(start("flood", "head -c 6000000 /dev/zero"))
+        async with asyncio.timeout(30):
+            while slow.server_link.buffered_bytes < SEND_BUFFER:
+                await other.call("environment/status")
+        slow.send(start("late", "head -c 3000000 /dev/zero"))
+        await other.start("p", *shell("head -c 3000000 /dev/zero"))
+        await other.finish("p")
+        assert slow.server_link.buffered_bytes < 4 * SEND_BUFFER
+
+        slow.link.resume_reading()
+
+        assert len((await slow.finish("late")).streams["stdout"]) == 3_000_000
+        assert len((await slow.finish("flood")).streams["stdout"]) == 6_000_000
+
+
 async def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
     async with served(send_buffer_bytes=SEND_BUFFER) as server:
         client = attach(server, LIMITS)

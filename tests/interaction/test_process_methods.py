@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import sys
@@ -374,6 +375,22 @@ async def test_any_signal_name_reaches_the_group(name: str, said: bytes) -> None
 async def test_a_signal_to_nobody_is_fine() -> None:
     async with session() as client:
         assert await client.call("process/signal", {"processId": "zz", "signal": "KILL"}) == {}
+        assert await client.call("process/terminate", {"processId": "zz"}) == {"running": False}
+
+
+async def test_a_signal_waits_for_the_start_that_it_refers_to() -> None:
+    async with session() as client:
+        start = client.request("process/start", start_params("p", "/bin/cat", pipeStdin=True))
+        signal = client.request("process/signal", {"processId": "p", "signal": "TERM"})
+        await client.answer(start)
+        assert await client.answer(signal) == {}
+        assert (await client.finish("p")).exit_code == 143
+
+        start = client.request("process/start", start_params("q", "/no/such/program"))
+        signal = client.request("process/signal", {"processId": "q", "signal": "TERM"})
+        with pytest.raises(WireError, match="/no/such/program"):
+            await client.answer(start)
+        assert await client.answer(signal) == {}
 
 
 # --- the end ----------------------------------------------------------------
@@ -490,6 +507,19 @@ async def test_closed_processes_are_forgotten_in_time() -> None:
         await client.finish("p")
 
         await client.start("p", "/bin/true")
+
+
+async def test_a_process_that_is_remembered_for_long_does_not_delay_the_forgetting_of_others() -> None:
+    async with session(closed_process_ttl_s=0.02) as client:
+        await client.start("kept", "/bin/true", keepAlive=True)
+        await client.finish("kept")
+        await client.start("p", "/bin/true")
+        await client.finish("p")
+
+        async with asyncio.timeout(20):
+            while len(known := (await client.call("process/list"))["processes"]) > 1:
+                pass
+        assert [process["processId"] for process in known] == ["kept"]
 
 
 # --- what a stock client sees -----------------------------------------------

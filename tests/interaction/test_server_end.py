@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,7 +18,9 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 import paddock
+from paddock.server.app import SPAWNER_LOST
 from tests.processes import command_of, descendants_of, has_ended, watched
+from tests.wire import WireError, attach, served
 
 PATIENCE_S = 30
 
@@ -193,6 +196,31 @@ def test_a_lost_spawner_ends_the_server_with_an_error() -> None:
         assert process.wait(PATIENCE_S) == 1
         assert process.stderr is not None
         assert "spawner" in process.stderr.read()
+
+
+async def test_clients_learn_that_the_fate_of_their_processes_is_not_known() -> None:
+    async with served() as here:
+        client = attach(here)
+        await client.initialize(capabilities={"extensions": True, "notifications": ["process/failed"]})
+        await client.start("ended", "/bin/true")
+        await client.finish("ended")
+        await client.start("p", "/bin/cat", pipeStdin=True)
+        waiting = client.request("process/wait", {"processId": "p"})
+        assert here.unreadiness() is None
+
+        os.kill(here._spawner.helper_pid, signal.SIGKILL)
+
+        async with asyncio.timeout(PATIENCE_S):
+            failed = await client.take(lambda message: message.get("method") == "process/failed")
+            await here.finished.wait()
+        assert failed["params"] == {"processId": "p", "message": SPAWNER_LOST}
+        for request in (waiting, client.request("process/wait", {"processId": "p"})):
+            with pytest.raises(WireError, match="what became of process 'p' is not known"):
+                await client.answer(request)
+        ended = await client.call("process/wait", {"processId": "ended"})
+        assert (ended["exited"], ended["exitCode"]) == (True, 0)
+        assert here.unreadiness() == "the process spawner is lost"
+        assert here.failure == SPAWNER_LOST
 
 
 def spawners_of(pid: int) -> list[int]:

@@ -7,6 +7,7 @@ tell the two apart.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -234,6 +235,14 @@ async def test_policy_of_a_running_process_changes() -> None:
         assert await output(client, "other") == ["403", "502"]
 
 
+async def test_process_without_a_proxy_has_no_policy_to_change() -> None:
+    async with connected(extensions=True) as client:
+        await client.start("p", "/bin/cat", pipeStdin=True)
+        with pytest.raises(WireError, match="the network of 'p' is not proxied") as raised:
+            await client.call("network/policyUpdate", {"processId": "p", "allow": ["a.test"]})
+        assert raised.value.code == -32602
+
+
 async def test_policy_of_a_session_changes_also_for_what_is_started_later() -> None:
     async with connected(extensions=True) as client:
         await client.call("network/policyUpdate", {"session": True, "allow": ["a.test"]})
@@ -278,6 +287,30 @@ async def test_cap_of_the_server_holds_whatever_a_client_decides() -> None:
         assert await output(client, "p") == ["403", "502"]
 
 
+async def test_managed_network_does_not_bypass_the_hosts_of_the_cap(tmp_path: Path) -> None:
+    network = {"allow": ["b.test"]}
+    permissions = {"cap": {"filesystem": {":root": "write"}, "network": network}}
+    managed = {
+        "managedNetwork": {"loopbackPorts": [2], "allowLocalBinding": False},
+        "env": {"PATH": "/usr/bin:/bin", "http_proxy": "http://127.0.0.1:2"},
+        "sandbox": sandbox("restricted"),
+    }
+    async with served(permissions=permissions, max_profile="cap") as capped, served() as free:
+        for server, name in ((capped, "capped"), (free, "free")):
+            client = attach(server)
+            await client.initialize()
+            starting = client.request(
+                "process/start", start_params("p", "/usr/bin/touch", str(tmp_path / name), **managed)
+            )
+            if server is capped:
+                with pytest.raises(WireError, match="bypasses the hosts of the profile that caps requests"):
+                    await client.answer(starting)
+            else:
+                await client.answer(starting)
+                await client.finish("p")
+    assert os.listdir(tmp_path) == ["free"]
+
+
 async def test_groups_of_the_settings_stand_for_their_hosts() -> None:
     async with served(network_groups={"python": ("a.test",), "mine": ("*.b.test",)}) as server:
         client = attach(server)
@@ -303,6 +336,15 @@ async def test_proxy_of_the_reference_asks_its_client_and_tells_it() -> None:
         assert await output(client, "p") == ["502", "502", "403"]
 
 
+async def test_proxy_of_the_reference_without_a_time_for_decisions_asks_nobody() -> None:
+    async with connected(**EXTENDED) as client:
+        network_proxy = {"proxy": {"enabled": True, "domains": {"b.test": "allow"}}}
+        hosts = ("http://a.test/", "http://b.test/")
+        await client.start("p", *fetch(*hosts), sandbox=sandbox("restricted"), networkProxy=network_proxy)
+        assert await output(client, "p") == ["403", "502"]
+        assert not any(message.get("method") == ASK for message in client.unread)
+
+
 async def test_question_without_an_answer_in_time_is_a_refusal() -> None:
     async with connected() as client:
         network_proxy = {"proxy": {"enabled": True}, "policyDecisionTimeoutMs": 1}
@@ -323,6 +365,12 @@ async def test_question_without_an_answer_in_time_is_a_refusal() -> None:
             "sandbox": sandbox("restricted"),
         },
         {"enforceManagedNetwork": True, "sandbox": sandbox("restricted")},
+        {
+            "enforceManagedNetwork": True,
+            "networkProxy": {"proxy": {"enabled": True}},
+            "env": {"PATH": "/usr/bin:/bin", "http_proxy": "http://127.0.0.1:2"},
+            "sandbox": sandbox("restricted"),
+        },
         {
             "managedNetwork": {"loopbackPorts": [1], "allowLocalBinding": False},
             "env": {"PATH": "/usr/bin:/bin", "http_proxy": "http://127.0.0.1:2"},

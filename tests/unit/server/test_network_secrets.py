@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -49,6 +50,28 @@ def test_cap_has_to_name_a_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ValueError, match="caps requests does not name the secret 't'"):
             read({"variable": "OF_TEST"}, "t", cap=cap, is_capped=True)
     assert read({"variable": "OF_TEST"}, "t", cap=ProxiedNetwork(secrets=("t",)), is_capped=True) is not None
+
+
+def test_processes_of_a_session_trust_one_authority_for_hosts_with_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OF_TEST", TOKEN)
+    settings = make_settings({"network_secrets": {"t": {"hosts": ["https://a.test"], "variable": "OF_TEST"}}})
+    session = cast("Session", SimpleNamespace(network_authority=None))
+    network = ProxiedNetwork(secrets=("t",))
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "paddock.network.authority", None)
+        with pytest.raises(SecretUnusable, match=r"install paddock-exec\[credentials\]"):
+            secrets_of(network, None, False, settings, session)
+    first, second = (secrets_of(network, None, False, settings, session) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.authority is not None
+    assert first.authority is second.authority
+    other = cast("Session", SimpleNamespace(network_authority=None))
+    third = secrets_of(network, None, False, settings, other)
+    assert third is not None
+    assert third.authority is not first.authority
 
 
 def test_upstream_proxy_of_the_profile_gets_no_secret_that_it_could_read(

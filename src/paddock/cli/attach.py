@@ -92,6 +92,9 @@ async def _attach(arguments: argparse.Namespace) -> int:
             is_read_only=arguments.read_only,
         )
         outcome = await attachment.run()
+    if os.isatty(2) and (attachment.is_detached or outcome.problem is not None):
+        # What the process wrote last, such as a prompt, need not have ended its line.
+        sys.stderr.write("\n")
     if attachment.is_detached and os.isatty(2):
-        print(f"\n[paddock: detached from {arguments.id}]", file=sys.stderr)
+        print(f"[paddock: detached from {arguments.id}]", file=sys.stderr)
     return outcome.status if outcome.problem is None else failed(outcome.problem, VERB, outcome.status)

@@ -45,6 +45,9 @@ from paddock.transport.limits import CLIENT_LIMITS
 ANSWER_TIMEOUT_S: Final = 5.0
 """Far beyond what a healthy server takes on the same host; a stopped one must not hold up the others."""
 
+CLOSE_TIMEOUT_S: Final = 1.0
+"""How long a server that does not take part in the end of a connection holds up its operator."""
+
 PAGE_BYTES: Final = 1 << 20
 """Output asked for at once: 1.4 MiB on the wire, a few milliseconds."""
 
@@ -97,8 +100,13 @@ class ServerControl:
         return OperatedProcess(self._connection, session_id, process_id)
 
     async def aclose(self) -> None:
-        """End the connection."""
-        await self._connection.aclose()
+        """End the connection, within `CLOSE_TIMEOUT_S`."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._connection.aclose()
+        except TimeoutError:
+            self._connection.abort()
+            await self._connection.aclose()
 
     async def __aenter__(self) -> ServerControl:
         return self

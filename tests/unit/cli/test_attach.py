@@ -211,8 +211,23 @@ def test_a_server_that_dies_is_a_failure_of_our_own(operator: Operator) -> None:
         with operator.terminal("attach", process_id) as screen:
             screen.read_until(b"PROMPT>")
             os.kill(server.pid, signal.SIGKILL)
-            screen.read_until(b"paddock attach: ")
+            screen.read_until(b"\r\npaddock attach: ")
             assert screen.wait() == 125
+            assert screen.attributes == screen.attributes_before
+
+
+def test_the_detach_key_works_while_the_server_hangs(operator: Operator) -> None:
+    with operator.serving() as server:
+        process_id = shell_on(operator)
+        with operator.terminal("attach", process_id) as screen:
+            screen.read_until(b"PROMPT>")
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                screen.type(b"x" + LEAVE)
+                screen.read_until(b"detached")
+                assert screen.wait() == 0
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
             assert screen.attributes == screen.attributes_before
 
 

@@ -15,6 +15,7 @@ from paddock.client.flow_control import FlowLimits
 from paddock.client.opening import open_box
 from paddock.client.reconnect import ReconnectPolicy
 from paddock.errors import ConnectError
+from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link, Received, Receiver
 from paddock.transport.memory import connect_memory
 
@@ -45,7 +46,9 @@ EVERYTHING = (
 class ScriptedServer:
     """Keeps what the client sends in order; answers and tells what a test wants."""
 
-    def __init__(self, capabilities: Iterable[str] = EVERYTHING) -> None:
+    def __init__(
+        self, capabilities: Iterable[str] = EVERYTHING, limits: TransportLimits | None = None
+    ) -> None:
         self.link: Link
         """The server's end of the newest connection."""
         self.client_link: Link
@@ -54,12 +57,13 @@ class ScriptedServer:
         self.is_down = False
         """Whether nobody can connect."""
         self._capabilities = tuple(capabilities)
+        self._limits = limits
 
     async def dial(self, accept: Accept) -> Link:
         """Connect to this server."""
         if self.is_down:
             raise ConnectError("memory", "connection refused")
-        self.link, self.client_link = connect_memory(self._accept, accept)
+        self.link, self.client_link = connect_memory(self._accept, accept, self._limits)
         return self.client_link
 
     def _accept(self, link: Link) -> Receiver:

@@ -63,10 +63,10 @@ class PaddockProvider(SandboxProvider):
         if sandbox_id is not None:
             sandbox = _attached(sandbox_id, target)
         else:
-            place = directory or os.environ.get(DIRECTORY_VARIABLE)
-            if place is None and wanted_url is not None:
+            chosen = directory or os.environ.get(DIRECTORY_VARIABLE)
+            if chosen is None and wanted_url is not None:
                 raise ValueError(f"name a directory on {wanted_url}: {DIRECTORY_VARIABLE}=/path")
-            sandbox = PaddockSandbox(target, directory=place or _project(), profile=profile)
+            sandbox = PaddockSandbox(target, directory=chosen or _project(), profile=profile)
         self._open[sandbox.id] = sandbox
         return sandbox
 

@@ -146,7 +146,7 @@ def ending_notes(ending: Ending, workspace: Workspace) -> tuple[str, ...]:
     with it."""
     if not ending.sandbox_denied and not ending.denials:
         return ()
-    return (denial_note(ending.denials), _advice(_place(workspace)))
+    return (denial_note(ending.denials), _advice(_work_directory(workspace)))
 
 
 def ending_text(ending: Ending, workspace: Workspace) -> str:
@@ -157,9 +157,9 @@ def ending_text(ending: Ending, workspace: Workspace) -> str:
 def file_note(error: OSError, kind: DenialKind, path: str, workspace: Workspace) -> str:
     """Return the note for a model about a file operation that failed."""
     if error.errno == errno.EROFS:
-        return denied_file(kind, path, _place(workspace))
+        return denied_file(kind, path, _work_directory(workspace))
     if error.errno in _REFUSED:
-        return f"{error}. {_advice(_place(workspace))}"
+        return f"{error}. {_advice(_work_directory(workspace))}"
     return str(error)
 
 
@@ -175,9 +175,9 @@ def told_file(kind: DenialKind, path: str, workspace: Workspace) -> Iterator[Non
         raise OSError(number, file_note(error, kind, path, workspace), path) from error
 
 
-def denied_file(kind: DenialKind, path: str, place: str) -> str:
+def denied_file(kind: DenialKind, path: str, directory: str) -> str:
     """Return the note for a model about a file that the profile denies it."""
-    return f"{denial_note((Denial(kind, path, None, is_certain=True),))} {_advice(place)}"
+    return f"{denial_note((Denial(kind, path, None, is_certain=True),))} {_advice(directory)}"
 
 
 def forbidden(decision: Decision) -> str:
@@ -195,9 +195,9 @@ def unreadable_rules(error: RulesError) -> str:
     return f"Not done: the rules can't be read: {error}. Ask the user; trying again changes nothing."
 
 
-def _place(workspace: Workspace) -> str:
+def _work_directory(workspace: Workspace) -> str:
     return "its directory" if workspace.opened is None else workspace.opened.directory
 
 
-def _advice(place: str) -> str:
-    return f"Work in {place}, or ask the user to grant more; trying again changes nothing."
+def _advice(directory: str) -> str:
+    return f"Work in {directory}, or ask the user to grant more; trying again changes nothing."

@@ -227,7 +227,7 @@ class Reach(Struct, frozen=True):
 
     @property
     def writable(self) -> tuple[str, ...] | None:
-        """Return the places that the profile lets commands write, with all that they hold; None for all."""
+        """Return the paths that the profile lets commands write, with all that they hold; None for all."""
         if self.table is None:
             return None
         return tuple(rule.path for rule in self.table.rules if rule.access is Access.WRITE)

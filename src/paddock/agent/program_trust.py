@@ -25,7 +25,7 @@ ENV: Final = "env"
 
 
 class ProgramTrust:
-    """Answers for one agent and the places that its profile lets commands write.
+    """Answers for one agent and the paths that its profile lets commands write.
 
     In `distrusted` directories others have written what the agent's own commands may only read.
     """
@@ -47,8 +47,8 @@ class ProgramTrust:
         try:
             search_path = await self._executor.search_path(sandbox)
             files = self._executor.files(None)
-            places = {*written, *[await real_path(files, place) for place in written]}
-            look = _Look(files, frozenset(places), (search_path or "").split(":"))
+            writable = {*written, *[await real_path(files, path) for path in written]}
+            look = _Look(files, frozenset(writable), (search_path or "").split(":"))
             for program in dict.fromkeys(programs):
                 if (doubt := await look.doubt(program)) is not None:
                     return doubt
@@ -60,9 +60,9 @@ class ProgramTrust:
 class _Look:
     """One look at the programs of a line."""
 
-    def __init__(self, files: FileAccess, places: frozenset[str], directories: Sequence[str]) -> None:
+    def __init__(self, files: FileAccess, writable: frozenset[str], directories: Sequence[str]) -> None:
         self._files = files
-        self._places = places
+        self._writable = writable
         self._directories = directories
 
     async def doubt(self, program: str, *, is_interpreter: bool = False) -> str | None:
@@ -83,8 +83,8 @@ class _Look:
     async def _doubt_path(self, path: str) -> str | None:
         if not path.startswith("/") or {".", ".."} & set(path.split("/")):
             return f"{path} is not an absolute path"
-        for place in (path, await real_path(self._files, path)):
-            if first_writable(place, self._places.__contains__) is not None:
+        for reached in (path, await real_path(self._files, path)):
+            if first_writable(reached, self._writable.__contains__) is not None:
                 return f"commands in the sandbox can write {path}"
         return None
 

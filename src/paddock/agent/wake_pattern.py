@@ -1,7 +1,7 @@
 """Regular expressions that a model waits for, such as can't hold up the event loop. Pure.
 
 They are looked for in every line of output while other commands run, by an engine that tries again and again:
-from every place of the line, with every length of each repetition and with each way through options and
+from every position of the line, with every length of each repetition and with each way through options and
 alternatives. So only so much of a line counts that all of this together stays below `STEPS_LIMIT`, and an
 expression for which little of a line is left is refused.
 """
@@ -46,13 +46,13 @@ def compile_wake(pattern: str) -> WakePattern:
 def _line_bytes(repetitions: int, ways: int) -> int:
     """Return how much of a line is looked at in time.
 
-    A place to begin and the end of each repetition are `repetitions + 1` places in order, one of about
-    n ** (repetitions + 1) / (repetitions + 1)! for n bytes.
+    A position to begin at and the end of each repetition are `repetitions + 1` positions in order, one of
+    about n ** (repetitions + 1) / (repetitions + 1)! for n bytes.
     """
-    places = repetitions + 1
+    positions = repetitions + 1
     # Whole numbers, and no root of one too large for a float.
-    steps = STEPS_LIMIT * factorial(min(places, 20)) // ways
-    return next((size for size in range(LINE_BYTES, 0, -1) if size**places <= steps), 0)
+    steps = STEPS_LIMIT * factorial(min(positions, 20)) // ways
+    return next((size for size in range(LINE_BYTES, 0, -1) if size**positions <= steps), 0)
 
 
 def _choices(pattern: str) -> tuple[int, int]:

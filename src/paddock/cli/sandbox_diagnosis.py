@@ -89,10 +89,10 @@ def check_janitor(directories: list[str]) -> Finding:
             "janitor", Level.WARN, "can't be tried without a private directory", "see runtime directory"
         )
     left = leftovers(directory)
-    place = Placeholder(str(directory / f"trial-{os.getpid()}"), PlaceholderKind.DIRECTORY)
+    placeholder = Placeholder(str(directory / f"trial-{os.getpid()}"), PlaceholderKind.DIRECTORY)
     janitor = Janitor(directory)
     try:
-        located = locate([place])
+        located = locate([placeholder])
         janitor.hold(located)
         has_journal = any((directory / JOURNALS).iterdir())
         janitor.release(located, was_killed=False)

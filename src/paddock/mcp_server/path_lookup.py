@@ -66,9 +66,9 @@ async def locate(files: Lookup, paths: Collection[str], written: Collection[str]
 
 async def _is_read_only(files: Lookup, path: str) -> bool:
     """Ask about a path, or the nearest directory above it that is there; in doubt it is read-only."""
-    for place in (path, *ancestors(path)):
+    for nearest in (path, *ancestors(path)):
         try:
-            return await files.is_read_only(place)
+            return await files.is_read_only(nearest)
         except NotFound:
             continue
         except (FileError, InvalidRequest):
@@ -90,15 +90,15 @@ async def _locate(files: Lookup, path: str, known: dict[str, Location | None]) -
 
 async def _missing(files: Lookup, path: str, above: Location) -> Location | None:
     """Return where a file would be made; None for a link, whose target the cap does not show."""
-    place = Location(join(above.path, path.rpartition("/")[2]), is_missing=True)
+    location = Location(join(above.path, path.rpartition("/")[2]), is_missing=True)
     if above.is_missing:
-        return place
+        return location
     if not files.has("fsLinks"):
         return None
     try:
-        await files.metadata(place.path, follow_symlinks=False)
+        await files.metadata(location.path, follow_symlinks=False)
     except NotFound:
-        return place
+        return location
     except (FileError, InvalidRequest):
         pass
     return None

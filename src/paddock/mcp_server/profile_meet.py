@@ -194,30 +194,30 @@ def _meet_entries(
     most_rules, asked_rules = cap.rules(most), wanted.rules(asked)
     most_table, asked_table = cap.table(most_rules), wanted.table(asked_rules)
     temporary = _temporary_names(cap, most)
-    places: dict[str, list[tuple[Rule, tuple[str, ...]]]] = {}
+    by_target: dict[str, list[tuple[Rule, tuple[str, ...]]]] = {}
     for rule in most_rules:
-        places.setdefault(cap.location(rule.path).path, []).append((rule, (rule.path,)))
+        by_target.setdefault(cap.location(rule.path).path, []).append((rule, (rule.path,)))
     for rule in asked_rules:
-        place = wanted.location(rule.path).path
-        places.setdefault(place, []).append((rule, _client_names(rule, place)))
+        target = wanted.location(rule.path).path
+        by_target.setdefault(target, []).append((rule, _client_names(rule, target)))
     read_only = {location.path for location in wanted.found.values() if location.is_read_only}
     given: dict[str, Access] = {}
-    for place in sorted(places, key=lambda path: (depth(path), path)):
+    for target in sorted(by_target, key=lambda path: (depth(path), path)):
         access = min(
-            _protected_access(most_table, place), asked_table.access_of(place), key=_ACCESS_ORDER.index
+            _protected_access(most_table, target), asked_table.access_of(target), key=_ACCESS_ORDER.index
         )
-        if access is Access.WRITE and place in read_only:
+        if access is Access.WRITE and target in read_only:
             # A plan of the cap protects it by what it finds in the files, and would not if an entry names it.
             access = Access.READ
-        rules = [rule for rule, _ in places[place]]
-        names = dict.fromkeys(name for _, names in places[place] for name in names)
-        around = next((given[above] for above in ancestors(place) if above in given), Access.DENY)
-        is_needed = any(rule.access is Access.DENY for rule in rules) or any(name != place for name in names)
-        if place == ROOT and access is Access.DENY:
+        rules = [rule for rule, _ in by_target[target]]
+        names = dict.fromkeys(name for _, names in by_target[target] for name in names)
+        around = next((given[above] for above in ancestors(target) if above in given), Access.DENY)
+        is_needed = any(rule.access is Access.DENY for rule in rules) or any(name != target for name in names)
+        if target == ROOT and access is Access.DENY:
             continue
-        if access is around and place != ROOT and not is_needed:
+        if access is around and target != ROOT and not is_needed:
             continue
-        given[place] = access
+        given[target] = access
         for name in names:
             yield AccessEntry(
                 path=temporary.get(name) or _path_entry(name),
@@ -230,13 +230,13 @@ def _path_entry(path: str) -> ExactPath | NamedPath:
     return NamedPath(value=RootPath()) if path == ROOT else ExactPath(path=path)
 
 
-def _client_names(rule: Rule, place: str) -> tuple[str, ...]:
+def _client_names(rule: Rule, target: str) -> tuple[str, ...]:
     """Return the names under which a rule of the client is passed on.
 
-    A grant is about the place that was compared, so that no link is followed again. Programs also need the
+    A grant is about the target that was compared, so that no link is followed again. Programs also need the
     links of the host that lead to them, such as /bin.
     """
-    return (rule.path, place) if rule.access is Access.DENY or rule.path in MINIMAL else (place,)
+    return (rule.path, target) if rule.access is Access.DENY or rule.path in MINIMAL else (target,)
 
 
 def refuse_unknown_grants(wanted: Bounds) -> None:

@@ -83,8 +83,8 @@ def _numeric_address(text: str, labels: list[str]) -> IPv4Address:
     if any(number > 0xFF for number in head) or last >= 256 ** (4 - len(head)):
         raise flaw
     value = last
-    for place, number in enumerate(head):
-        value += number << (8 * (3 - place))
+    for position, number in enumerate(head):
+        value += number << (8 * (3 - position))
     return IPv4Address(value)
 
 

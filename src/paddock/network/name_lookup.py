@@ -37,12 +37,12 @@ class NameLookup:
 
     def __init__(self, look_up: LookUp | None = None, lookups: asyncio.Semaphore | None = None) -> None:
         self._look_up = look_up or look_up_by_system
-        self._places = asyncio.Semaphore(LOOKUPS_LIMIT)
+        self._slots = asyncio.Semaphore(LOOKUPS_LIMIT)
         self._lookups = lookups or asyncio.Semaphore(LOOKUPS_LIMIT)
 
     async def __call__(self, host: str, port: int) -> Sequence[Address]:
         """Return the addresses of a name. Raises OSError."""
-        await self._take_place()
+        await self._take_slot()
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Sequence[Address]] = loop.create_future()
 
@@ -64,27 +64,27 @@ class NameLookup:
             # Nobody can end a lookup, so it must not keep the process from ending.
             threading.Thread(target=look_up, name="paddock-names", daemon=True).start()
         except RuntimeError as error:
-            self._leave_place()
+            self._leave_slot()
             raise OSError(errno.EAGAIN, "no thread can be started to look it up") from error
         return await found
 
-    async def _take_place(self) -> None:
-        await self._places.acquire()
+    async def _take_slot(self) -> None:
+        await self._slots.acquire()
         try:
             await self._lookups.acquire()
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
 
-    def _leave_place(self) -> None:
+    def _leave_slot(self) -> None:
         self._lookups.release()
-        self._places.release()
+        self._slots.release()
 
     def _finish(
         self, found: asyncio.Future[Sequence[Address]], addresses: Sequence[Address], problem: OSError | None
     ) -> None:
         # Only now: a thread continues even if nobody waits for it any more.
-        self._leave_place()
+        self._leave_slot()
         if found.done():
             return
         if problem is None:

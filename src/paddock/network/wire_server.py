@@ -42,7 +42,7 @@ class WireServer:
 
     def __init__(self, turns: Turns | None = None) -> None:
         self._share = (turns or Turns()).share()
-        self._places = asyncio.Semaphore(CONNECTIONS_LIMIT)
+        self._slots = asyncio.Semaphore(CONNECTIONS_LIMIT)
         self._accepting: set[asyncio.Task[None]] = set()
         self._clients: dict[asyncio.Task[None], Wire] = {}
 
@@ -70,12 +70,12 @@ class WireServer:
         """Accept one connection in a turn; the loop's own servers would accept the whole backlog."""
         with listener:
             while True:
-                await self._places.acquire()
+                await self._slots.acquire()
                 await self._share.take()
                 try:
                     await self._accept_one(listener, serve)
                 except OSError as error:
-                    self._places.release()
+                    self._slots.release()
                     if not isinstance(error, BlockingIOError | ConnectionError):
                         journal.warning("a connection to the proxy waits", reason=str(error))
                         await asyncio.sleep(SHORTAGE_PAUSE_S)
@@ -96,7 +96,7 @@ class WireServer:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         wire = self._clients.pop(task)
-        self._places.release()
+        self._slots.release()
         wire.close()
         if not task.cancelled() and (error := task.exception()) is not None:
             wire.abort()

@@ -31,10 +31,10 @@ MAX_HOSTS: Final = 1024
 """Patterns of hosts in a change of the network. Each costs some 15 µs."""
 
 MAX_RULE_WORDS: Final = 256
-"""Words in one place of a rule. Rules that people write have a handful."""
+"""Words at one position of a rule. Rules that people write have a handful."""
 
-MAX_RULE_PLACES: Final = 64
-"""Places of a rule, and exceptions from it."""
+MAX_RULE_POSITIONS: Final = 64
+"""Positions of a rule, and exceptions from it."""
 
 MAX_RULE_PROGRAMS: Final = 4096
 """Programs that the rules of a start name, counted with repeats: each is a rule of its own, which costs

@@ -15,21 +15,21 @@ from msgspec import UNSET, Meta, UnsetType
 from paddock.model.decision import Action, Origin
 from paddock.model.execution_note import ExecutionNote, ExecutionSummary
 from paddock.model.verdict import Verdict
-from paddock.protocol.bound import MAX_DISTRUSTED, MAX_ENTRIES, MAX_RULE_PLACES, MAX_RULE_WORDS
+from paddock.protocol.bound import MAX_DISTRUSTED, MAX_ENTRIES, MAX_RULE_POSITIONS, MAX_RULE_WORDS
 from paddock.protocol.structure import Params, Result, Unsigned
 
 Words = Annotated[list[str], Meta(min_length=1, max_length=MAX_RULE_WORDS)]
-"""The words that may stand in one place of a command."""
+"""The words that may stand at one position of a command."""
 
-Pattern = Annotated[list[Words], Meta(min_length=1, max_length=MAX_RULE_PLACES)]
-"""The places of a command from its program on."""
+Pattern = Annotated[list[Words], Meta(min_length=1, max_length=MAX_RULE_POSITIONS)]
+"""The positions of a command from its program on."""
 
 
 class InterceptRule(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rule about commands, as its file declares it."""
 
     pattern: Pattern
-    """For each place of a command, the words that it may hold, the program first."""
+    """For each position of a command, the words that may stand there, the program first."""
     action: Action
     """`allow` lets it out of the sandbox, `prompt` asks, `forbidden` denies it."""
     path: str
@@ -38,7 +38,7 @@ class InterceptRule(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Its line in that file."""
     justification: str | None = None
     """The reason, in the words of the rule's author."""
-    unless: Annotated[list[Pattern], Meta(max_length=MAX_RULE_PLACES)] = []
+    unless: Annotated[list[Pattern], Meta(max_length=MAX_RULE_POSITIONS)] = []
     """Commands that the rule is not about."""
     free_flags: bool = False
     """Whether flags of the pattern may stand anywhere, and other flags between its words."""

@@ -39,7 +39,7 @@ def make_sandbox(settings: Settings, cap: Cap | None) -> Sandbox:
     return Sandbox(
         host,
         directory,
-        hidden_places(settings),
+        hidden_paths(settings),
         use_legacy_landlock=settings.use_legacy_landlock,
         # Every command already leads a session of its own, with a terminal of its own if it has one.
         has_own_session=False,
@@ -67,7 +67,7 @@ def _require_descriptors() -> None:
             opened.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
-def hidden_places(settings: Settings) -> list[Path]:
+def hidden_paths(settings: Settings) -> list[Path]:
     """Return the paths that no confined command may read or change: the servers' own files and
     directories."""
     named = (

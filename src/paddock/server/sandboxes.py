@@ -117,10 +117,10 @@ class Sandboxes:
         async with self._sandbox_lock:
             if self._sandbox is not None:
                 # The module is loaded by now.
-                from paddock.server.sandbox_setup import hidden_places
+                from paddock.server.sandbox_setup import hidden_paths
 
                 sandbox = self._sandbox
-                await self._threads.begin(lambda: sandbox.renew(hidden_places(settings), cap))
+                await self._threads.begin(lambda: sandbox.renew(hidden_paths(settings), cap))
             self._settings, self._cap = settings, cap
             if self._warm is not None:
                 self._warm.renew(settings.warm_sandboxes, settings.warm_ttl_s)

@@ -79,7 +79,7 @@ def path(chars: int) -> str:
 
 NAME, PATH, URL = bound.MAX_NAME_CHARS, bound.MAX_PATH_CHARS, bound.MAX_URL_CHARS
 HEADERS, ENTRIES = bound.MAX_HEADERS, bound.MAX_ENTRIES
-WORDS, PLACES = bound.MAX_RULE_WORDS, bound.MAX_RULE_PLACES
+WORDS, POSITIONS = bound.MAX_RULE_WORDS, bound.MAX_RULE_POSITIONS
 
 
 def rule(pattern: list[list[str]], **more: Any) -> dict[str, Any]:
@@ -101,10 +101,10 @@ BOUNDED: dict[str, tuple[Callable[[int], tuple[str, dict[str, Any]]], int]] = {
     "roots": (lambda n: start(sandbox=confined(1, n)), ENTRIES),
     "rules": (lambda n: start(intercept={"rules": [rule([["git"]])] * n}), ENTRIES),
     "words of a rule": (lambda n: start(intercept={"rules": [rule([["git"] * n])]}), WORDS),
-    "places of a rule": (lambda n: start(intercept={"rules": [rule([["git"]] * n)]}), PLACES),
+    "places of a rule": (lambda n: start(intercept={"rules": [rule([["git"]] * n)]}), POSITIONS),
     "exceptions from a rule": (
         lambda n: start(intercept={"rules": [rule([["git"]], unless=[[["git"]]] * n)]}),
-        PLACES,
+        POSITIONS,
     ),
     "broken files": (lambda n: start(intercept={"brokenFiles": ["/x"] * n}), ENTRIES),
     "missing paths": (lambda n: ("fs/watchMissing", {"watchId": 1, "missing": ["/x"] * n}), ENTRIES),

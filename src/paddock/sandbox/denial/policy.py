@@ -95,7 +95,7 @@ class Policy:
     def __init__(self, plan: Plan) -> None:
         self._table = AccessTable(plan.rules)
         self._patterns = [(pattern, Matcher([pattern.rest])) for pattern in plan.denied_patterns]
-        held = (place.path for place in plan.placeholders)
+        held = (placeholder.path for placeholder in plan.placeholders)
         self._held = frozenset(path for path in held if self._table.access_of(path) is not Access.WRITE)
         self._mounted = frozenset(mount.path for mount in plan.mounts) - {ROOT}
         self._network = plan.network

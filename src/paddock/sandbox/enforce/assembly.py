@@ -156,7 +156,7 @@ def assemble(
     through `waiting`.
     """
     if bundle is not None:
-        _require_place(script.plan)
+        _require_own_devices(script.plan)
     listeners = None
     with _Opened() as opened:
         pid_reader, pid_writer = opened.pipe()
@@ -354,7 +354,7 @@ def _words(
     ]
 
 
-def _require_place(plan: Plan) -> None:
+def _require_own_devices(plan: Plan) -> None:
     """Refuse a plan whose /dev is not the sandbox's own: the bundle would be created on the host."""
     for mount in plan.mounts:
         if is_within(BUNDLE_PATH, mount.path) and mount.path != ROOT and not isinstance(mount, Devices):

@@ -212,7 +212,7 @@ class Confined:
 
         A sandbox with a command of its own notices that by itself, and ends (native/mask.h).
         """
-        return any(not is_at(place) for place in self._watched_placeholders)
+        return any(not is_at(placeholder) for placeholder in self._watched_placeholders)
 
     @property
     def is_followed(self) -> bool:

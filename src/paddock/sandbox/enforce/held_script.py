@@ -42,7 +42,7 @@ class HeldScript(Struct, frozen=True):
     @property
     def made_placeholders(self) -> list[MountedFile]:
         """The placeholders made for the plan, and what each is."""
-        covered = zip(self.script.plan.covered_places, map(os.fstat, self.locks), strict=True)
+        covered = zip(self.script.plan.covered_placeholders, map(os.fstat, self.locks), strict=True)
         return [*self.shown, *(MountedFile(path, at.st_dev, at.st_ino) for path, at in covered)]
 
     @property
@@ -70,8 +70,8 @@ def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> He
         found = mounted_files(plan)
         verify_directories(located, found)
     try:
-        covered = set(plan.covered_places)
-        locks = lock([place for place in located if place.path in covered])
+        covered = set(plan.covered_placeholders)
+        locks = lock([placeholder for placeholder in located if placeholder.path in covered])
         return HeldScript(script, janitor, located, found, shown_placeholders(plan), locks)
     except BaseException:
         janitor.release(located, was_killed=False)
@@ -79,7 +79,7 @@ def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> He
 
 
 def _refuse_many_denials(plan: Plan) -> None:
-    covered = len(plan.covered_places)
+    covered = len(plan.covered_placeholders)
     if covered > COVERED_LIMIT:
         raise ProfileRefused(
             f"the profile with {covered} denied paths that are missing",

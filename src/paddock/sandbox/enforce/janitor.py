@@ -108,13 +108,13 @@ class Janitor:
                 self._held.update(held)
                 return
             self._ask(_DROP, _items(held))
-        for place, problem in zip(placeholders, answers, strict=True):
+        for placeholder, problem in zip(placeholders, answers, strict=True):
             # Another janitor may be about to remove a locked placeholder. The next plan asks again, and other
             # callers get their turn in between.
             if problem in (errno.EEXIST, errno.EBUSY):
-                raise PlaceholderTaken(place.path)
+                raise PlaceholderTaken(placeholder.path)
             if problem:
-                raise _unavailable(place.path, problem)
+                raise _unavailable(placeholder.path, problem)
 
     def release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
         """Let go of placeholders. When this returns, those that nobody else needs have been removed.
@@ -237,21 +237,24 @@ def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
     reach.
     """
     directories: dict[str, os.stat_result] = {}
-    for place in placeholders:
-        directory = parent(place.path)
+    for placeholder in placeholders:
+        directory = parent(placeholder.path)
         if directory not in directories:
             try:
                 file = open_without_links(directory)
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise PlaceholderTaken(place.path) from error
+                raise PlaceholderTaken(placeholder.path) from error
             except PermissionError as error:
-                raise _unavailable(place.path, errno.EACCES) from error
+                raise _unavailable(placeholder.path, errno.EACCES) from error
             try:
                 directories[directory] = os.fstat(file)
             finally:
                 os.close(file)
-    found = ((place, directories[parent(place.path)]) for place in placeholders)
-    return [LocatedPlaceholder(place.path, place.kind, at.st_dev, at.st_ino) for place, at in found]
+    found = ((placeholder, directories[parent(placeholder.path)]) for placeholder in placeholders)
+    return [
+        LocatedPlaceholder(placeholder.path, placeholder.kind, at.st_dev, at.st_ino)
+        for placeholder, at in found
+    ]
 
 
 def lock(placeholders: Sequence[LocatedPlaceholder]) -> list[int]:
@@ -264,20 +267,20 @@ def lock(placeholders: Sequence[LocatedPlaceholder]) -> list[int]:
     with contextlib.ExitStack() as opened, contextlib.ExitStack() as directories:
         entered: dict[str, tuple[int, os.stat_result]] = {}
         files = []
-        for place in placeholders:
-            path, name = os.path.split(place.path)
+        for placeholder in placeholders:
+            path, name = os.path.split(placeholder.path)
             try:
                 if path not in entered:
                     directory = open_without_links(path)
                     directories.callback(os.close, directory)
                     entered[path] = directory, os.fstat(directory)
                 directory, found = entered[path]
-                if (found.st_dev, found.st_ino) != (place.device, place.inode):
-                    raise PlaceholderTaken(place.path)
+                if (found.st_dev, found.st_ino) != (placeholder.device, placeholder.inode):
+                    raise PlaceholderTaken(placeholder.path)
                 files.append(_locked(name, directory, opened))
             except OSError as error:
                 raise_if_short(error)
-                raise PlaceholderTaken(place.path) from error
+                raise PlaceholderTaken(placeholder.path) from error
         opened.pop_all()
     return files
 
@@ -301,13 +304,13 @@ def _unavailable(path: str, problem: int) -> SandboxUnavailable:
 
 def _items(placeholders: Iterable[LocatedPlaceholder]) -> list[str]:
     """Name placeholders as native/item.h says."""
-    return [f"{_KINDS[place.kind]}{place.device:x}:{place.inode:x}:{place.path}" for place in placeholders]
+    return [f"{_KINDS[item.kind]}{item.device:x}:{item.inode:x}:{item.path}" for item in placeholders]
 
 
 def _without_problem(
     placeholders: Iterable[LocatedPlaceholder], answers: Iterable[int]
 ) -> list[LocatedPlaceholder]:
-    return [place for place, problem in zip(placeholders, answers, strict=True) if problem == 0]
+    return [placeholder for placeholder, problem in zip(placeholders, answers, strict=True) if problem == 0]
 
 
 def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ def mounted_files(plan: Plan) -> list[MountedFile]:
 
     Leaves out what is made for the plan, because it need not exist yet.
     """
-    made = {place.path for place in plan.placeholders}
+    made = {placeholder.path for placeholder in plan.placeholders}
     return [
         _look(mount.path)
         for mount in plan.mounts
@@ -39,7 +39,7 @@ def mounted_files(plan: Plan) -> list[MountedFile]:
 
 def shown_placeholders(plan: Plan) -> list[MountedFile]:
     """Return the placeholders that the command can see, each with its path. Raises FileMoved."""
-    made = {place.path for place in plan.placeholders}
+    made = {placeholder.path for placeholder in plan.placeholders}
     with contextlib.ExitStack() as opened:
         # Most of them are in one directory.
         directories: dict[str, int] = {}
@@ -61,10 +61,10 @@ def shown_placeholders(plan: Plan) -> list[MountedFile]:
 def verify_directories(placeholders: Iterable[LocatedPlaceholder], mounted: Iterable[MountedFile]) -> None:
     """Raise FileMoved if a placeholder was located in a directory other than the one to mount."""
     known = {file.path: (file.device, file.inode) for file in mounted}
-    for place in placeholders:
-        located = (place.device, place.inode)
-        if known.get(parent(place.path), located) != located:
-            raise FileMoved(parent(place.path))
+    for placeholder in placeholders:
+        located = (placeholder.device, placeholder.inode)
+        if known.get(parent(placeholder.path), located) != located:
+            raise FileMoved(parent(placeholder.path))
 
 
 def _is_kernels(mount: Bind) -> bool:

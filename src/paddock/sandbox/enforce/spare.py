@@ -94,7 +94,7 @@ def needs_group(limits: Limits, *, has_pids: bool) -> bool:
 
 def footing_of(plan: Plan) -> Footing:
     """Look at everything that a plan rests on. Raises FileMoved when it is not as planned."""
-    made = {place.path for place in plan.placeholders}
+    made = {placeholder.path for placeholder in plan.placeholders}
     paths = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in made)
     paths |= dict.fromkeys(rule.path for rule in plan.rules if rule.access is Access.WRITE)
     paths[plan.cwd] = None
@@ -106,11 +106,11 @@ def without_placeholders(plan: Plan) -> Plan:
 
     The rest must be masks that can be mounted by themselves, on top of everything else.
     """
-    made = {place.path for place in plan.placeholders}
+    made = {placeholder.path for placeholder in plan.placeholders}
     late = [mount for mount in plan.mounts if mount.path in made]
     is_masked = all(isinstance(mount, Bind) and not mount.is_writable for mount in late)
     is_crossed = any(above in made for mount in plan.mounts for above in ancestors(mount.path))
-    has_socket = any(place.kind is PlaceholderKind.SOCKET for place in plan.placeholders)
+    has_socket = any(placeholder.kind is PlaceholderKind.SOCKET for placeholder in plan.placeholders)
     # A sandbox with listeners for a proxy has the sockets of one command.
     if not is_masked or is_crossed or has_socket or not plan.has_proc or plan.network is NetworkMode.PROXIED:
         raise Unsuitable

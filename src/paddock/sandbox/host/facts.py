@@ -168,7 +168,7 @@ class FileFacts:
             is_exposed = is_within(path, temporary) or self.is_open(directory.real)
             return Link(path, status.target, is_exposed)
         is_directory = stat.S_ISDIR(status.mode)
-        if _may_hold_place(status.mode, status.is_empty, status.has_one_name) and (
+        if _may_be_placeholder(status.mode, status.is_empty, status.has_one_name) and (
             not is_directory or self.lookups.ask(_holds_nothing, path)
         ):
             # It belongs to another command and goes with it, so this command must hold the place too. Nobody
@@ -318,7 +318,7 @@ def _can_grow(directory: str) -> bool:
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:
     """Return whether the file looks like a placeholder."""
-    return _may_hold_place(status.st_mode, status.st_size == 0, _has_one_name(status)) and (
+    return _may_be_placeholder(status.st_mode, status.st_size == 0, _has_one_name(status)) and (
         not stat.S_ISDIR(status.st_mode) or _holds_nothing(path)
     )
 
@@ -327,7 +327,7 @@ def _has_one_name(status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode) or status.st_nlink == 1
 
 
-def _may_hold_place(mode: int, is_empty: bool, has_one_name: bool) -> bool:
+def _may_be_placeholder(mode: int, is_empty: bool, has_one_name: bool) -> bool:
     """Return whether a file of this mode, or an empty directory, may be a placeholder.
 
     A file with a second name could be written under that name, although this one is read-only.

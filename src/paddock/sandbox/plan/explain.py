@@ -50,7 +50,7 @@ def _lines(plan: Plan, enforcement: Enforcement) -> Iterator[str]:
     yield f"limits           {_limits(plan.limits)}"
     yield f"works in         {plan.cwd}"
     if plan.placeholders:
-        yield "held meanwhile   " + " ".join(place.path for place in plan.placeholders)
+        yield "held meanwhile   " + " ".join(placeholder.path for placeholder in plan.placeholders)
     yield ""
     yield "files, in the order in which the view is built:"
     for mount in plan.mounts:

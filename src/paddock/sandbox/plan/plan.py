@@ -81,16 +81,16 @@ class Plan(Struct, frozen=True):
         """The placeholders that the first process of the sandbox can see, and so can lock."""
         shown = self._bound
         return tuple(
-            place.path
-            for place in self.placeholders
-            if place.path in shown and place.kind is not PlaceholderKind.SOCKET
+            placeholder.path
+            for placeholder in self.placeholders
+            if placeholder.path in shown and placeholder.kind is not PlaceholderKind.SOCKET
         )
 
     @property
-    def covered_places(self) -> tuple[str, ...]:
+    def covered_placeholders(self) -> tuple[str, ...]:
         """The placeholders that it can't see."""
         shown = self._bound
-        return tuple(place.path for place in self.placeholders if place.path not in shown)
+        return tuple(placeholder.path for placeholder in self.placeholders if placeholder.path not in shown)
 
     @property
     def _bound(self) -> frozenset[str]:

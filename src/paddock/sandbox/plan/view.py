@@ -177,36 +177,36 @@ class View:
 
     def _occupy(self, rule: Rule, fact: PathFact) -> None:
         """Keep a missing protected path from being created. Raises if its absence can't be verified."""
-        place = fact.first_missing
-        assert place is not None
-        if not self._occupied.isdisjoint((place, *ancestors(place))):
+        missing = fact.first_missing
+        assert missing is not None
+        if not self._occupied.isdisjoint((missing, *ancestors(missing))):
             return
         is_skipped = rule.skips_missing and not rule.is_metadata and not fact.is_hidden
-        if is_skipped or not self._look.can_grow(parent(place)):
+        if is_skipped or not self._look.can_grow(parent(missing)):
             return
         if fact.is_hidden:
             # An earlier command may have closed the directory, and this one could reopen it.
             raise ProfileRefused(
                 rule.path,
-                f"may be in {parent(place)}, which can't be searched, but the command could change that",
+                f"may be in {parent(missing)}, which can't be searched, but the command could change that",
                 "make the directory accessible",
             )
-        self._pin_ancestors(place)
+        self._pin_ancestors(missing)
         reason = f"nothing can be made here: {rule.origin}"
         if rule.is_metadata:
             kind = PlaceholderKind.DIRECTORY
-            if place == rule.path and rule.stands_as_socket:
+            if missing == rule.path and rule.stands_as_socket:
                 kind = PlaceholderKind.SOCKET
-            elif place == rule.path and rule.stands_as_file:
+            elif missing == rule.path and rule.stands_as_file:
                 kind = PlaceholderKind.FILE
-            self.placeholders.append(Placeholder(place, kind))
-            self.mounts.append(Bind(place, is_writable=False, reason=reason))
+            self.placeholders.append(Placeholder(missing, kind))
+            self.mounts.append(Bind(missing, is_writable=False, reason=reason))
         else:
-            self.placeholders.append(Placeholder(place, PlaceholderKind.FILE))
-            self.mounts.append(UnreadableFile(place, reason))
-        self._occupied.add(place)
-        self.masks.append(place)
-        self._mounted.add(place)
+            self.placeholders.append(Placeholder(missing, PlaceholderKind.FILE))
+            self.mounts.append(UnreadableFile(missing, reason))
+        self._occupied.add(missing)
+        self.masks.append(missing)
+        self._mounted.add(missing)
 
     def _share(self, path: str, kind: PlaceholderKind) -> None:
         """Let the command create something in another command's mask, but not move the mask."""

@@ -24,7 +24,7 @@ from paddock.model.host_pattern import HostPattern
 from paddock.model.interceptor import Interceptor
 from paddock.model.log_setting import LogFormat, LogLevel
 from paddock.model.network_secret import NetworkSecret
-from paddock.suggestion import suggestion
+from paddock.toml_flaw import flaw_of, instead, line_of
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -281,13 +281,8 @@ def place_of(key: str, path: Path, text: str) -> str | None:
 
     `key` may name a part of a setting, as `permissions.mine.limits` or `allowed_hosts[0]`.
     """
-    parts = re.split(r"[.\[]", key)
-    for count in range(len(parts), 0, -1):
-        name = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in parts[:count])
-        found = re.search(rf"^[ \t]*(?:\[\s*{name}\s*\]|{name}\s*=)", text, re.MULTILINE)
-        if found is not None:
-            return f"{path}:{text.count(chr(10), 0, found.start()) + 1}"
-    return None
+    line = line_of(re.split(r"[.\[]", key), text)
+    return None if line is None else f"{path}:{line}"
 
 
 def make_settings(table: dict[str, Any]) -> Settings:
@@ -309,42 +304,24 @@ def _check_hosts(key: str, hosts: Iterable[str]) -> None:
             raise ConfigError(key, str(error)) from error
 
 
-_LOCATED = r"(.*) - at `\$\.(.*)`"
-_UNKNOWN = r"Object contains unknown field `(.*)`"
-
-_TOML_TYPES = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "an array",
-    "object": "a table",
-}
-
 _NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
 """A user may have put the token itself there by mistake, and errors end up in logs."""
 
 
-def _named(problem: str, table: dict[str, Any]) -> ConfigError:
-    if located := re.fullmatch(_LOCATED, problem):
-        key, text = located[2], f"{located[1][0].lower()}{located[1][1:]}"
-        if key.partition("[")[0] in _NEVER_SHOWN:
-            return ConfigError(key, text)
-        if choices := _choices(key):
-            text = f"expected {' or '.join(choices)}"
-        # An item of a list is located as `name[0]`.
-        return ConfigError(key, f"{_plain(text)}; it is {table.get(key.partition('[')[0])!r}")
-    if unknown := re.fullmatch(_UNKNOWN, problem):
-        known = sorted(Settings.__struct_fields__)
-        meant = suggestion(unknown[1], known) or f"there are {', '.join(known)}"
-        return ConfigError(unknown[1], f"there is no such setting; {meant}")
-    return ConfigError("settings", problem)
-
-
-def _plain(text: str) -> str:
-    """Return what msgspec says about a type, in TOML's words."""
-    text = re.sub(r", got `\w+`$", "", text)
-    return re.sub(r"`(\w+)(?: \| null)?`", lambda name: _TOML_TYPES.get(name[1], name[1]), text)
+def _named(message: str, table: dict[str, Any]) -> ConfigError:
+    flaw = flaw_of(message)
+    if not flaw.key:
+        if (unknown := flaw.unknown_key) is None:
+            return ConfigError("settings", message)
+        meant = instead(unknown, sorted(Settings.__struct_fields__))
+        return ConfigError(unknown, f"there is no such setting; {meant}")
+    # An item of a list is located as `name[0]`.
+    name = flaw.key.partition("[")[0]
+    if name in _NEVER_SHOWN:
+        return ConfigError(flaw.key, flaw.text)
+    choices = _choices(flaw.key)
+    text = f"expected {' or '.join(choices)}" if choices else flaw.text
+    return ConfigError(flaw.key, f"{text}; it is {table.get(name)!r}")
 
 
 def _choices(key: str) -> list[str]:

@@ -141,7 +141,7 @@ def test_good_settings_are_told_with_who_could_connect(tmp_path: Path) -> None:
             ":2: setting 'sesion_ttl_s': there is no such setting; did you mean 's",
         ),
         ('log_level = "loud"\n', ":1: setting 'log_level': expected debug or info or warning or error"),
-        ('\n\n[permissions.a]\nextends = ":b"\n', ":3: setting 'permissions.a': "),
+        ('\n\n[permissions.a]\nextends = ":b"\n', ":4: setting 'permissions.a.extends': "),
         ('ws_auth = "capability-token"\n', ":1: setting 'ws_auth': "),
         ('listen = "ws://0.0.0.0:0"\n', "other machines can reach this address"),
         ("listen = \n", "is not valid TOML"),

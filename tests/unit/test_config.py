@@ -81,7 +81,8 @@ def test_the_place_is_that_of_the_setting_and_not_of_a_flag(tmp_path: Path) -> N
     file.write_text(text)
     with pytest.raises(ConfigError, match=f"{file}:2: "):
         load_settings(file)
-    assert place_of("permissions.mine.extends", file, text) == f"{file}:4"
+    assert place_of("permissions.mine.extends", file, text) == f"{file}:5"
+    assert place_of("permissions.mine.limits", file, text) == f"{file}:4"
     assert place_of("max_profile", file, text) is None
     file.write_text("listen = 'stdio'\n")
     with pytest.raises(ConfigError) as caught:

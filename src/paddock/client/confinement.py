@@ -103,7 +103,7 @@ def sandbox_context(environment: EnvironmentInfo, sandbox: SandboxLike, cwd: Hos
 
 def _written(profile: ProfileLike) -> str | WrittenProfile:
     """Read a profile that is written out; return a name unchanged. Raises InvalidProfile or TypeError."""
-    from paddock.sandbox.profile.source import names_file, read_profile
+    from paddock.sandbox.profile.source import names_file, profile_from, read_profile
 
     match profile:
         case str() if not names_file(profile):
@@ -111,20 +111,11 @@ def _written(profile: ProfileLike) -> str | WrittenProfile:
         case str() | os.PathLike():
             return read_profile(os.fspath(profile))
         case Mapping():
-            return _from_mapping(dict(profile))
+            return profile_from(dict(profile), ORIGIN)
         case _:
             raise TypeError(
                 f"sandbox is {profile!r}; give the name of a profile, the path of a file, a dict or a Sandbox"
             )
-
-
-def _from_mapping(profile: dict[str, Any]) -> WrittenProfile:
-    from paddock.sandbox.profile.codec import profile_of
-    from paddock.sandbox.profile.table import WrittenProfile, is_table, parse_table
-
-    if not is_table(profile):
-        return WrittenProfile(profile_of(profile, ORIGIN))
-    return parse_table({"permissions": {ORIGIN: profile}}, ORIGIN, os.path.expanduser("~"), ORIGIN)
 
 
 def _built_in(name: str) -> str | WrittenProfile:

@@ -217,13 +217,18 @@ class InvalidParams(RequestError):
 class InvalidProfile(InvalidParams):
     """A sandbox profile can't be read, or does not mean anything. Nothing was started."""
 
-    def __init__(self, origin: str, problem: str) -> None:
+    def __init__(self, origin: str, problem: str, key: tuple[str, ...] = ()) -> None:
         super().__init__(origin, problem)
         self.origin = origin
         self.problem = problem
+        self.key = key
+        """The path of the key at fault in the file, if one is known."""
+        self.place: str | None = None
+        """The file and the line of that key, as `FILE:LINE`, if the profile is in a file."""
 
     def __str__(self) -> str:
-        return f"profile {self.origin}: {self.problem}"
+        text = f"profile {self.origin}: {self.problem}"
+        return text if self.place is None else f"{self.place}: {text}"
 
 
 class SandboxUnenforceable(InvalidParams):

@@ -68,7 +68,8 @@ class Profiles:
         try:
             return self._find(name)
         except InvalidProfile as error:
-            raise ConfigError(setting, str(error)) from error
+            at_fault = ".".join(error.key) if PERMISSIONS in error.key[:1] else setting
+            raise ConfigError(at_fault, str(error)) from error
 
     def _find(self, name: str) -> WrittenProfile:
         known = self._known.get(name)

@@ -49,7 +49,7 @@ def test_dict_extends_a_built_in_profile_as_in_toml() -> None:
     granted = [entry["path"] for entry in permissions["file_system"]["entries"] if entry["access"] == "write"]
     assert {"type": "special", "value": {"kind": "slash_tmp"}} in granted
     assert any("/opt" in str(path) for path in granted)
-    with pytest.raises(InvalidProfile, match="profile sandbox: Object contains unknown field `netwrok`"):
+    with pytest.raises(InvalidProfile, match="profile sandbox: there is no key 'netwrok'; did you mean"):
         sent({"extends": ":workspace", "netwrok": "loopback"})
 
 

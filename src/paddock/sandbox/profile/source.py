@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from paddock import installation
 from paddock.errors import InvalidProfile
-from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in, parse_table
+from paddock.sandbox.profile.table import BUILT_IN_NAMES, WrittenProfile, built_in, is_table, parse_table
 
 SIZE_LIMIT_BYTES = 1 << 20
 """Size limit of a profile's file: some ten thousand entries, more than Paddock could ever enforce."""
@@ -34,21 +35,58 @@ def read_profile(text: str) -> WrittenProfile:
     # These take a while to load, and most commands run under a profile that is built in.
     import tomllib
 
-    from paddock.sandbox.profile.codec import parse_profile
-
     if text.lstrip().startswith("{"):
-        return WrittenProfile(parse_profile(text, "in JSON"))
+        return _from_json(text, "in JSON")
     path, _, name = text.partition("#")
     content = _content(path)
     # Otherwise a command could write what the next one is granted.
     installation.obey(path)
     if path.endswith(".json"):
-        return WrittenProfile(parse_profile(content, path))
+        return _from_json(content, path)
     try:
         table = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         raise InvalidProfile(path, f"is not valid TOML: {error}") from error
-    return parse_table(table, path, os.path.expanduser("~"), name or None)
+    try:
+        return parse_table(table, path, os.path.expanduser("~"), name or None)
+    except InvalidProfile as error:
+        _locate(error, path, content)
+        raise
+
+
+def profile_from(written: dict[str, Any], origin: str) -> WrittenProfile:
+    """Return a profile that was decoded from JSON, or built in Python. Raises InvalidProfile.
+
+    It may also have the form of one in TOML. `origin` names it in messages.
+    """
+    from paddock.sandbox.profile.codec import profile_of
+
+    if not is_table(written):
+        return WrittenProfile(profile_of(written, origin))
+    return parse_table({"permissions": {origin: written}}, origin, os.path.expanduser("~"), origin)
+
+
+def _from_json(text: str, origin: str) -> WrittenProfile:
+    import json
+
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise InvalidProfile(origin, f"is not valid JSON: {error}") from error
+    if not isinstance(written, dict):
+        raise InvalidProfile(origin, "is not an object")
+    return profile_from(written, origin)
+
+
+def _locate(error: InvalidProfile, path: str, content: str) -> None:
+    """Add the place of the key at fault to an error."""
+    from paddock.toml_flaw import line_of
+
+    line = line_of(error.key, content)
+    if line is not None:
+        error.place = f"{path}:{line}"
+    elif error.origin != path:
+        error.place = path
 
 
 def _content(path: str) -> str:

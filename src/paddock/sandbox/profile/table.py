@@ -119,6 +119,15 @@ class _Table(Struct, forbid_unknown_fields=True):
     limits: Limits = Limits()
 
 
+_KEYS: Final = {
+    "": ("extends", *_Table.__struct_fields__),
+    "network": _Network.__struct_fields__,
+    "limits": Limits.__struct_encode_fields__,
+}
+_WORDS: Final = {"network": ("restricted", "loopback", "enabled")}
+"""What a profile may be made of; a network with a proxy is a table."""
+
+
 class _File(Struct, forbid_unknown_fields=True):
     default_permissions: str = ""
     permissions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -150,7 +159,9 @@ def parse_table(table: dict[str, Any], origin: str, home: str, name: str | None 
     try:
         file = msgspec.convert(table, type=_File)
     except msgspec.ValidationError as error:
-        raise InvalidProfile(origin, str(error)) from error
+        from paddock.sandbox.profile.flaw import invalid_file
+
+        raise invalid_file(str(error), origin, _File.__struct_fields__) from error
     for known in file.permissions:
         if known.startswith(":"):
             raise InvalidProfile(
@@ -167,18 +178,32 @@ def _named(name: str, tables: Mapping[str, dict[str, Any]], home: str) -> Writte
         return WrittenProfile(DisabledProfile())
     merged = _merged(name, tables, ())
     try:
+        return _written(name, merged, home)
+    except InvalidProfile as error:
+        from paddock.sandbox.profile.flaw import path_in_file
+
+        error.key = path_in_file(name, error.key, tables)
+        raise
+
+
+def _written(name: str, merged: dict[str, Any], home: str) -> WrittenProfile:
+    """Return the profile that a table means. The key of an error is its path in the table."""
+    try:
         table = msgspec.convert(merged, type=_Table)
+    except msgspec.ValidationError as error:
+        raise _refused(str(error), name) from error
+    try:
         depth = msgspec.convert(
             table.filesystem.pop(SCAN_DEPTH, None), type=Annotated[int, Meta(ge=1)] | None
         )
     except msgspec.ValidationError as error:
-        raise InvalidProfile(name, str(error)) from error
+        raise _refused(f"{error} - at `$.filesystem.{SCAN_DEPTH}`", name) from error
     network: NetworkMode | _Network | ProxiedNetwork = table.network
     if isinstance(network, _Network):
         try:
             network = network.value()
         except ValueError as error:
-            raise InvalidProfile(f"{name}: network", str(error)) from error
+            raise InvalidProfile(f"{name}: network", str(error), ("network",)) from error
     profile = ManagedProfile(
         file_system=RestrictedFileSystem(
             entries=tuple(_entries(table.filesystem, name, home)), glob_scan_max_depth=depth
@@ -186,13 +211,27 @@ def _named(name: str, tables: Mapping[str, dict[str, Any]], home: str) -> Writte
         network=network,
         limits=table.limits,
     )
-    roots = [_expanded(root, home) for root, is_wanted in table.workspace_roots.items() if is_wanted]
-    for root in roots:
-        if not root.startswith("/"):
-            raise InvalidProfile(f"{name}: workspace_roots", f"{root!r} is not absolute")
-        if "\0" in root:
-            raise InvalidProfile(f"{name}: workspace_roots", f"{root!r} {NUL_FLAW}")
-    return WrittenProfile(profile, tuple(roots))
+    return WrittenProfile(profile, tuple(_roots(table.workspace_roots, name, home)))
+
+
+def _refused(message: str, name: str) -> InvalidProfile:
+    # Most profiles have no flaw, and each start of a sandbox would wait for the module.
+    from paddock.sandbox.profile.flaw import invalid_table
+
+    return invalid_table(message, name, _KEYS, _WORDS)
+
+
+def _roots(written: Mapping[str, bool], name: str, home: str) -> Iterator[str]:
+    for key, is_wanted in written.items():
+        root = _expanded(key, home)
+        if is_wanted and not root.startswith("/"):
+            raise InvalidProfile(
+                f"{name}: workspace_roots", f"{root!r} is not absolute", ("workspace_roots", key)
+            )
+        if is_wanted and "\0" in root:
+            raise InvalidProfile(f"{name}: workspace_roots", f"{root!r} {NUL_FLAW}", ("workspace_roots", key))
+        if is_wanted:
+            yield root
 
 
 def _merged(name: str, tables: Mapping[str, dict[str, Any]], below: tuple[str, ...]) -> dict[str, Any]:
@@ -204,7 +243,8 @@ def _merged(name: str, tables: Mapping[str, dict[str, Any]], below: tuple[str, .
     table = tables.get(name) or BUILT_IN.get(name)
     if table is None:
         names = ", ".join((*tables, *BUILT_IN_NAMES))
-        raise InvalidProfile(name, f"there is no profile of this name; there are {names}")
+        named_by = ("permissions", below[-1], "extends") if below else ("default_permissions",)
+        raise InvalidProfile(name, f"there is no profile of this name; there are {names}", named_by)
     own = {key: value for key, value in table.items() if key != "extends"}
     if isinstance(own.get("filesystem"), dict):
         own["filesystem"] = {key: _as_table(value) for key, value in own["filesystem"].items()}
@@ -232,17 +272,29 @@ def _over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 def _entries(filesystem: dict[str, Any], name: str, home: str) -> Iterator[AccessEntry]:
     for key, grants in filesystem.items():
         origin = f"{name}: filesystem.{key!r}"
-        if not isinstance(grants, dict):
-            raise InvalidProfile(origin, "must be an access word, or a table of paths and access words")
-        for below, word in grants.items():
-            try:
-                access = msgspec.convert(word, type=Access)
-            except msgspec.ValidationError as error:
-                raise InvalidProfile(origin, f"{word!r} is not read, write, deny or none") from error
-            try:
-                yield _entry(_expanded(key, home), below, access, origin)
-            except ValueError as error:
-                raise InvalidProfile(origin, str(error)) from error
+        try:
+            yield from _granted(key, grants, origin, home)
+        except InvalidProfile as error:
+            error.key = ("filesystem", key, *error.key)
+            raise
+
+
+def _granted(key: str, grants: Any, origin: str, home: str) -> Iterator[AccessEntry]:
+    if not isinstance(grants, dict):
+        raise InvalidProfile(origin, "must be an access word, or a table of paths and access words")
+    for below, word in grants.items():
+        path = () if below == ITSELF else (below,)
+        try:
+            access = msgspec.convert(word, type=Access)
+        except msgspec.ValidationError as error:
+            raise InvalidProfile(origin, f"{word!r} is not read, write, deny or none", path) from error
+        try:
+            yield _entry(_expanded(key, home), below, access, origin)
+        except InvalidProfile as error:
+            error.key = path
+            raise
+        except ValueError as error:
+            raise InvalidProfile(origin, str(error), path) from error
 
 
 def _entry(key: str, below: str, access: Access, origin: str) -> AccessEntry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from paddock.cli.message import line
@@ -23,11 +24,16 @@ class ConnectionWatch:
         self.is_lost = False
         self.is_raw = False
         """Whether the terminal goes to the first column only when told so."""
+        self.is_over: Callable[[], bool] = lambda: False
+        """Tells whether everything has arrived, so that nobody needs the connection any more."""
         self.given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def changed(self, is_connected: bool) -> None:
         """Report that the connection is lost or restored."""
         self.is_lost = not is_connected
+        if self.is_over():
+            # A server that ends says so to its clients, and then closes the connection.
+            return
         if is_connected:
             self._tell("connected again")
         else:

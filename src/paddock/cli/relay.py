@@ -69,6 +69,7 @@ class Relay:
         with self._writer, self._caught_signals(), raw_terminal(STDIN, self._is_terminal):
             if self._watch is not None:
                 self._watch.is_raw = self._is_terminal
+                self._watch.is_over = lambda: self._process.is_closed
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(self._pass_signals())]
                 if self._has_stdin:

@@ -298,6 +298,23 @@ def test_a_lost_connection_is_a_failure_of_our_own(patience_s: str) -> None:
             assert told == ([] if patience_s == "0" else [lost])
 
 
+def test_end_of_a_server_that_told_the_exit_is_no_lost_connection(tmp_path: Path) -> None:
+    config = tmp_path / "paddock.toml"
+    config.write_text("shutdown_grace_period_ms = 100\n")
+    serve = [*PADDOCK, "serve", "--config", str(config)]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        stubborn = "trap '' TERM; echo ready; while :; do sleep 1; done"
+        with running("--url", url, "--", "sh", "-c", stubborn) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            server.terminate()
+            assert child.wait(PATIENCE_S) == 128 + signal.SIGKILL
+            assert child.stderr is not None
+            assert child.stderr.read() == b""
+
+
 def test_user_gives_up_on_a_lost_server_by_a_signal() -> None:
     with subprocess.Popen([*PADDOCK, "serve"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None

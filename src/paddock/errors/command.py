@@ -29,11 +29,15 @@ class RunTimeout(CommandError, TimeoutError):
     """The command took longer than allowed and was killed. This error holds the output until then."""
 
     def __init__(self, argv: Sequence[str], timeout_s: float, stdout: bytes, stderr: bytes) -> None:
-        super().__init__(argv, timeout_s, stdout, stderr)
+        # As an OSError it would take more than one argument for an error number and a file name.
+        super().__init__(timeout_s)
         self.argv = argv
         self.timeout_s = timeout_s
         self.stdout = stdout
         self.stderr = stderr
+
+    def __reduce__(self) -> tuple[type[RunTimeout], tuple[object, ...]]:
+        return type(self), (self.argv, self.timeout_s, self.stdout, self.stderr)
 
     def __str__(self) -> str:
         return f"command `{_joined(self.argv)}` did not end within {self.timeout_s} s and was killed"
@@ -57,10 +61,14 @@ class WaitTimeout(CommandError, TimeoutError):
     """The event that the caller waited for did not happen in time. The process goes on as before."""
 
     def __init__(self, process_id: str, timeout_s: float, awaited: str) -> None:
-        super().__init__(process_id, timeout_s, awaited)
+        # One argument, as above.
+        super().__init__(timeout_s)
         self.process_id = process_id
         self.timeout_s = timeout_s
         self.awaited = awaited
+
+    def __reduce__(self) -> tuple[type[WaitTimeout], tuple[object, ...]]:
+        return type(self), (self.process_id, self.timeout_s, self.awaited)
 
     def __str__(self) -> str:
         return f"process {self.process_id!r} did not {self.awaited} within {self.timeout_s:g} s"

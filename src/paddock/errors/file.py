@@ -18,6 +18,10 @@ class FileError(RequestError, OSError):
         OSError.__init__(self, number, os.strerror(number), path)
         self.message = message
 
+    def __reduce__(self) -> tuple[type[FileError], tuple[object, ...]]:
+        # That of OSError would not pass on the message.
+        return type(self), (self.message, self.errno, self.filename)
+
     def __str__(self) -> str:
         return self.message
 

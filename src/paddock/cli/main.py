@@ -126,6 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    if argv[:1] == ["help"]:
+        # As people know it from git and others.
+        argv = [*argv[1:], "--help"]
     try:
         arguments = plain_arguments(argv)
         if arguments is None:

@@ -25,6 +25,12 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """Leave room for the names of commands too: argparse indents them, and forgets that it does."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            self._action_max_length += self._indent_increment
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose verbs, and their verbs, are parsers of this kind too."""
@@ -41,15 +47,27 @@ class Parser(argparse.ArgumentParser):
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Refuse what no argument takes here, where it is known which command was given."""
+        if args and self._subparsers is not None and self._is_unknown_option(args[0]):
+            # argparse would rather complain that the command is missing.
+            self._refuse(args[0])
         known, rest = super().parse_known_args(args, namespace)
         if rest:
-            from paddock.suggestion import suggestion
-
-            word = rest[0].partition("=")[0]
-            meant = suggestion(word, self._option_string_actions) if word.startswith("-") else None
-            what = "option" if word.startswith("-") else "argument"
-            self.error(f"there is no {what} {word!r}" + (f"; {meant}" if meant else ""))
+            self._refuse(rest[0])
         return known, rest
+
+    def _is_unknown_option(self, word: str) -> bool:
+        # An option may be cut short.
+        return word.startswith("-") and not any(
+            option.startswith(word.partition("=")[0]) for option in self._option_string_actions
+        )
+
+    def _refuse(self, argument: str) -> NoReturn:
+        from paddock.suggestion import suggestion
+
+        word = argument.partition("=")[0]
+        meant = suggestion(word, self._option_string_actions) if word.startswith("-") else None
+        what = "option" if word.startswith("-") else "argument"
+        self.error(f"there is no {what} {word!r}" + (f"; {meant}" if meant else ""))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a word that is none of the choices, and name the one that is most like it."""

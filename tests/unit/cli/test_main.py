@@ -110,12 +110,31 @@ def test_bare_paddock_shows_its_verbs(operator: Operator) -> None:
     assert done.stderr == b""
 
 
+def test_help_is_a_command_too(operator: Operator) -> None:
+    assert (
+        operator.paddock("help", "config", "check").stdout == operator.paddock("config", "check", "-h").stdout
+    )
+    shown = operator.paddock("help")
+    assert (shown.returncode, shown.stdout) == (0, operator.paddock("--help").stdout)
+
+
+def test_each_verb_is_shown_beside_what_it_does() -> None:
+    shown = build_parser().format_help().partition("commands:")[2].partition("examples:")[0]
+    names = [line.split()[0] for line in shown.splitlines() if line.startswith("    ") and line[4] != " "]
+    assert names == [verb for verb in VERBS if " " not in verb]
+    assert all(
+        len(line.split()) > 1 for line in shown.splitlines() if line.startswith("    ") and line[4] != " "
+    )
+
+
 @pytest.mark.parametrize(
     ("written", "told"),
     [
         (("rnu", "--", "true"), "there is no command 'rnu'; did you mean 'run'?"),
         (("rules", "chekc"), "there is no command 'chekc'; did you mean 'check'?"),
         (("xyzzy",), "there is no command 'xyzzy'; choose from serve, run, "),
+        (("--hlep",), "paddock: there is no option '--hlep'; did you mean '--help'?"),
+        (("help", "rnu"), "there is no command 'rnu'; did you mean 'run'?"),
         (("run", "--ulr", "ws://h:1"), "paddock run: there is no option '--ulr'; did you mean '--url'?"),
         (("mcp", "install", "--client=codex", "--yse"), "there is no option '--yse'; did you mean '--yes'?"),
         (("serve", "--log-level", "warn"), "there is no choice 'warn'; did you mean 'warning'?"),

@@ -158,6 +158,9 @@ def _opened_in(
         if not directory.startswith("/"):
             continue
         path = os.path.join(directory, name)
+        # Most directories do not have it, and to check the way to one takes many calls.
+        if not os.path.lexists(path):
+            continue
         real = os.path.realpath(path)
         if real in known or real in found:
             # It does not matter who made the link: it leads to a program that the search takes anyway.

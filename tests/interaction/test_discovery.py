@@ -58,6 +58,13 @@ async def test_a_host_without_settings_says_nothing(home: Path) -> None:
     assert result["config"] == {"layers": [], "cloudInsertionIndex": 0}
 
 
+async def test_a_directory_of_another_host_is_refused(home: Path) -> None:
+    params = {"cwd": "file://elsewhere/x", "configPaths": [], "requirementsPaths": []}
+    async with session() as client:
+        with pytest.raises(WireError, match=r"params\.cwd: .* does not name a directory of this Linux host"):
+            await client.call("environmentConfig/read", params)
+
+
 @pytest.mark.parametrize("content", [b"broken = = 1", b"\xff", b"x" * (1024 * 1024 + 1)])
 async def test_a_file_that_is_in_error_is_named(home: Path, content: bytes) -> None:
     path = put(home / "codex/config.toml", content)
@@ -157,6 +164,8 @@ async def test_what_can_not_be_used_is_left_out_with_a_warning(tmp_path: Path) -
     put(tmp_path / "a/SKILL.md", b"\xff")
     put(tmp_path / "b/SKILL.md", b"x" * (1024 * 1024 + 1))
     put(tmp_path / "c/SKILL.md", b"x" * (1024 * 1024))
+    # No warning: it has the name of a manifest, and is no file.
+    (tmp_path / ".codex-plugin/plugin.json").mkdir(parents=True)
     async with session() as client:
         (found,) = await look_into(client, tmp_path)
 
@@ -195,6 +204,7 @@ async def test_more_directories_than_the_limit_are_refused(tmp_path: Path) -> No
 async def test_skills_in_the_standard_places_are_described(home: Path) -> None:
     put(home / "codex/skills/.system/s/SKILL.md", "---\nname: one\ndescription: d1\n---")
     put(home / "home/.agents/skills/t/SKILL.md", "---\nname: two\ndescription: d2\n---")
+    put(home / "home/.agents/skills/t/agents/openai.yaml", "dependencies: {tools: [{type: mcp, value: x}]}")
     bad = put(home / "home/.agents/skills/u/SKILL.md", "no front matter")
     async with session() as client:
         result = await client.call("capabilities/discoverV2", {"cwd": "/"})
@@ -203,6 +213,8 @@ async def test_skills_in_the_standard_places_are_described(home: Path) -> None:
         ("one", "codex-home-skills"),
         ("two", "user-agent-skills"),
     ]
+    (tool,) = result["skills"][1]["dependencies"]["tools"]
+    assert (tool["type"], tool["value"]) == ("mcp", "x")
     (warning,) = result["warnings"]
     assert str(bad) in warning
 

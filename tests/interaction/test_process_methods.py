@@ -112,6 +112,7 @@ async def test_more_processes_than_allowed_are_refused_until_one_has_ended() -> 
     [
         {"enforceManagedNetwork": True},
         {"managedNetwork": {"loopbackPorts": [], "allowLocalBinding": False}},
+        {"shellSnapshot": {"scopeId": "s", "shell": {"name": "bash", "path": "/bin/bash"}}},
         {
             "sandbox": {
                 "permissions": {
@@ -154,6 +155,11 @@ async def test_a_tool_call_and_its_thread_are_named_in_the_environment() -> None
         ({"env": {"": ""}}, "'' can't be the name of an environment variable"),
         ({"cwd": "/\0"}, "path '/\\x00' contains a NUL byte"),
         ({"cwd": "file:///%00"}, "path 'file:///%00' contains a NUL byte"),
+        ({"cwd": "file://elsewhere/x"}, "params.cwd: 'file://elsewhere/x' does not name a directory of this"),
+        (
+            {"sandbox": {"profile": ":workspace", "cwd": "file:///C:/x", "windowsSandboxLevel": "disabled"}},
+            "params.sandbox.cwd: 'file:///C:/x' does not name a file of this Linux host",
+        ),
     ],
 )
 async def test_what_cannot_be_given_to_a_program_is_named(params: dict[str, Any], named: str) -> None:

@@ -19,6 +19,7 @@ from paddock.server.address import (
     [
         ("ws://127.0.0.1:0", WebSocketAddress("127.0.0.1", 0)),
         ("ws://[::1]:4100", WebSocketAddress("::1", 4100)),
+        ("ws://localhost:4100", WebSocketAddress("127.0.0.1", 4100)),
         ("ws://127.0.0.1:4100/", WebSocketAddress("127.0.0.1", 4100)),
         ("wss://127.0.0.1:4100", WebSocketAddress("127.0.0.1", 4100, is_secure=True)),
         ("ws://[::ffff:127.0.0.1]:0", WebSocketAddress("127.0.0.1", 0)),

@@ -63,6 +63,11 @@ def test_an_address_that_others_can_reach_needs_auth(listen: str, token_file: st
     ).request_filter.is_loopback
 
 
+def test_operators_do_not_come_over_the_network_without_auth() -> None:
+    with pytest.raises(ConfigError, match="needs ws_auth: a stranger must not reach every session"):
+        policy(network_operators=True)
+
+
 def test_encryption_does_not_replace_auth(key_file: str) -> None:
     with pytest.raises(ListenError, match="set ws_auth"):
         policy(listen="wss://0.0.0.0:0", tls_cert=str(tls.CERT), tls_key=key_file)

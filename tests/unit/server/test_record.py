@@ -119,6 +119,35 @@ class Told(Audit):
         self.events.append(event)
 
 
+class Behind(Told):
+    """An audit log whose disk does not keep up until somebody waits for it."""
+
+    has_caught_up = False
+
+    @property
+    def has_room(self) -> bool:
+        return self.has_caught_up
+
+    async def drain(self) -> None:
+        self.has_caught_up = True
+
+
+async def test_an_answer_waits_for_an_audit_log_that_is_behind(metrics: Metrics) -> None:
+    audit = Behind()
+    record = SessionRecord(SESSION_ID, metrics, audit)
+
+    answer = record.paced("the answer")
+
+    assert not isinstance(answer, str)
+    assert (await answer, audit.has_caught_up) == ("the answer", True)
+    assert record.paced("the next") == "the next"
+
+
+async def test_nothing_waits_without_an_audit_log(record: SessionRecord) -> None:
+    assert record.paced("the answer") == "the answer"
+    await record.drain()
+
+
 async def test_what_a_sandbox_denied_is_told_before_the_exit(metrics: Metrics) -> None:
     audit = Told()
     process = a_process(wait_status=FAILED)

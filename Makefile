@@ -31,6 +31,7 @@ check: setup ## Lint, formatting, spelling, types, layers and references
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/codespell --dictionary=- --dictionary=scripts/words.txt
+	@$(BIN)/python -m scripts.wrap_prose --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.reference --check
@@ -38,6 +39,7 @@ check: setup ## Lint, formatting, spelling, types, layers and references
 format: setup ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
+	@$(BIN)/python -m scripts.wrap_prose
 
 reference: setup ## Write docs/reference/ from the code
 	@$(BIN)/python -m scripts.reference

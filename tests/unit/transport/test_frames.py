@@ -104,6 +104,14 @@ def test_message_of_any_size_is_read(way: str, size: int, is_masked: bool) -> No
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("size", [1, 126, 65_536])
+def test_message_that_is_cut_anywhere_in_its_head_is_read(size: int) -> None:
+    payload = bytes(size)
+    for cut in range(1, 15):
+        assert _outcome(frame(BINARY, payload), [cut], is_masked=True) == ([(TEXT, True, payload)], "")
+
+
+@pytest.mark.usefixtures("way")
 def test_message_masked_with_zeros_is_read() -> None:
     payload = bytes(range(256)) * 100
 

@@ -79,6 +79,11 @@ def test_a_failure_that_the_profile_allows_is_no_denial_whatever_the_words(line:
     assert explained(line) == []
 
 
+def test_a_mount_point_can_not_be_removed() -> None:
+    line = "rm: cannot remove '/w/ro': Device or resource busy"
+    assert explained(line, script="rm -r ro") == ["write /w/ro (/w/ro = read)"]
+
+
 def test_a_read_only_place_that_the_profile_lets_write_is_a_guess() -> None:
     assert explained("touch: cannot touch '/w/x': Read-only file system") == ["write /w/x (None)?"]
 

@@ -37,6 +37,7 @@ def named(text: str) -> list[NamedFailure]:
         ("python3: can't open file '/x': [Errno 13] Permission denied", "EACCES", ["/x"]),
         ("Error: EACCES: permission denied, open '/x'", "EACCES", ["/x"]),
         ("Error: EROFS: read-only file system, rename '/a' -> '/b'", "EROFS", ["/a", "/b"]),
+        ("Error: EROFS: read-only file system, copyfile '/a' -> '/b'", "EROFS", ["/b"]),
         ("Error: spawnSync /x y EACCES", "EACCES", ["/x y"]),
         (
             "fatal: Unable to create '/w/.git/index.lock': Read-only file system",
@@ -102,6 +103,7 @@ def test_python_that_fails_in_its_socket_module_wanted_the_network() -> None:
     [
         ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "ptrace"),
         ("ptrace: Operation not permitted.", "ptrace"),
+        ("strace: attach: PTRACE_SEIZE: Operation not permitted", "ptrace"),
         ("unshare: unshare failed: Operation not permitted", "unshare"),
         ("dmesg: read kernel buffer failed: Operation not permitted", "syslog"),
     ],

@@ -23,6 +23,7 @@ from paddock.model.profile import (
 )
 from paddock.sandbox.enforce import bwrap
 from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
+from paddock.sandbox.plan import landlock
 from paddock.sandbox.plan.explain import explain
 from paddock.sandbox.plan.mount import Bind, EmptyDirectory, MaskKind, Seal, Shortcut, UnreadableFile
 from paddock.sandbox.plan.plan import Plan, Scene, confine
@@ -135,6 +136,12 @@ def test_what_the_next_interpreter_of_paddock_would_import_is_not_granted(
     with pytest.raises(ProfileRefused, match="because PYTHONPATH=a leads there") as refusal:
         _plan(ROOT_READ, ROOTS_WRITE, surroundings=surroundings)
     assert (refusal.value.subject, refusal.value.remedy) == (f"write access to {place}", "unset it")
+
+
+def test_a_grant_of_what_paddock_runs_outside_is_refused() -> None:
+    surroundings = Surroundings(project_roots=("/w",), own=("/w/a",))
+    with pytest.raises(ProfileRefused, match="would let the command change /w/a, which Paddock runs outside"):
+        _plan(ROOT_READ, _entry("/w/a/b", Access.WRITE), surroundings=surroundings)
 
 
 @pytest.mark.parametrize("own", [(), ("/w/tools",)])
@@ -422,6 +429,14 @@ def test_explanation_names_every_path_and_why() -> None:
         "read-only   /w/.git  (read access, protected metadata)",
     ):
         assert line in text
+
+
+def test_explanation_of_landlock_alone_names_what_stays_writable() -> None:
+    ruleset = landlock.Ruleset(landlock.Right(0), landlock.Port(0), landlock.Scope(0), ("/w", "/tmp"))
+    text = explain(_plan(ROOT_READ, ROOTS_WRITE), Enforcement.PARTIAL, ruleset)
+    for line in ("Landlock alone, without namespaces", "  read-write  /w\n", "  read-write  /tmp\n"):
+        assert line in text
+    assert "read-only" not in text
 
 
 def test_explanation_names_links_and_the_first_process_where_there_is_no_proc() -> None:

@@ -22,9 +22,10 @@ from paddock.model.profile import (
     SpecialPath,
 )
 from paddock.sandbox.enforce import bwrap
+from paddock.sandbox.host.landlock_abi import Port, Right, Scope
 from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
-from paddock.sandbox.plan import landlock
 from paddock.sandbox.plan.explain import explain
+from paddock.sandbox.plan.landlock import Ruleset
 from paddock.sandbox.plan.mount import Bind, EmptyDirectory, MaskKind, Seal, Shortcut, UnreadableFile
 from paddock.sandbox.plan.plan import Plan, Scene, confine
 from paddock.sandbox.profile.access import Surroundings
@@ -432,7 +433,7 @@ def test_explanation_names_every_path_and_why() -> None:
 
 
 def test_explanation_of_landlock_alone_names_what_stays_writable() -> None:
-    ruleset = landlock.Ruleset(landlock.Right(0), landlock.Port(0), landlock.Scope(0), ("/w", "/tmp"))
+    ruleset = Ruleset(Right(0), Port(0), Scope(0), ("/w", "/tmp"))
     text = explain(_plan(ROOT_READ, ROOTS_WRITE), Enforcement.PARTIAL, ruleset)
     for line in ("Landlock alone, without namespaces", "  read-write  /w\n", "  read-write  /tmp\n"):
         assert line in text

@@ -118,7 +118,7 @@ def main() -> int:
             if not is_check:
                 path.write_text(new, encoding="utf-8")
     for name in changed:
-        print(f"{name}: {'would wrap' if is_check else 'wrapped'} its prose at {WIDTH} columns")
+        print(f"{name}: {'would be wrapped; run: make format' if is_check else 'wrapped'}")
     return int(is_check and bool(changed))
 
 

@@ -158,13 +158,13 @@ class Executor(Protocol):
     async def search_path(self, sandbox: Sandbox | None) -> str | None:
         """Return PATH as commands have it that run without a sandbox; None if they have none.
 
-        What has to be read for that is read in `sandbox`. Raises RequestError and RunTimeout.
+        It reads what it needs for that in `sandbox`. Raises RequestError and RunTimeout.
         """
 
     async def prepare(self, command: Command, sandbox: Sandbox | None) -> PreparedExecSpec | None:
         """Look up all that a start without a sandbox would look up; None where it starts no prepared ones.
 
-        What has to be read for that is read in `sandbox`.
+        It reads what it needs for that in `sandbox`.
         """
 
     async def start(self, command: Command) -> RunningCommand:

@@ -254,7 +254,7 @@ class Orchestrator:
         return ProgramRules(rules, decide)
 
     async def _decided(self, proposal: Proposal, params: ExecApprovalParams) -> ExecApprovalResult:
-        """Ask about one program. What is not approved is denied, and its caller reads why."""
+        """Ask about one program. Without approval, deny it and tell its caller why."""
         question = program_question(proposal.call_id, proposal.justification, params)
         key = (self._executor.identity, "program", program_key(params))
         try:

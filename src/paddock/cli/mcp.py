@@ -160,7 +160,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     finally:
         in_force = await rules
     workplace = Workplace(address, in_force)
-    # What was imported lives as long as the server.
+    # Imported modules live as long as the server.
     garbage.resume()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(workplace.aclose)

@@ -62,7 +62,7 @@ def amendment_of(path: Path, params: ExecApprovalParams) -> tuple[str, Callable[
     if len(params.argv) > 1 and not params.argv[1].startswith("-"):
         words.append(params.argv[1])
     by_path = any(match.prefix[:1] == [params.program] for match in params.matches)
-    # What was not UTF-8 is shown by another character, and a rule about that would be about something else.
+    # Another character stands for bytes that are not UTF-8: a rule about it would be about something else.
     if by_path or any("\ufffd" in word for word in words):
         return None
     try:

@@ -230,7 +230,7 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
     async with serve(settings) as server:
-        # What was imported lives as long as the server.
+        # Imported modules live as long as the server.
         garbage.resume()
         if server.url != "stdio":
             _announce(server.url)

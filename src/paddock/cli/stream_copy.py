@@ -84,7 +84,7 @@ class InputCopy(_Copy):
         given = 0
         source = self._source
         try:
-            # What can't be read is at its end for the command: a pipe has no other failure to show.
+            # If the input can't be read, the command finds its end: a pipe can show no other failure.
             with suppress(OSError):
                 window_bytes = source.window_bytes
                 if window_bytes is None:

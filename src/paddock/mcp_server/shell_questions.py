@@ -182,7 +182,7 @@ def _prefix(params: ExecApprovalParams, rules: CommandRules) -> tuple[str, ...]:
     """
     words = [params.program, *(word for word in params.argv[1:2] if not word.startswith("-"))]
     by_path = any(match.prefix[:1] == [params.program] for match in params.matches)
-    # What was not UTF-8 is shown by another character, and a rule about that would be about something else.
+    # Another character stands for bytes that are not UTF-8: a rule about it would be about something else.
     return () if by_path or any(REPLACED in word for word in words) else rules.checked_prefix(words)
 
 

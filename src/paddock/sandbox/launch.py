@@ -123,7 +123,7 @@ class Sandbox:
         self.planner = Planner(self._host, self._directory, private, cap)
 
     def close(self) -> None:
-        """Clear away what commands have left. What those that still run need stays until they have ended."""
+        """Clear away what commands have left. Keep what running commands need until they end."""
         self._janitor.close()
 
     def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
@@ -250,8 +250,7 @@ class Sandbox:
     def take_spare(self, spare: Spare, profile: EnforcedProfile, command: Command) -> Confined | None:
         """Make a command ready for a sandbox that waits; None if it would not get the very same one now.
 
-        To be called once. What is returned has one descriptor, which `spare` is to be sent. Raises as
-        `prepare`.
+        Call it once. The result has one descriptor, which the caller sends to `spare`. Raises as `prepare`.
         """
         from paddock.sandbox.enforce.spare import footing_of
 
@@ -481,7 +480,7 @@ def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
     if bubblewrap.is_bundled:
         return
     for rule in plan.rules:
-        # Who may write everything is told nothing by a path.
+        # A command that may write everything learns nothing from a path.
         if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
             raise SandboxUnavailable(
                 f"{bubblewrap.path} lies in {rule.path}, which the profile makes writable ({rule.origin})",

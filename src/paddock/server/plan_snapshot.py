@@ -53,7 +53,7 @@ class PlanSnapshot(Struct, frozen=True):
                 and matcher.matches(each.removeprefix(base).lstrip("/"))
                 for base, matcher in patterns
                 for each in (name, *ancestors(name))
-                # What the profile names in a directory that is denied is granted.
+                # The profile grants a path that it names inside a denied directory.
                 if rule is None or not is_within(rule.path, each)
             )
 

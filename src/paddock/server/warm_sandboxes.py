@@ -78,7 +78,7 @@ class WarmSandbox(Struct, eq=False):
         return self.holder.hand_over(on_exit)
 
     def discard(self, after: asyncio.Future[Any] | None = None) -> None:
-        """End it, unless it has its command. What uses its descriptors until then is waited for."""
+        """End it, unless it has its command. First wait for `after`, which may use its descriptors."""
         if not self.is_over:
             self.end(self, after)
 

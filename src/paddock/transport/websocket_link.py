@@ -424,7 +424,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         )
 
     def _is_to_be_kept(self) -> bool:
-        """Return whether a silent peer is a client that has paused, for its host answers.
+        """Return whether a silent peer is a client that has paused: its host still answers.
 
         Its processes wait for it as soon as it is behind, so no output is lost, not even what they have not
         written yet. A server always reads, or says that it lives. Until the client is heard again, a

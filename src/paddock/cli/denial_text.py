@@ -118,8 +118,8 @@ def _network_way_out(target: str | None) -> str:
         # The loopback of a sandbox is its own, so servers of the host are not there.
         return 'a profile with network = "enabled" allows it, and "loopback" among its own processes'
     return (
-        f"--allow-host {host} allows it to programs that obey HTTP_PROXY, "
-        'a profile with network = "enabled" to all'
+        f"--allow-host {host} allows it for programs that use HTTP_PROXY, "
+        'a profile with network = "enabled" for all'
     )
 
 

@@ -54,16 +54,16 @@ from paddock.model.denial import Denial, DenialKind
             Denial(DenialKind.NETWORK, "a.b", "no", is_certain=True),
             (
                 "the sandbox denied network access to a.b (no); "
-                "--allow-host 'a.b:*' allows it to programs that obey HTTP_PROXY, "
-                'a profile with network = "enabled" to all'
+                "--allow-host 'a.b:*' allows it for programs that use HTTP_PROXY, "
+                'a profile with network = "enabled" for all'
             ),
         ),
         (
             Denial(DenialKind.NETWORK, "[2001:db8::1]:22", "no", is_certain=True),
             (
                 "the sandbox denied network access to [2001:db8::1]:22 (no); "
-                "--allow-host [2001:db8::1]:22 allows it to programs that obey HTTP_PROXY, "
-                'a profile with network = "enabled" to all'
+                "--allow-host [2001:db8::1]:22 allows it for programs that use HTTP_PROXY, "
+                'a profile with network = "enabled" for all'
             ),
         ),
         (

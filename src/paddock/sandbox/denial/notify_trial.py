@@ -23,6 +23,7 @@ from paddock.sandbox.denial.exec_answer import Deny, ExecAnswer, ExecPolicy, Set
 from paddock.sandbox.denial.exec_call import ExecCall
 from paddock.sandbox.denial.executions import Executions
 from paddock.sandbox.denial.notification import Listener
+from paddock.sandbox.host.kernel import kill_group
 from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan import bpf
 from paddock.sandbox.plan.bpf import Notice
@@ -80,7 +81,7 @@ def _trial(facts: HostFacts, bubblewrap: Bubblewrap, programs: list[str], opened
         command = [
             bubblewrap.path if bubblewrap.fd is None else f"/proc/self/fd/{bubblewrap.fd}",
             # As for every sandbox: whoever makes a user namespace may inspect what is in it.
-            *("--unshare-user", "--unshare-pid", "--die-with-parent", "--ro-bind", "/", "/"),
+            *("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"),
             *(("--proc", "/proc") if facts.can_mount_proc else ()),
             *("--", init, f"trace={theirs.fileno()}", "--", leader, "control=0", "--", init),
         ]
@@ -97,9 +98,10 @@ def _trial(facts: HostFacts, bubblewrap: Bubblewrap, programs: list[str], opened
                 env=own_program.own_environment(),
                 text=True,
                 errors="replace",
+                process_group=0,
             )
         )
-    opened.callback(process.kill)
+    opened.callback(kill_group, process)
     file = _listener_of(ours)
     if file is not None:
         _serve(Listener(file), opened)

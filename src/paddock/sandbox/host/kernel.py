@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from paddock.own_program import ROOT, own_environment
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 TRIAL_TIMEOUT_S: Final = 5.0
 """Some hundred times what bubblewrap takes on an idle machine."""
@@ -83,24 +86,45 @@ class Kernel:
         return max(int(version), 0)
 
     def run(self, argv: Sequence[str], descriptors: Sequence[int] = ()) -> Trial:
-        """Run a program with nothing on its stdin and wait for its end, though not forever."""
+        """Run a program with nothing on its stdin and wait for its end, though not forever.
+
+        Kills the program and its children when its time is up. If this process is killed meanwhile, the
+        program goes on to its own end.
+        """
         import subprocess
 
         try:
-            done = subprocess.run(
+            running = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 pass_fds=descriptors,
                 cwd=ROOT,
                 env=own_environment(),
-                timeout=TRIAL_TIMEOUT_S,
-                check=False,
+                process_group=0,
             )
-        except subprocess.TimeoutExpired:
-            return Trial(None, "", f"no answer within {TRIAL_TIMEOUT_S:g} s")
         except OSError as error:
             return Trial(None, "", error.strerror or str(error))
-        return Trial(
-            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        )
+        with running:
+            try:
+                stdout, stderr = running.communicate(timeout=TRIAL_TIMEOUT_S)
+            except BaseException as error:
+                kill_group(running)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    return Trial(None, "", f"no answer within {TRIAL_TIMEOUT_S:g} s")
+                raise
+        return Trial(running.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+
+def kill_group(trial: Popen[Any]) -> None:
+    """Kill a trial that was started with `process_group=0`, and its children. Idempotent.
+
+    bubblewrap alone must not be killed: its child may be waiting for it to map the user, and would wait for
+    ever.
+    """
+    import signal
+
+    # Nobody else can get the group's number before the trial is waited for.
+    if trial.poll() is None:
+        os.killpg(trial.pid, signal.SIGKILL)

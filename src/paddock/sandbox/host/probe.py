@@ -31,12 +31,12 @@ a substitute."""
 NEEDED_VERSION: Final = "0.5"
 """The first bubblewrap that has them."""
 
+# Without --die-with-parent, for the reason that `enforce.bwrap.options` gives: a trial ends by itself.
 _TRIAL: Final = (
     "--unshare-user",
     "--unshare-pid",
     "--unshare-ipc",
     "--unshare-net",
-    "--die-with-parent",
     "--ro-bind",
     "/",
     "/",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from paddock.sandbox.host import kernel
 from paddock.sandbox.host.kernel import Kernel
+from tests.life_line import LifeLine
 
 
 def test_program_that_can_not_be_run_is_a_trial_that_failed() -> None:
@@ -20,6 +23,18 @@ def test_program_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(kernel, "TRIAL_TIMEOUT_S", 0.01)
     trial = Kernel().run(["/bin/sleep", "1000"])
     assert (trial.status, trial.stderr) == (None, "no answer within 0.01 s")
+
+
+async def test_program_that_is_given_up_takes_its_children_along(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernel, "TRIAL_TIMEOUT_S", 0.5)
+    with closing(LifeLine(tmp_path)) as life_line:
+        trial = await asyncio.to_thread(
+            Kernel().run, ["/bin/sh", "-c", f"{life_line.hold} sleep 1000 >/dev/null 2>&1 & wait"]
+        )
+        assert trial.status is None
+        await life_line.cut()
 
 
 def test_setting_that_is_not_there_has_no_text(tmp_path: Path) -> None:

@@ -165,9 +165,12 @@ def _landlock(facts: HostFacts) -> Finding:
 
 
 def _limits(facts: HostFacts) -> Finding:
-    if facts.can_limit_processes:
-        return Finding("limits", Level.OK, "memory, processor time, processes, file size, open files, time")
-    return _warning(limit.processes_problem(facts))
+    if not facts.can_limit_processes:
+        return _warning(limit.processes_problem(facts))
+    each = "address space, processor time, processes, file size, open files, time"
+    if facts.memory_cgroup is None:
+        return Finding("limits", Level.OK, f"{each}; not totalMemoryBytes, which takes a control group")
+    return Finding("limits", Level.OK, f"total memory, {each}")
 
 
 def _sum(facts: HostFacts, *, has_init: bool) -> Finding:

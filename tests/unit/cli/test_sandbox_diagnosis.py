@@ -81,6 +81,14 @@ def test_a_limit_of_processes_that_can_not_be_had_is_told(kernel: tuple[int, int
     assert remedy in (finding.remedy or "")
 
 
+def test_limits_say_whether_memory_can_be_bounded_as_a_whole() -> None:
+    without = told(replace(GOOD, memory_cgroup=None))["limits"]
+    assert "not totalMemoryBytes, which takes a control group" in without.detail
+    having = told(replace(GOOD, memory_cgroup="/sys/fs/cgroup/mine"))["limits"]
+    assert having.detail.startswith("total memory, address space, ")
+    assert (without.level, having.level) == (Level.OK, Level.OK)
+
+
 def test_a_missing_init_is_told_with_the_way_to_build_it_and_refuses_sandboxes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

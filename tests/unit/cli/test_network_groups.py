@@ -48,5 +48,5 @@ def test_host_that_means_nothing_is_an_error_with_its_place(
     settings.write_text(f'[network_groups]\nmine = ["good.test", "{host}"]\n')
     done = operator.paddock("network", "groups", "--config", str(settings))
     assert (done.returncode, done.stdout) == (1, b"")
-    assert f"{settings}:1".encode() in done.stderr
+    assert f"{settings}:2".encode() in done.stderr
     assert b"network_groups.mine" in done.stderr

@@ -1,4 +1,4 @@
-"""Follows tasks through executions that were let, and kills those that become another program.
+"""Follows tasks through executions that were allowed, and kills those that become another program.
 
 Between a decision and the moment when the kernel looks at a path or a descriptor, others may replace the
 file: a thread that shares the caller's descriptors, a signal handler of the caller, whoever can write a link.

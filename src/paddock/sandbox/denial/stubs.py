@@ -1,8 +1,8 @@
 """Guides tasks on their way to paddock-stub (native/stub.c), with instructions for each.
 
-    redirect    a task that waits in a call is made to execute the stub instead
-    serve       this is asked about and let; the stub asks what to do, and gets it as a descriptor; it
-                executes the program that it was told, which is asked about and let
+    redirect    makes a task that waits in a call execute the stub instead
+    serve       allows that when the kernel asks about it. The stub then asks what to do, gets the answer as a
+                descriptor, and executes the program in it, which `serve` allows too
 
 In strict mode `pursuit` follows a task while it becomes the stub, and while the stub becomes the program. A
 task that becomes anything else is killed before it can do anything.

@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from paddock.cli.message import failed
+from paddock.cli.message import error_text, failed
 from paddock.cli.options import ID_HELP, Verbs, add_verb
 from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return asyncio.run(_attach(arguments))
     except PaddockError as error:
-        return failed(str(error), VERB)
+        return failed(error_text(error), VERB)
 
 
 async def _attach(arguments: argparse.Namespace) -> int:

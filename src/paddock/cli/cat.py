@@ -8,7 +8,7 @@ import sys
 from paddock.cli import exit_status
 from paddock.cli.connecting import connecting
 from paddock.cli.location import Location, parse_location
-from paddock.cli.message import tell
+from paddock.cli.message import error_text, tell
 from paddock.cli.options import Verbs, add_verb
 from paddock.cli.profile_choice import add_profile_option, chosen_files
 from paddock.cli.server_choice import add_credential_options
@@ -71,6 +71,6 @@ async def _cat(arguments: argparse.Namespace, locations: list[Location]) -> int:
                         sys.stdout.buffer.write(piece)
             except PaddockError as error:
                 sys.stdout.flush()
-                tell(str(error), "cat")
+                tell(error_text(error), "cat")
                 status = exit_status.FAILURE
     return status

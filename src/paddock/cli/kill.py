@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
-from paddock.cli.message import tell
+from paddock.cli.message import error_text, tell
 from paddock.cli.options import ID_HELP, Verbs, add_verb, seconds
 from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
@@ -85,7 +85,7 @@ async def _kill_one(name: str, arguments: argparse.Namespace) -> bool:
         async with reached(name, operated_server(arguments), CLIENT_NAME) as (candidate, process):
             problem = await _kill(candidate, process, arguments)
     except PaddockError as error:
-        problem = str(error)
+        problem = error_text(error)
     if problem is not None:
         tell(problem, "kill")
     return problem is None

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from paddock.cli import exit_status, garbage
-from paddock.cli.message import os_error_text, tell
+from paddock.cli.message import error_text, os_error_text, tell
 from paddock.cli.plain_command_line import plain_arguments
 from paddock.errors import PaddockError
 from paddock.installation import narrow_import_path
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _flush_stdout()
         return status
     except PaddockError as error:
-        tell(str(error), verb)
+        tell(error_text(error), verb)
         status = exit_status.FAILURE
     except BrokenPipeError:
         status = exit_status.BROKEN_PIPE

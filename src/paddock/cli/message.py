@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
 from paddock.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.errors import PaddockError
 
 
 def beginning(verb: str | None = None) -> str:
@@ -33,6 +37,16 @@ def failed(problem: str, verb: str, status: int = exit_status.OWN_FAILURE) -> in
     """Print why a verb failed, and return the exit status."""
     tell(problem, verb)
     return status
+
+
+def error_text(error: PaddockError) -> str:
+    """Say what went wrong, and where the address is from if the user did not give it just now."""
+    from paddock.cli.server_choice import URL_VARIABLE, url_of_environment
+    from paddock.errors import ConnectError
+
+    if isinstance(error, ConnectError) and error.address == url_of_environment():
+        return f"{error} (the address is that of {URL_VARIABLE})"
+    return str(error)
 
 
 def os_error_text(error: OSError) -> str:

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
-from paddock.cli.message import failed, tell
+from paddock.cli.message import error_text, failed, tell
 from paddock.cli.network_choice import (
     add_network_options,
     add_secret_option,
@@ -196,7 +196,7 @@ def run(arguments: argparse.Namespace) -> int:
             return asyncio.run(_run_detached(arguments, command, cwd))
         return asyncio.run(_run(arguments, command, cwd))
     except PaddockError as error:
-        return failed(str(error), VERB)
+        return failed(error_text(error), VERB)
 
 
 def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:

@@ -58,6 +58,22 @@ def test_the_environment_names_server_and_token_for_all_verbs(
     assert paddock(operator, "logs", process_id, **env)[0] == 0
 
 
+@pytest.mark.parametrize(
+    "words", [("run", "--", "true"), ("ps",), ("attach", "x"), ("kill", "x"), ("ls", ":/"), ("cat", ":/x")]
+)
+def test_address_that_is_of_the_environment_is_told_to_be(operator: Operator, words: tuple[str, ...]) -> None:
+    env = {"PADDOCK_URL": "ws://127.0.0.1:1"}
+    refused = f"paddock {words[0]}: can't connect to ws://127.0.0.1:1: connection refused"
+    assert paddock(operator, *words, **env)[2] == f"{refused} (the address is that of PADDOCK_URL)\n"
+
+
+def test_address_that_the_user_gave_needs_no_explanation(operator: Operator) -> None:
+    given = paddock(
+        operator, "run", "--url", "ws://127.0.0.1:1", "--", "true", PADDOCK_URL="ws://127.0.0.1:2"
+    )
+    assert given[2] == "paddock run: can't connect to ws://127.0.0.1:1: connection refused\n"
+
+
 def test_operators_over_the_network_need_the_token_and_the_servers_consent(
     operator: Operator, guarded: ServerProcess, tmp_path: Path
 ) -> None:

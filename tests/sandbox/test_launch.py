@@ -430,10 +430,10 @@ def test_cap_that_can_not_be_resolved_is_named(host: HostFacts, private: Path, t
 def test_without_the_table_of_mounts_nothing_is_planned(
     host: HostFacts, private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: object) -> tuple[str, ...]:
+    def fail() -> bytes:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
     planner = Planner(host, private)
-    monkeypatch.setattr(planner_module, "aliases_of", fail)
+    monkeypatch.setattr(planner_module, "read_table", fail)
     with pytest.raises(ProfileRefused, match="the table of mounts can't be read: No such file"):
         planner.plan(EVERYTHING_READ, Command(["/bin/true"], "/", ("/",), os.environ))

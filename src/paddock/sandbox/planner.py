@@ -21,9 +21,11 @@ from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.host.device_node import owned_nodes
 from paddock.sandbox.host.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
 from paddock.sandbox.host.kernel_file import closed_files
+from paddock.sandbox.host.kernel_mount import kernel_mounts
 from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.mount_alias import aliases_of
 from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.plan.plan import Plan, Scene, grants_of, reach_of
 from paddock.sandbox.plan_memory import PlanMemory
 from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir, names_minimal
@@ -122,31 +124,38 @@ class Planner:
         return f"TMPDIR {name} is not granted: {problem}"
 
     def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
-        own = (*self._own, *_aliases(self._own))
+        table = _mount_table()
+        own = (*self._own, *aliases_of(table, self._own))
+        private = _resolved(self._private)
+        rules_directories = _resolved(self._rules_directories)
         surroundings = surroundings_of(
             project_roots,
             self._tmpdir,
-            self._private,
+            (*private, *aliases_of(table, private)),
             own,
             self._own_links,
             self._own_searched,
-            self._rules_directories,
+            (*self._rules_directories, *aliases_of(table, rules_directories)),
             needs_minimal=names_minimal(profile),
         )
+        kernels = kernel_mounts(table)
         grants = grants_of(profile, surroundings)
         own_names: tuple[str, ...] = ()
         if self._own_files:
             temporary = [os.path.realpath(path) for path in (SLASH_TMP, surroundings.tmpdir) if path]
-            own_names = self._scanner.names_in_grants(self._own_files, grants, own, temporary)
+            own_names = self._scanner.names_in_grants(self._own_files, grants, (*own, *kernels), temporary)
         denied_matches: tuple[str, ...] = ()
         if grants.denies_anything:
-            denied_matches = self._scanner.matches(grants, surroundings.project_roots, _scan_depth(profile))
+            denied_matches = self._scanner.matches(
+                grants, surroundings.project_roots, _scan_depth(profile), kernels
+            )
         return Scene(
             surroundings=replace(surroundings, own_names=own_names) if own_names else surroundings,
             cwd=ROOT,
             denied_matches=denied_matches,
             is_root=os.geteuid() == 0,
             closed=closed_files(),
+            kernel_mounts=kernels,
             owned_nodes=owned_nodes(),
         )
 
@@ -176,9 +185,13 @@ class Planner:
             ) from error
 
 
-def _aliases(own: tuple[str, ...]) -> tuple[str, ...]:
+def _resolved(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(os.path.realpath(path) for path in paths)
+
+
+def _mount_table() -> bytes:
     try:
-        return aliases_of(own)
+        return read_table()
     except OSError as error:
         raise_if_short(error)
         raise ProfileRefused(

@@ -66,7 +66,7 @@ class WritablePaths:
             if any(is_of_processes(each, table) for each in paths):
                 return True
             aliases = aliases_in(table, (fact.real,))
-            paths.update(alias for alias in aliases if facts.lookups.ask(os.path.lexists, alias))
+            paths.update(alias for _, alias in aliases if facts.lookups.ask(os.path.lexists, alias))
             if any(self._table.access_of(each) is Access.WRITE for each in paths):
                 return True
             # Whatever the plan says of a path in there: it did not confine those who may have written it.

@@ -401,8 +401,8 @@ def surroundings_of(
     """Return what special paths refer to here. Project roots are resolved; one that is missing is refused.
 
     `tmpdir` counts only while it is the directory that was found, and if no command in these project roots
-    can have pointed it there. The paths in `own` are without links. Without `needs_minimal` the minimal
-    directories are left out.
+    can have pointed it there. The paths in `private` and `own` are without links. Without `needs_minimal` the
+    minimal directories are left out.
     """
     named = {os.path.abspath(root): _resolved(root) for root in project_roots}
     roots = tuple(dict.fromkeys(named.values()))
@@ -413,7 +413,7 @@ def surroundings_of(
         tmpdir=tmpdir.name if tmpdir is not None and is_usable else None,
         has_slash_tmp=os.path.isdir(SLASH_TMP),
         minimal=tuple(filter(os.path.exists, MINIMAL)) if needs_minimal else (),
-        private=tuple(os.path.realpath(path) for path in private),
+        private=private,
         own=own,
         own_links=own_links,
         own_searched=own_searched,

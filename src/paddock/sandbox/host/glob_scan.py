@@ -56,13 +56,17 @@ class Scanner:
         self._search_path = own_program.search_path() if search_path is None else search_path
 
     def matches(
-        self, grants: Grants, project_roots: Sequence[str] = (), max_depth: int | None = None
+        self,
+        grants: Grants,
+        project_roots: Sequence[str] = (),
+        max_depth: int | None = None,
+        closed: Iterable[str] = (),
     ) -> tuple[str, ...]:
         """Return the resolved paths to deny besides those that the profile names, sorted.
 
         Searches for patterns down to `max_depth`, and for other names everywhere below the resolved project
-        roots and where the patterns search. Raises ProfileRefused when there is more than can be denied, or
-        when the search's own root would be denied.
+        roots and where the patterns search, except in what is `closed` anyway. Raises ProfileRefused when
+        there is more than can be denied, or when the search's own root would be denied.
         """
         denied = _paths(grants, Access.DENY)
         writable = _paths(grants, Access.WRITE)
@@ -74,13 +78,13 @@ class Scanner:
         roots = _outermost((*rests, *project_roots))
         found: set[str] = set()
         for top, those in rests.items():
-            bounds = Bounds(top, _depth(those, max_depth), denied - passages, passages)
+            bounds = Bounds(top, _depth(those, max_depth), denied.union(closed) - passages, passages)
             found |= self._named_by(those, bounds, workspaces=writable.union(roots))
         files = files_with_several_names((*sorted(found), *sorted(denied)), granted)
         if files:
-            closed = (denied | found) - passages
+            passed_over = denied.union(found, closed) - passages
             for root in roots:
-                found |= self._names_of(files, Bounds(root, None, closed, passages))
+                found |= self._names_of(files, Bounds(root, None, passed_over, passages))
         self._memory.save()
         _refuse_too_many(found)
         return tuple(sorted(found))

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.sandbox.host.propagation import read_table
-from paddock.sandbox.profile.path import is_within
+from paddock.sandbox.profile.path import ROOT, is_within, parent
 
 _ESCAPE: Final = rb"\\([0-7]{3})"
 
@@ -41,23 +41,23 @@ def is_of_processes(path: str, table: bytes) -> bool:
 
     The path is absolute and without links; the table comes from `read_table`.
     """
-    around = _mount_of(path, _parsed(table))
+    around = _mount_of(path, mounts_in(table))
     return around is not None and around.kind == _OF_PROCESSES
 
 
-def aliases_of(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the other paths that show these now, or a part of their content.
+def aliases_of(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the other paths that show these now, or a part of their content, or would if these existed.
 
-    The paths are absolute and without links. Raises OSError where the table can't be read.
+    The paths are absolute and without links; the table comes from `read_table`.
     """
-    return tuple(alias for alias in aliases_in(read_table(), paths) if os.path.lexists(alias))
+    return tuple(dict.fromkeys(alias for path, alias in aliases_in(table, paths) if _is_there(path, alias)))
 
 
 def devices_below(directory: str) -> frozenset[int]:
     """Return the devices of the file systems that are mounted in a directory, and of its own."""
     points = [
         directory,
-        *(mount.point for mount in _parsed(read_table()) if is_within(mount.point, directory)),
+        *(mount.point for mount in mounts_in(read_table()) if is_within(mount.point, directory)),
     ]
     found = set()
     for point in points:
@@ -69,10 +69,24 @@ def devices_below(directory: str) -> frozenset[int]:
 
 
 @lru_cache(maxsize=16)
-def aliases_in(table: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the other paths that show these according to a table, if something exists there."""
-    mounts = _parsed(table)
-    return tuple(dict.fromkeys(alias for path in paths for alias in _aliases(path, mounts)))
+def aliases_in(table: bytes, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return each path with another that shows it according to a table, if something exists there."""
+    mounts = mounts_in(table)
+    return tuple(dict.fromkeys((path, alias) for path in paths for alias in _aliases(path, mounts)))
+
+
+def _is_there(path: str, alias: str) -> bool:
+    """Return whether something is at an alias, or what is made there would appear at the path."""
+    if os.path.lexists(alias):
+        return True
+    while ROOT not in (path, alias):
+        path, alias = parent(path), parent(alias)
+        try:
+            return os.path.samestat(os.stat(path), os.stat(alias))
+        except OSError:
+            # Missing or out of reach: the directories above tell.
+            continue
+    return False
 
 
 def _aliases(path: str, mounts: tuple[Mount, ...]) -> Iterable[str]:
@@ -107,7 +121,8 @@ def _moved(path: str, from_: str, to: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _parsed(table: bytes) -> tuple[Mount, ...]:
+def mounts_in(table: bytes) -> tuple[Mount, ...]:
+    """Return the lines of a table of `read_table`."""
     mounts = []
     for line in table.splitlines():
         _, _, device, root, point, *_ = line.split(b" ", 5)

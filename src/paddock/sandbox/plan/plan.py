@@ -34,6 +34,10 @@ PRIVATE: Final = "private to paddock"
 """The origin of the rules that hide what Paddock itself keeps."""
 
 
+KERNELS: Final = "a file system of the kernel's own"
+"""The origin of the rules that hide one that is mounted elsewhere than usual."""
+
+
 class Scene(Struct, frozen=True):
     """The setting of a command: everything that a plan depends on besides the profile and the files."""
 
@@ -52,6 +56,8 @@ class Scene(Struct, frozen=True):
     """Whether only approved programs run, so that no process may change another's memory."""
     closed: tuple[KernelFile, ...] = ()
     """The kernel's own files that a command has no use for."""
+    kernel_mounts: tuple[str, ...] = ()
+    """Where the kernel's own file systems are mounted outside of /proc, /sys and /dev."""
     owned_nodes: tuple[str, ...] = ()
     """The device nodes in every sandbox that the command would own."""
 
@@ -170,6 +176,7 @@ def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
 def _access_table(grants: Grants, scene: Scene, look: Look) -> tuple[AccessTable, list[Link]]:
     """Return the access of every path, and the links by which the profile's own paths are reached."""
     rules, links = _resolved_rules(grants, scene, look)
+    _refuse_kernel_grants(scene, rules)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
     _refuse_unsteady_roots(scene, look, table)
@@ -182,6 +189,7 @@ def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule
     written = list(grants.rules)
     written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
     written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
+    written += [Rule(path, Access.DENY, KERNELS) for path in scene.kernel_mounts]
     rules, links = _without_links(written, look)
     table = AccessTable(rules)
     roots = () if grants.is_unrestricted else scene.surroundings.project_roots
@@ -196,6 +204,18 @@ def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule
     rules = [rule for rule in rules if rule.access is not Access.WRITE or rule.path not in protected]
     # These come first because they know more: of two equal rules about one path, the first is kept.
     return implied_rules + rules, links + implied_links + _pattern_links(grants, look)
+
+
+def _refuse_kernel_grants(scene: Scene, rules: list[Rule]) -> None:
+    """Refuse write access to what looks like files, but is controls and state of the kernel."""
+    for rule in rules:
+        for mount in scene.kernel_mounts if rule.access is Access.WRITE else ():
+            if is_within(rule.path, mount):
+                raise ProfileRefused(
+                    f"write access to {rule.path}",
+                    f"would let the command change the host itself: {KERNELS} is mounted at {mount}",
+                    "grant another directory",
+                )
 
 
 def _temporary(scene: Scene, look: Look) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from paddock.sandbox.host import mount_alias
 from paddock.sandbox.host.mount_alias import aliases_of, devices_below
+from paddock.sandbox.host.propagation import read_table
 
 
 @pytest.fixture(autouse=True)
@@ -15,13 +17,14 @@ def everything_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.path.lexists", lambda _: True)
 
 
-def mounted(monkeypatch: pytest.MonkeyPatch, *lines: tuple[str, str, str]) -> None:
-    """Let the table have these devices, roots and mount points."""
+def mounted(monkeypatch: pytest.MonkeyPatch, *lines: tuple[str, str, str]) -> bytes:
+    """Let the table have these devices, roots and mount points, and return it."""
     table = "".join(
         f"{number} 1 {device} {root} {point} rw - ext4 /dev/x rw\n"
         for number, (device, root, point) in enumerate(lines, start=20)
     )
     monkeypatch.setattr(mount_alias, "read_table", table.encode)
+    return table.encode()
 
 
 ROOT = ("8:1", "/", "/")
@@ -53,15 +56,28 @@ def test_every_mount_that_shows_a_path_or_a_part_of_it_counts(
     path: str,
     aliases: tuple[str, ...],
 ) -> None:
-    mounted(monkeypatch, *lines)
-    assert aliases_of((path,)) == aliases
+    assert aliases_of(mounted(monkeypatch, *lines), (path,)) == aliases
 
 
 def test_the_table_of_this_process_can_be_read() -> None:
-    assert "/" not in aliases_of(("/usr",))
+    assert "/" not in aliases_of(read_table(), ("/usr",))
 
 
 def test_mount_that_can_not_be_reached_has_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     mounted(monkeypatch, ROOT, ("8:2", "/", "/nowhere/at/all"))
     assert devices_below("/nowhere") == frozenset()
     assert devices_below("/") == {os.stat("/").st_dev}
+
+
+def test_missing_path_has_aliases_where_it_could_be_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.undo()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "other").mkdir()
+    shown = f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 {tmp_path}/home {tmp_path}/{{}} rw - ext4 x rw\n"
+    missing = f"{tmp_path}/home/.config/rules"
+    assert aliases_of(shown.format("other").encode(), (missing,)) == ()
+    (tmp_path / "other").rmdir()
+    (tmp_path / "other").symlink_to("home")
+    assert aliases_of(shown.format("other").encode(), (missing,)) == (f"{tmp_path}/other/.config/rules",)

@@ -1,0 +1,81 @@
+"""A host with a chroot in a project, and Paddock's own directories mounted twice, in a namespace of its own.
+
+    unshare --mount --propagation private python -m tests.sandbox.second_mounts HOW USER DIRECTORY
+
+In the directory, `project/chroot` has a /proc, a /sys and a /dev mounted in it, and `project/alias` shows the
+user's home, where Paddock keeps its state and looks for rules. A command of the user's is `confined` or
+`plain`, and tries each thing. The output is JSON: what it could do. It takes root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.sandbox.identity import PYTHON, drop_to
+from tests.sandbox.launcher import Launcher
+
+ATTEMPTS = """
+import json, os, sys
+
+def keep(path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    open(path, "x").close()
+
+attempts = {
+    "list processes": lambda: os.listdir("chroot/proc"),
+    "read of the first process": lambda: open("chroot/proc/1/status").read(),
+    "open a setting": lambda: open("chroot/proc/sys/vm/swappiness").close(),
+    "list objects of the kernel": lambda: os.listdir("chroot/sys/kernel"),
+    "list nodes": lambda: os.listdir("chroot/dev"),
+    "write Paddock's state": lambda: keep("alias/runtime-" + sys.argv[1] + "/planted"),
+    "write a rule": lambda: keep("alias/.config/paddock/rules/planted.rules"),
+    "write a file": lambda: keep("alias/ordinary"),
+}
+done = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    done.append(name)
+print(json.dumps(done))
+"""
+
+
+def main(how: str, user: int, directory: Path) -> None:
+    """Make the host, and have a command try."""
+    project, home = directory / "project", directory / "home"
+    for name, kind in (("proc", "proc"), ("sys", "sysfs"), ("dev", "devtmpfs")):
+        place = project / "chroot" / name
+        place.mkdir(parents=True)
+        _mount("-t", kind, kind, str(place))
+    # The sticky bit, so that a runtime directory of root's or the user's in it can be trusted.
+    home.mkdir()
+    home.chmod(0o1777)
+    (project / "alias").mkdir()
+    _mount("--bind", str(home), str(project / "alias"))
+    for path in (project, project / "chroot"):
+        os.chown(path, user, user)
+    words = [PYTHON, "-c", ATTEMPTS, str(user)]
+    with Launcher(user, home) as launcher:
+        if how == "confined":
+            outcome = launcher.run(["sandbox", "--", *words], cwd=project)
+            tried: Any = json.loads(outcome.stdout) if outcome.stdout else outcome.stderr
+        else:
+            plain = subprocess.run(words, cwd=project, capture_output=True, check=True, **drop_to(user))
+            tried = json.loads(plain.stdout)
+        granted = launcher.run(["sandbox", "--", "true"], cwd=project / "chroot" / "proc" / "sys").stderr
+    print(json.dumps({"tried": tried, "granted": granted}))
+
+
+def _mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -25,8 +25,11 @@
  *          else has locked it.
  *     'd'  drop: the sandbox has ended.
  *     'l'  linger: like drop, but the sandbox was killed, and some of its processes may still run.
- *     'm'  mask: mount the held placeholders in the sandbox whose user and mount namespaces come with the packet
- *          (late_mask.h). All items have the same answer.
+ *     'm'  hold, then mount the placeholders in the sandbox whose user and mount namespaces come with the packet
+ *          (late_mask.h). After the bytes for the items, one more says whether all of them are mounted. If not, they
+ *          are held all the same.
+ * The last descriptor that comes with 'd', 'l' or 'm' gets the answer instead of the socket, so that the launcher can
+ * wait for it beside other requests.
  * For the other verbs, the items are paths of control groups (control_group.h):
  *     'g'  remember the group; 'f' forget it, because it is removed; 'e' remove it as soon as it is empty.
  * When the launcher closes its end, all placeholders linger and the janitor ends.
@@ -59,6 +62,9 @@
 
 /* The launcher never sends more: 15 paths of the longest kind, or a few hundred ordinary ones. */
 enum { PACKET_BYTES = 64 << 10 };
+
+/* The descriptors of one packet: two namespaces for 'm', and then one to answer on. */
+enum { NAMESPACES = 2, FILES_LIMIT = NAMESPACES + 1 };
 
 /* ---- What others have left behind ---- */
 
@@ -131,21 +137,22 @@ static void note_new(char *items, const char *end) {
     note_in_journal(fresh, length);
 }
 
-/* Receives one packet, and the namespaces that may come with it, or -1 for each that does not. Returns its length, or 0
+/* Receives one packet, and the descriptors that may come with it, or -1 for each that does not. Returns its length, or 0
  * if the launcher is gone. */
-static size_t receive(char packet[PACKET_BYTES + 1], int namespaces[2]) {
-    char room[CMSG_SPACE(2 * sizeof(int))] __attribute__((aligned(8)));
+static size_t receive(char packet[PACKET_BYTES + 1], int files[FILES_LIMIT]) {
+    char room[CMSG_SPACE(FILES_LIMIT * sizeof(int))] __attribute__((aligned(8)));
     struct iovec part = {.iov_base = packet, .iov_len = PACKET_BYTES};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    namespaces[0] = namespaces[1] = -1;
+    for (int i = 0; i < FILES_LIMIT; i++)
+        files[i] = -1;
     ssize_t length = recvmsg(launcher, &message, MSG_CMSG_CLOEXEC);
     if (length <= 0)
         return 0;
     packet[length] = '\0';
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_RIGHTS)
-        memcpy(namespaces, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+        memcpy(files, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
     return (size_t)length;
 }
 
@@ -166,33 +173,45 @@ static bool is_about_groups(char verb) {
     return verb == 'g' || verb == 'f' || verb == 'e';
 }
 
-/* Answers one packet. A NUL follows the packet, if need be past the buffer. */
-static bool serve(char *packet, size_t length, const int namespaces[2]) {
-    static char answer[PACKET_BYTES];
+/* Holds, drops or lingers one item. Returns an errno, or 0. */
+static int serve_item(char verb, char *text) {
+    struct item item;
+    bool holds = verb == 'h' || verb == 'm';
+    if (is_about_groups(verb))
+        return serve_group(verb, text);
+    if (!read_item(text, &item))
+        return EINVAL;
+    if (item.is_socket)
+        return holds ? hold_socket(&item) : 0;
+    return holds ? hold(text, &item) : verb == 'd' ? drop(text) : verb == 'l' ? linger(text) : EINVAL;
+}
+
+/* Answers one packet, on the socket or on the descriptor that came with it. A NUL follows the packet, if need be past
+ * the buffer. Returns whether the launcher is there. */
+static bool serve(char *packet, size_t length, const int files[FILES_LIMIT]) {
+    static char answer[PACKET_BYTES + 1];
     size_t answered = 0;
     char verb = packet[0];
-    int masking = EINVAL;
+    int masking = files[NAMESPACES - 1] < 0 ? EBADF : 0;
+    int way = verb == 'm' ? files[NAMESPACES] : verb == 'd' || verb == 'l' ? files[0] : -1;
     pauses = PAUSES;
-    if (verb == 'h')
+    if (verb == 'h' || verb == 'm')
         note_new(packet + 1, packet + length);
-    if (verb == 'm' && namespaces[1] >= 0)
-        masking = mask_late(packet + 1, packet + length, namespaces);
     for (char *text = packet + 1; text < packet + length; text += strlen(text) + 1) {
-        struct item item;
-        int problem = is_about_groups(verb)     ? serve_group(verb, text)
-                      : !read_item(text, &item) ? EINVAL
-                      : item.is_socket          ? (verb == 'h' ? hold_socket(&item) : 0)
-                      : verb == 'h'             ? hold(text, &item)
-                      : verb == 'd'             ? drop(text)
-                      : verb == 'l'             ? linger(text)
-                                                : masking;
+        int problem = serve_item(verb, text);
         answer[answered++] = (char)problem;
+        if (problem)
+            masking = ECANCELED;
     }
+    if (verb == 'm')
+        answer[answered++] = (char)(masking ? masking : mask_late(packet + 1, packet + length, files));
     clear_unused();
     if (has_parted && !placeholders)
         tidy_journal();
     has_parted = false;
-    bool is_sent = send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
+    /* A launcher that no longer waits for this answer may wait for others. */
+    bool is_sent = way >= 0 ? write(way, answer, answered) >= 0 || errno == EPIPE
+                            : send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
     close_cleared();
     return is_sent;
 }
@@ -244,14 +263,14 @@ int main(int argc, char **argv) {
         struct pollfd wait = {.fd = launcher, .events = POLLIN};
         if (poll(&wait, 1, next_wait_ms()) <= 0)
             continue;
-        int namespaces[2];
-        size_t length = receive(packet, namespaces);
+        int files[FILES_LIMIT];
+        size_t length = receive(packet, files);
         if (length == 0)
             break;
-        bool is_answered = serve(packet, length, namespaces);
-        for (int i = 0; i < 2; i++)
-            if (namespaces[i] >= 0)
-                close(namespaces[i]);
+        bool is_answered = serve(packet, length, files);
+        for (int i = 0; i < FILES_LIMIT; i++)
+            if (files[i] >= 0)
+                close(files[i]);
         if (!is_answered)
             break;
         /* After the answer, so that the first command does not wait for leftovers. */

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.sandbox.storm import janitors
@@ -19,6 +20,19 @@ def kill_janitors(runtime: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         # Whoever has started it buries it.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@contextmanager
+def janitors_stopped(runtime: Path) -> Iterator[None]:
+    """Stop the janitors of this process for the time of the block; they read nothing meanwhile."""
+    pids = list(janitors(runtime))
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    yield
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:

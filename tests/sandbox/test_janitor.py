@@ -23,6 +23,7 @@ from paddock.sandbox.enforce.janitor import (
     JOURNALS,
     PROGRAM,
     Janitor,
+    Masking,
     NotMasked,
     PlaceholderTaken,
     locate,
@@ -32,7 +33,7 @@ from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from tests.processes import open_descriptors
-from tests.sandbox.helper_process import kill_janitors, wait_until
+from tests.sandbox.helper_process import janitors_stopped, kill_janitors, wait_until
 from tests.sandbox.storm import janitors
 
 
@@ -437,19 +438,98 @@ def test_janitor_that_never_lives_holds_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mask_that_can_not_be_mounted_is_told(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def no_namespaces() -> Iterator[list[int]]:
+    """Two descriptors that are none of namespaces."""
+    with open("/dev/null", "rb") as file:
+        yield [file.fileno()] * 2
+
+
+def _begun(janitor: Janitor, places: list[LocatedPlaceholder], files: list[int]) -> Masking:
+    masking = janitor.begin_masking(places, files, waits=True)
+    assert masking is not None
+    return masking
+
+
+def test_mask_that_can_not_be_mounted_is_told_and_nothing_is_held(
+    janitor: Janitor, runtime: Path, tmp_path: Path, no_namespaces: list[int]
+) -> None:
     place = _directory(tmp_path / ".git")
-    with open("/dev/null", "rb") as no_namespace:
-        files = [no_namespace.fileno()] * 2
-        with pytest.raises(NotMasked):
-            # Nobody was asked for anything yet.
-            janitor.mask([place], files)
-        janitor.hold([place])
-        with pytest.raises(NotMasked, match="Invalid argument"):
-            janitor.mask([place], files)
+    # It would have to be started.
+    assert janitor.begin_masking([place], no_namespaces) is None
+    with pytest.raises(NotMasked, match="Invalid argument"):
+        janitor.finish_masking(_begun(janitor, [place], no_namespaces))
+    assert list(tmp_path.iterdir()) == []
+    janitor.undo_masking(_begun(janitor, [place], no_namespaces))
+    assert list(tmp_path.iterdir()) == []
+    janitor.hold([place])
+    janitor.undo_masking(_begun(janitor, [place], no_namespaces))
+    assert (tmp_path / ".git").exists()
+    janitor.release([place], was_killed=False)
+    assert list(tmp_path.iterdir()) == []
+    kill_janitors(runtime)
+    assert janitor.begin_masking([place], no_namespaces) is None
+
+
+def test_nothing_is_masked_where_a_place_is_taken(
+    janitor: Janitor, tmp_path: Path, no_namespaces: list[int]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    places = [_directory(tmp_path / ".aws"), _directory(tmp_path / ".git")]
+    with pytest.raises(PlaceholderTaken):
+        janitor.finish_masking(_begun(janitor, places, no_namespaces))
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+def test_masks_of_a_janitor_that_is_killed_meanwhile_are_not_counted_on(
+    janitor: Janitor, runtime: Path, tmp_path: Path, no_namespaces: list[int]
+) -> None:
+    first, second = _directory(tmp_path / ".aws"), _directory(tmp_path / ".git")
+    janitor.hold([first])
+    with janitors_stopped(runtime):
+        masking = _begun(janitor, [second], no_namespaces)
         kill_janitors(runtime)
-        with pytest.raises(NotMasked):
-            janitor.mask([place], files)
+    with pytest.raises(NotMasked):
+        janitor.finish_masking(masking)
+    janitor.release([first], was_killed=False)
+    wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def test_who_does_not_wait_is_told_when_the_places_are_gone(janitor: Janitor, tmp_path: Path) -> None:
+    places = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
+    assert janitor.begin_release(places, was_killed=False) is None
+    janitor.hold(places)
+    janitor.hold(places)
+    for is_last in (False, True):
+        file = janitor.begin_release(places, was_killed=False)
+        assert file is not None
+        with os.fdopen(file, "rb") as gone:
+            assert gone.read() == bytes(2)
+        assert bool(list(tmp_path.iterdir())) is not is_last
+
+
+def test_who_does_not_wait_is_told_when_the_janitor_is_gone(
+    janitor: Janitor, runtime: Path, tmp_path: Path
+) -> None:
+    place = _directory(tmp_path / ".git")
+    janitor.hold([place])
+    with janitors_stopped(runtime):
+        file = janitor.begin_release([place], was_killed=False)
+        assert file is not None
+        kill_janitors(runtime)
+    with os.fdopen(file, "rb") as gone:
+        assert gone.read() == b""
+    janitor.hold([_file(tmp_path / "secret")])
+    wait_until(lambda: not (tmp_path / ".git").exists())
+
+
+def test_who_may_not_wait_does_not_wait_for_another_thread(
+    janitor: Janitor, tmp_path: Path, no_namespaces: list[int]
+) -> None:
+    place = _directory(tmp_path / ".git")
+    with janitor.holding([place]):
+        assert janitor.begin_release([place], was_killed=False) is None
+        assert janitor.begin_masking([place], no_namespaces) is None
     janitor.release([place], was_killed=False)
 
 

@@ -19,14 +19,16 @@ from typing import Any
 import pytest
 
 import paddock
-from paddock.sandbox.enforce.janitor import Janitor, NotMasked
+from paddock.errors import ProfileRefused
+from paddock.sandbox.enforce.janitor import Janitor, Masking, NotMasked
+from paddock.sandbox.planner import Planner
 from paddock.server.app import Server
 from paddock.server.warm_sandboxes import WarmSandbox, WarmSandboxes
 from tests.processes import descendants_of, has_ended, parent_of, watched
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, ROOT, entry, sandbox, workspace_write
 from tests.sandbox.ways import go, made
-from tests.wire import Finished, WireClient, attach, served, shell, start_params
+from tests.wire import Finished, WireClient, WireError, attach, served, shell, start_params
 
 Json = dict[str, Any]
 
@@ -139,10 +141,14 @@ async def test_an_idle_spare_holds_no_place_and_its_command_can_make_none(
 async def test_where_masks_can_not_be_mounted_late_the_sandbox_is_made_anew(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    finish = Janitor.finish_masking
+
+    def refuse(self: Janitor, masking: Masking) -> None:
+        finish(self, masking)
+        self.release(masking.placeholders, was_killed=False)
         raise NotMasked
 
-    monkeypatch.setattr(Janitor, "mask", refuse)
+    monkeypatch.setattr(Janitor, "finish_masking", refuse)
     async with warm_server() as (server, client):
         await run(client, "/bin/true", sandbox=workspace_write(workspace))
         await made(pool_of(server))
@@ -170,22 +176,26 @@ async def test_a_spare_whose_taker_is_gone_is_let_go_of_only_when_it_is_not_in_u
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread enters its namespaces: a descriptor that is closed meanwhile may soon be another client's."""
-    mask, in_use, may_go_on = Janitor.mask, threading.Event(), threading.Event()
+    begin, in_use, may_go_on = Janitor.begin_masking, threading.Event(), threading.Event()
     seen: list[list[os.stat_result]] = []
 
-    def mask_slowly(self: Janitor, places: Any, namespaces: Sequence[int]) -> None:
+    def begin_slowly(
+        self: Janitor, places: Any, namespaces: Sequence[int], *, waits: bool = False
+    ) -> Masking | None:
+        if not waits:
+            return None
         files = list(namespaces)
         seen.append([os.fstat(file) for file in files])
         in_use.set()
         assert may_go_on.wait(30.0)
         seen.append([os.fstat(file) for file in files])
-        mask(self, places, namespaces)
+        return begin(self, places, namespaces, waits=True)
 
     async with warm_server() as (server, client):
         await run(client, "/bin/true", sandbox=workspace_write(workspace))
         await made(pool_of(server))
         pids = [warm.holder._group.pid for warm in spares_of(server)]
-        monkeypatch.setattr(Janitor, "mask", mask_slowly)
+        monkeypatch.setattr(Janitor, "begin_masking", begin_slowly)
         client.request(
             "process/start", start_params("taken", "/bin/true", sandbox=workspace_write(workspace))
         )
@@ -196,6 +206,49 @@ async def test_a_spare_whose_taker_is_gone_is_let_go_of_only_when_it_is_not_in_u
     assert seen[0] == seen[1]
     assert os.listdir(workspace) == [".git"]
     assert not [pid for pid in pids if parent_of(pid) is not None]
+
+
+async def test_a_start_that_needs_another_sandbox_leaves_no_place(workspace: Path) -> None:
+    """The janitor begins before anybody has looked whether the spare will do."""
+    async with warm_server() as (server, client):
+        await run(client, "/bin/true", sandbox=workspace_write(workspace), cwd=str(workspace))
+        await made(pool_of(server))
+        (workspace / ".codex").mkdir()
+        way, done = await run(client, *shell("ls -A"), sandbox=workspace_write(workspace), cwd=str(workspace))
+        assert (way, set(done.streams["stdout"].decode().split())) == ("cold", PLACES | {".git"})
+    assert sorted(os.listdir(workspace)) == [".codex", ".git"]
+
+
+async def test_a_start_whose_plan_is_refused_leaves_no_place(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ProfileRefused("the sandbox", "is refused", "try again")
+
+    async with warm_server() as (server, client):
+        await run(client, "/bin/true", sandbox=workspace_write(workspace))
+        await made(pool_of(server))
+        spares = spares_of(server)
+        monkeypatch.setattr(Planner, "plan", refuse)
+        with pytest.raises(WireError, match="is refused"):
+            await run(client, "/bin/true", sandbox=workspace_write(workspace))
+        await ended(spares[:1])
+    assert os.listdir(workspace) == [".git"]
+
+
+async def test_a_spare_is_taken_while_another_command_has_its_places(workspace: Path) -> None:
+    kind: Json = {"sandbox": workspace_write(workspace), "cwd": str(workspace)}
+    async with warm_server() as (server, client):
+        await run(client, "/bin/true", **kind)
+        await made(pool_of(server))
+        os.mkfifo(workspace / "fifo")
+        await client.start("first", *shell("read line < fifo"), **kind)
+        way, _ = await run(client, "/bin/true", **kind)
+        assert way == "warm"
+        assert set(os.listdir(workspace)) == PLACES | {".git", "fifo"}
+        await asyncio.to_thread((workspace / "fifo").write_text, "go on\n")
+        await client.finish("first")
+    assert sorted(os.listdir(workspace)) == [".git", "fifo"]
 
 
 async def test_nobody_waits_for_a_spare_longer_than_it_may_wait(workspace: Path) -> None:

@@ -222,6 +222,11 @@ class Sandbox:
         plan = self.planner.plan(profile, command)
         _refuse_own_program(bubblewrap, plan)
         footing = footing_of(plan)
+        try:
+            located = locate(plan.placeholders)
+        except PlaceholderTaken as error:
+            raise FileMoved(str(error)) from error
+        verify_directories(located, footing.mounted)
         idle = without_placeholders(plan)
         # A group counts what is in it, and it is made for one command.
         if needs_group(idle.limits, has_pids=self._host.pids_cgroup is not None):
@@ -245,7 +250,20 @@ class Sandbox:
             os.close(waiting)
             ours.close()
             raise
-        return Spare(footing, confined, ours)
+        return Spare(footing, confined, ours, located)
+
+    def begin_taking(self, spare: Spare) -> None:
+        """Begin what others have to do for `take_spare`, without waiting: it finds most of it done then.
+
+        `take_spare` or `leave_spare` must follow.
+        """
+        if spare.placeholders:
+            spare.begin(self._janitor.begin_masking(spare.placeholders, spare.namespaces))
+
+    def leave_spare(self, spare: Spare) -> None:
+        """Undo `begin_taking`, unless `take_spare` has done that. Blocks until it is done."""
+        if (masking := spare.take_masking()) is not None:
+            self._janitor.undo_masking(masking)
 
     def take_spare(self, spare: Spare, profile: EnforcedProfile, command: Command) -> Confined | None:
         """Make a command ready for a sandbox that waits; None if it would not get the very same one now.
@@ -254,22 +272,32 @@ class Sandbox:
         """
         from paddock.sandbox.enforce.spare import footing_of
 
+        # It may have to be made again, because it takes long.
         plan = self.planner.plan(profile, command)
+        located = spare.placeholders
+        masking = spare.take_masking()
         try:
             if plan != spare.footing.plan or footing_of(plan) != spare.footing:
+                raise FileMoved(plan.cwd)
+        except BaseException as error:
+            if masking is not None:
+                self._janitor.undo_masking(masking)
+            if isinstance(error, FileMoved):
                 return None
-            located = locate(plan.placeholders)
-            verify_directories(located, spare.footing.mounted)
-            self._janitor.hold(located)
-        except (PlaceholderTaken, FileMoved):
-            return None
+            raise
+        if located:
+            masking = masking or self._janitor.begin_masking(located, spare.namespaces, waits=True)
+            if masking is None:
+                return None
+            try:
+                self._janitor.finish_masking(masking)
+            except (PlaceholderTaken, NotMasked):
+                return None
         with contextlib.ExitStack() as undone:
             undone.callback(self._janitor.release, located, was_killed=False)
             try:
-                if located:
-                    self._janitor.mask(located, spare.namespaces)
                 mounted = [*spare.footing.mounted, *shown_placeholders(plan)]
-            except (NotMasked, FileMoved):
+            except FileMoved:
                 return None
             report = spare.confined.leave_reports()
             undone.callback(os.close, report)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import Final
 
-from paddock.sandbox.host.facts import FileFacts
+from paddock.sandbox.host.facts import FileFacts, is_vacant
 from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.plan.plan import Plan, Scene, confine
 from paddock.sandbox.profile.enforced import EnforcedProfile
@@ -40,7 +41,7 @@ class PlanMemory:
         key = os.geteuid(), profile, scene
         known = self._known.get(key, ())
         for plan, lookups in known:
-            if lookups.still_holds():
+            if lookups.still_holds(partial(_is_same_to, plan)):
                 return plan
         look = FileFacts()
         plan = confine(profile, scene, look)
@@ -51,3 +52,14 @@ class PlanMemory:
                     self._known.pop(next(iter(self._known)))
                 self._known[key] = ((plan, look.lookups), *known[: VARIANT_COUNT - 1])
         return plan
+
+
+def _is_same_to(plan: Plan, path: str, answer: object, found: object) -> bool:
+    """Return whether a plan stays the same although something else was found at a path.
+
+    Where it needs a placeholder of its own, another command may have one by now, or no longer.
+    """
+    kind = next((each.kind for each in plan.placeholders if each.path == path), None)
+    # Other placeholders are needed only as long as other commands have them (plan/view.py).
+    is_masked = any(mask.path == path for mask in plan.masks)
+    return kind is not None and is_masked and is_vacant(kind, answer) and is_vacant(kind, found)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -128,13 +129,7 @@ class SandboxEnclosure:
         file = self._confined.report_file
         if file is None:
             return
-        loop = asyncio.get_running_loop()
-        told = asyncio.Event()
-        loop.add_reader(file, told.set)
-        try:
-            await told.wait()
-        finally:
-            loop.remove_reader(file)
+        await _readable(file)
         if not any(report.kind is self._awaited for report in self._confined.reports()):
             text = said()[:SHOWN_COMPLAINT_BYTES].decode("utf-8", "replace").strip()
             raise SandboxNotMade(f"the sandbox could not be made: {text}")
@@ -200,6 +195,25 @@ class SandboxEnclosure:
         ending = partial(self._confined.ended, was_killed=was_killed)
         if not self._confined.takes_time_to_end:
             return ending()
+        # A hop to a thread and back takes as long as the janitor's work.
+        if (begun := self._confined.begin_to_end(was_killed=was_killed)) is not None:
+            try:
+                await _readable(begun)
+            finally:
+                os.close(begun)
+                reports = ending()
+            return reports
         # It runs to its end even if the caller is cancelled: otherwise placeholders and descriptors would
         # stay for ever.
         return await asyncio.shield(self._clearing.submit_surely(ending))
+
+
+async def _readable(file: int) -> None:
+    """Wait until a descriptor can be read, or is at its end."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    loop.add_reader(file, told.set)
+    try:
+        await told.wait()
+    finally:
+        loop.remove_reader(file)

@@ -189,14 +189,16 @@ class Sandboxes:
         assert self._warm is not None
         from paddock.server.command_preparation import take_spare
 
+        # The janitor makes the placeholders while a thread finds out whether this is the right sandbox.
+        self._sandbox.begin_taking(warm.spare)
         take = partial(take_spare, self._sandbox, warm.spare, wanted, command, argv)
         taking = asyncio.ensure_future(self._threads.plan(wanted, take, self._give_up))
         try:
             confined = await asyncio.shield(taking)
         except BaseException:
             # A thread may go on with the spare's descriptors though nobody waits for it any more.
-            warm.discard(after=taking)
-            taking.add_done_callback(self._give_up_taken)
+            left = asyncio.ensure_future(self._leave(taking, warm.spare))
+            warm.discard(after=left)
             raise
         if confined is None:
             warm.discard()
@@ -249,9 +251,13 @@ class Sandboxes:
         spare.close()
         self._give_up(spare.confined)
 
-    def _give_up_taken(self, taking: asyncio.Future[Confined | None]) -> None:
+    async def _leave(self, taking: asyncio.Future[Confined | None], spare: Spare) -> None:
+        """Clear away what a start has begun in a spare sandbox, once nobody uses it any more."""
+        assert self._sandbox is not None
+        await asyncio.wait([taking])
         if not taking.cancelled() and taking.exception() is None:
             self._give_up(taking.result())
+        await self._threads.lane.submit_surely(partial(self._sandbox.leave_spare, spare))
 
     def _give_up(self, confined: Confined | None) -> None:
         """Clear away a prepared sandbox that nobody waits for any more."""

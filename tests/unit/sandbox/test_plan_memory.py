@@ -6,12 +6,15 @@ What a start costs is told by counts here, because times differ from run to run.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import (
@@ -159,6 +162,44 @@ def test_memory_is_bounded(workspace: Path) -> None:
         (roots[0] / name).mkdir()
         memory.confine(PROFILE, _scene(roots[0]))
     assert {len(known) for known in memory._known.values()} <= {1, VARIANT_COUNT}
+
+
+@given(held=st.sets(st.sampled_from([".agents", ".aws", ".codex", ".git", ".paddock"])))
+def test_plan_is_the_same_whatever_other_commands_hold_of_its_places(held: set[str]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        memory, scene = PlanMemory(), _scene(root)
+        before = memory.confine(PROFILE, scene)
+        for name in held:
+            _hold(root / name)
+        assert memory.confine(PROFILE, scene) is before
+        assert confine(PROFILE, scene, FileFacts()) == before
+
+
+def test_place_of_another_kind_or_with_something_in_it_is_noticed(workspace: Path) -> None:
+    memory, scene = PlanMemory(), _scene(workspace)
+    before = memory.confine(PROFILE, scene)
+    _hold(workspace / ".aws")
+    (workspace / ".aws" / "config").touch()
+    assert memory.confine(PROFILE, scene) != before
+    (workspace / ".aws" / "config").unlink()
+    (workspace / ".aws").rmdir()
+    (workspace / ".aws").touch(mode=PLACEHOLDER_MODES[PlaceholderKind.FILE])
+    assert memory.confine(PROFILE, scene) is not before
+
+
+def test_place_that_is_needed_only_while_another_command_has_it_is_noticed(workspace: Path) -> None:
+    entry = AccessEntry(path=ExactPath(path=f"{workspace}/.codex"), access=Access.WRITE)
+    assert isinstance(PROFILE.file_system, RestrictedFileSystem)
+    files = msgspec.structs.replace(PROFILE.file_system, entries=(*PROFILE.file_system.entries, entry))
+    profile = msgspec.structs.replace(PROFILE, file_system=files)
+    memory, scene = PlanMemory(), _scene(workspace)
+    alone = memory.confine(profile, scene)
+    _hold(workspace / ".codex")
+    shared = memory.confine(profile, scene)
+    assert len(shared.placeholders) == len(alone.placeholders) + 1
+    (workspace / ".codex").rmdir()
+    assert memory.confine(profile, scene) == alone
 
 
 def test_plan_of_many_long_paths_is_not_remembered(workspace: Path) -> None:

@@ -224,6 +224,19 @@ class Confined:
         """Return whether `ended` has to wait until placeholders or groups are removed, or a thread ends."""
         return self.has_placeholders or self.is_followed
 
+    def begin_to_end(self, *, was_killed: bool) -> int | None:
+        """Begin the part of `ended` that takes time, so that nobody has to wait for it in a thread.
+
+        Return a descriptor for the caller to close. Call `ended` when it is readable, or earlier: `ended`
+        does not wait any more. Return None if `ended` has to do everything.
+        """
+        if self._janitor is None or not self.has_placeholders or self.is_followed:
+            return None
+        file = self._janitor.begin_release(self._placeholders, was_killed=was_killed)
+        if file is not None:
+            self._janitor = None
+        return file
+
     def ended(self, *, was_killed: bool) -> list[Report]:
         """Clean up after the program and return its reports. `was_killed` says that a signal ended it.
 

@@ -19,6 +19,7 @@ import os
 import socket
 import sys
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -56,6 +57,19 @@ class NotMasked(Exception):
 
 class _Gone(Exception):
     """The helper has ended."""
+
+
+class Masking:
+    """Placeholders that the janitor holds and mounts, while the caller does something else."""
+
+    def __init__(self, placeholders: Sequence[LocatedPlaceholder], file: int) -> None:
+        self.placeholders = placeholders
+        self._file = file
+
+    def answer(self) -> bytes:
+        """Wait for the answer, and return it; nothing if the janitor is gone. To be called once."""
+        with os.fdopen(self._file, "rb", buffering=0) as file:
+            return file.read()
 
 
 class Janitor:
@@ -102,12 +116,55 @@ class Janitor:
             except BaseException:
                 self._ask(_DROP, _items(_without_problem(placeholders, self._answers(packets))))
                 raise
-            answers = self._answers(packets)
-            held = _without_problem(placeholders, answers)
-            if len(held) == len(placeholders):
-                self._held.update(held)
-                return
-            self._ask(_DROP, _items(held))
+            self._keep(placeholders, self._answers(packets))
+
+    def begin_masking(
+        self, placeholders: Sequence[LocatedPlaceholder], namespaces: Sequence[int], *, waits: bool = False
+    ) -> Masking | None:
+        """Begin to hold placeholders, and to mount each, read-only on itself, in a sandbox in which nothing
+        runs yet. `finish_masking` or `undo_masking` must follow.
+
+        `namespaces` are two descriptors: of the user namespace, and of the mount namespace that it owns.
+        Return None if the janitor can't be asked; unless the caller `waits`, also if that would block.
+        """
+        packets = list(_packets(_MASK, _items(placeholders)))
+        if len(packets) != 1 or not self._lock.acquire(blocking=waits):
+            return None
+        try:
+            file = self._begin(packets[0], namespaces, waits=waits)
+        finally:
+            self._lock.release()
+        return None if file is None else Masking(placeholders, file)
+
+    def finish_masking(self, masking: Masking) -> None:
+        """Wait until all placeholders are held and mounted. Raises NotMasked, or as `hold`.
+
+        If it raises, nothing is held, but some may be mounted.
+        """
+        # Without an answer, the next janitor clears away what this one has made.
+        if not (told := masking.answer()):
+            raise NotMasked
+        *answers, problem = told
+        with self._lock:
+            self._keep(masking.placeholders, answers)
+            if problem:
+                self._ask(_DROP, _items(masking.placeholders))
+                self._held -= Counter(masking.placeholders)
+                raise NotMasked(os.strerror(problem))
+
+    def undo_masking(self, masking: Masking) -> None:
+        """Let go of the placeholders: the sandbox is not used after all. Waits as `finish_masking` does."""
+        with contextlib.suppress(NotMasked, PlaceholderTaken, SandboxUnavailable):
+            self.finish_masking(masking)
+            self.release(masking.placeholders, was_killed=False)
+
+    def _keep(self, placeholders: Sequence[LocatedPlaceholder], answers: Sequence[int]) -> None:
+        """Note that placeholders are held. If not all of them are, drop the others, and raise as `hold`."""
+        held = _without_problem(placeholders, answers)
+        if len(held) == len(placeholders):
+            self._held.update(held)
+            return
+        self._ask(_DROP, _items(held))
         for placeholder, problem in zip(placeholders, answers, strict=True):
             # Another janitor may be about to remove a locked placeholder. The next plan asks again, and other
             # callers get their turn in between.
@@ -129,24 +186,46 @@ class Janitor:
                 self._ask(_LINGER if was_killed else _DROP, _items(placeholders))
             self._held -= Counter(placeholders)
 
-    def mask(self, placeholders: Sequence[LocatedPlaceholder], namespaces: Sequence[int]) -> None:
-        """Mount held placeholders, read-only on themselves, in a sandbox in which nothing runs yet.
+    def begin_release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> int | None:
+        """Begin to let go of placeholders as `release` does, without waiting for anything.
 
-        `namespaces` are two descriptors: of the user namespace, and of the mount namespace that it owns.
-        Raises NotMasked, after which some may be mounted.
+        Return a descriptor for the caller to close. It becomes readable when those that nobody else needs
+        have been removed, or when the janitor is gone. Return None if only `release` can do it now, for
+        example because another thread talks to the janitor.
         """
-        packets = list(_packets(_MASK, _items(placeholders)))
-        with self._lock:
-            if len(packets) != 1 or self._connection is None:
-                raise NotMasked
-            try:
-                socket.send_fds(self._connection, packets, list(namespaces))
-                answers = self._receive()
-            except (OSError, _Gone) as error:
-                # A janitor that has ended is noticed at the next request.
-                raise NotMasked from error
-        if any(answers):
-            raise NotMasked(os.strerror(max(answers)))
+        packets = list(_packets(_LINGER if was_killed else _DROP, _items(placeholders)))
+        if len(packets) != 1 or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            file = self._begin(packets[0], waits=False)
+            if file is not None:
+                self._held -= Counter(placeholders)
+            return file
+        finally:
+            self._lock.release()
+
+    def _begin(self, packet: bytes, files: Sequence[int] = (), *, waits: bool) -> int | None:
+        """Send a packet whose answer comes by the descriptor that is returned; None if that fails.
+
+        Unless the caller `waits`, this neither starts a janitor nor waits until it has read other packets.
+        """
+        if self._connection is None and not waits:
+            return None
+        try:
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            self._send(packet, [*files, writer], 0 if waits else socket.MSG_DONTWAIT)
+        except _Gone:
+            os.close(reader)
+            return None
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return reader
 
     def keep_group(self, path: os.PathLike[str]) -> None:
         """Have a control group removed if this process is killed. Raises SandboxUnavailable."""
@@ -202,11 +281,13 @@ class Janitor:
             answers += self._receive()
         return answers
 
-    def _send(self, packet: bytes) -> None:
+    def _send(self, packet: bytes, files: Sequence[int] = (), flags: int = 0) -> None:
         if self._connection is None:
             self._connection, self._pid = _start(self._journals)
+        # Not `socket.send_fds`, which ignores its flags.
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
         try:
-            self._connection.send(packet)
+            self._connection.sendmsg([packet], rights, flags)
         except OSError as error:
             raise _Gone from error
 

@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox.enforce.confined import Confined
+from paddock.sandbox.enforce.janitor import Masking
 from paddock.sandbox.enforce.mount_source import mounted_files
 from paddock.sandbox.host.linkless import Identity, identity_at
 from paddock.sandbox.host.mounted_file import MountedFile
-from paddock.sandbox.host.placeholder import PlaceholderKind
+from paddock.sandbox.host.placeholder import LocatedPlaceholder, PlaceholderKind
 from paddock.sandbox.plan.mount import Bind
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.path import ancestors
@@ -47,12 +48,21 @@ class Unsuitable(Exception):
 class Spare:
     """A sandbox that waits for its command. `close` it in the end, in any case."""
 
-    def __init__(self, footing: Footing, confined: Confined, control: socket.socket) -> None:
+    def __init__(
+        self,
+        footing: Footing,
+        confined: Confined,
+        control: socket.socket,
+        placeholders: Sequence[LocatedPlaceholder],
+    ) -> None:
         self.footing = footing
         self.confined = confined
         """Starts and ends the sandbox while it has no command."""
+        self.placeholders = placeholders
+        """Those that a command needs. Nobody holds them while there is none."""
         self._control = control
         self._namespaces: list[int] = []
+        self._masking: Masking | None = None
 
     @property
     def namespaces(self) -> Sequence[int]:
@@ -67,6 +77,15 @@ class Spare:
         mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self._namespaces = [mounts]
         self._namespaces.insert(0, fcntl.ioctl(mounts, _NS_GET_USERNS))
+
+    def begin(self, masking: Masking | None) -> None:
+        """Remember that the placeholders are being mounted; None if they are not."""
+        self._masking = masking
+
+    def take_masking(self) -> Masking | None:
+        """Return what `begin` was given, once. The caller finishes or undoes it."""
+        masking, self._masking = self._masking, None
+        return masking
 
     def send(self, words: int, streams: Sequence[int]) -> None:
         """Send a command: a file with the words for the init, and its standard streams. Raises OSError."""

@@ -167,15 +167,10 @@ class FileFacts:
             temporary = self.lookups.ask(os.path.realpath, SLASH_TMP)
             is_exposed = is_within(path, temporary) or self.is_open(directory.real)
             return Link(path, status.target, is_exposed)
+        if status.is_placeholder:
+            # It belongs to another command and goes with it, so this command must hold the place too.
+            return PathFact(Kind.MISSING, path, (), path, placeholder=_own_placeholder(status))
         is_directory = stat.S_ISDIR(status.mode)
-        if _may_be_placeholder(status.mode, status.is_empty, status.has_one_name) and (
-            not is_directory or self.lookups.ask(_holds_nothing, path)
-        ):
-            # It belongs to another command and goes with it, so this command must hold the place too. Nobody
-            # can use a socket.
-            is_own = os.geteuid() in (0, status.owner) and not stat.S_ISSOCK(status.mode)
-            held = PlaceholderKind.DIRECTORY if is_directory else PlaceholderKind.FILE
-            return PathFact(Kind.MISSING, path, (), path, placeholder=held if is_own else None)
         return PathFact(Kind.DIRECTORY if is_directory else Kind.FILE, path)
 
 
@@ -184,11 +179,24 @@ class _Status(Struct, frozen=True):
 
     mode: int
     owner: int
-    is_empty: bool
-    has_one_name: bool
-    """Directories have no other."""
+    is_placeholder: bool
     target: str | None
     """The target of a link."""
+
+
+def _own_placeholder(status: _Status) -> PlaceholderKind | None:
+    """Return the kind of a placeholder that this user can hold; None for others. Nobody can use a socket."""
+    if os.geteuid() not in (0, status.owner) or stat.S_ISSOCK(status.mode):
+        return None
+    return PlaceholderKind.DIRECTORY if stat.S_ISDIR(status.mode) else PlaceholderKind.FILE
+
+
+def is_vacant(kind: PlaceholderKind, answer: object) -> bool:
+    """Return whether an answer in `FileFacts.lookups` says that nothing is at a path, or a placeholder of
+    this kind that the user can hold."""
+    if not isinstance(answer, _Status):
+        return answer == errno.ENOENT
+    return answer.is_placeholder and _own_placeholder(answer) is kind
 
 
 def _status(path: str) -> _Status | int:
@@ -201,7 +209,7 @@ def _status(path: str) -> _Status | int:
             return errno.EACCES
         refuse_unless(NO_FILE, error, path)
         return errno.ENOENT
-    return _Status(status.st_mode, status.st_uid, status.st_size == 0, _has_one_name(status), target)
+    return _Status(status.st_mode, status.st_uid, is_placeholder(path, status), target)
 
 
 def _is_empty(directory: str) -> bool:

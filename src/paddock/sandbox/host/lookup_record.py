@@ -44,11 +44,16 @@ class LookupRecord:
         answer = self._answers[key] = question(path)
         return answer
 
-    def still_holds(self) -> bool:
-        """Ask everything again, and return whether all answers are the same. A failure is a difference."""
+    def still_holds(self, is_same: Callable[[str, object, object], bool] | None = None) -> bool:
+        """Ask everything again, and return whether all answers are the same. A failure is a difference.
+
+        Of two answers about a path that are not equal, `is_same` decides whether they lead to the same
+        conclusion.
+        """
         try:
             for (question, path), answer in self._answers.items():
-                if question(path) != answer:
+                found = question(path)
+                if found != answer and (is_same is None or not is_same(path, answer, found)):
                     return False
         except (OSError, ProfileRefused):
             return False

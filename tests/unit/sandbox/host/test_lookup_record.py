@@ -31,6 +31,16 @@ def test_each_path_is_asked_about_once_and_noticed_when_it_changes(tmp_path: Pat
     assert not record.still_holds()
 
 
+def test_the_caller_decides_whether_other_answers_lead_to_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("one")
+    record = LookupRecord()
+    record.ask(size_of, str(path))
+    path.write_text("three")
+    assert record.still_holds(lambda *found: found == (str(path), 3, 5))
+    assert not record.still_holds(lambda *_: False)
+
+
 def test_more_paths_than_can_be_remembered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup_record, "ANSWERS_LIMIT", 2)
     record = LookupRecord()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.attack.attempt import NOT_CONFINED, USERS, Attempt, Performance, play
 from tests.attack.ground import Ground
+from tests.attack.server import server_apart
 from tests.attack.stage import Stage
 
 PROBE_SOURCE = Path(__file__).with_name("probe.c")
@@ -55,6 +56,21 @@ def stage_of(territory: Path) -> Iterator[Callable[[int], Stage]]:
 def stage(request: pytest.FixtureRequest, stage_of: Callable[[int], Stage]) -> Stage:
     """That of each user in turn."""
     return stage_of(request.param)
+
+
+@pytest.fixture(
+    scope="module", name="user", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
+)
+def each_user_in_turn(request: pytest.FixtureRequest) -> int:
+    """Who runs the server of a test that takes `url`."""
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
+def url(user: int, territory: Path) -> Iterator[str]:
+    """A server of that user."""
+    with server_apart(user, territory) as url:
+        yield url
 
 
 NewGround = Callable[[int], Ground]

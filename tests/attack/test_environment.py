@@ -17,9 +17,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from tests.attack.attempt import USERS
 from tests.attack.ground import Ground
-from tests.attack.server import server_apart
 from tests.sandbox.identity import PYTHON
 
 LIBRARY_SOURCE = Path(__file__).with_name("planted.c")
@@ -155,20 +153,6 @@ def library(territory: Path) -> Path:
     target = territory / "planted.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", target, LIBRARY_SOURCE], check=True)
     return target
-
-
-@pytest.fixture(
-    scope="module", name="user", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
-)
-def each_user_in_turn(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
-@pytest.fixture(scope="module")
-def url(user: int, territory: Path) -> Iterator[str]:
-    """A server of that user."""
-    with server_apart(user, territory) as url:
-        yield url
 
 
 @pytest.fixture(name="ground")

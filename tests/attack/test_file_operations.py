@@ -19,9 +19,7 @@ import pytest
 
 import paddock
 from paddock.errors import PaddockError
-from tests.attack.attempt import USERS
 from tests.attack.ground import Cell, Ground, look
-from tests.attack.server import server_apart
 
 Files = paddock.Files
 
@@ -132,20 +130,6 @@ ASKED = [
     Asked("a tree is read as an archive", _read_as_archive),
     Asked("a tree is written as an archive", _write_as_archive),
 ]
-
-
-@pytest.fixture(
-    scope="module", name="user", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
-)
-def each_user_in_turn(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
-@pytest.fixture(scope="module")
-def url(user: int, territory: Path) -> Iterator[str]:
-    """A server of that user."""
-    with server_apart(user, territory) as url:
-        yield url
 
 
 @pytest.fixture(name="cell")

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 import paddock
-from tests.attack.attempt import USERS
 from tests.attack.ground import Ground
-from tests.attack.server import server_apart
 
 Json = dict[str, Any]
 PROJECT: Json = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
@@ -115,20 +113,6 @@ ENDINGS = [
         limits=True,
     ),
 ]
-
-
-@pytest.fixture(
-    scope="module", name="user", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
-)
-def each_user_in_turn(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
-@pytest.fixture(scope="module")
-def url(user: int, territory: Path) -> Iterator[str]:
-    """A server of that user."""
-    with server_apart(user, territory) as url:
-        yield url
 
 
 @pytest.fixture(name="ground")

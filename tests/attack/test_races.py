@@ -20,10 +20,9 @@ import pytest
 
 import paddock
 from paddock.errors import RequestError
-from tests.attack.attempt import USERS, profile_of
+from tests.attack.attempt import profile_of
 from tests.attack.conftest import NewGround
 from tests.attack.ground import Cell, Ground, processes
-from tests.attack.server import server_apart
 from tests.attack.stage import Stage
 
 Files = paddock.Files
@@ -34,13 +33,6 @@ ASKED = 30
 """File operations during each race."""
 NAIVE_TRIES = 20_000
 """Of a program that goes by paths, until it is led astray."""
-
-
-@pytest.fixture(
-    scope="module", name="user", params=USERS, ids=lambda user: "root" if user == 0 else "ordinary"
-)
-def each_user_in_turn(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
 
 
 @contextmanager
@@ -155,13 +147,6 @@ ASKED_FOR = [
     Asked("searched", lambda files, directory: files.search(directory, "secret-")),
     Asked("unpacked", _tree),
 ]
-
-
-@pytest.fixture(scope="module")
-def url(user: int, territory: Path) -> Iterator[str]:
-    """A server of that user."""
-    with server_apart(user, territory) as url:
-        yield url
 
 
 @pytest.fixture(name="cell")

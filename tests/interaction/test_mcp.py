@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +24,6 @@ from tests.mcp_client import (
     rules_file,
     text,
 )
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("--allow-escalation") as server:
-        yield server.url
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, object]:

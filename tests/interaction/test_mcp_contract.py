@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.life_line import LifeLine
 from tests.mcp_client import RawStdio, each_era, fields, in_process, rules_file, text
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("--allow-escalation") as server:
-        yield server.url
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def life_line(workspace: Path) -> Iterator[LifeLine]:
-    line = LifeLine(workspace)
-    yield line
-    line.close()
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:

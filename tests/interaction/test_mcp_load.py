@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from paddock.agent.approval import ApprovalRequest
 from tests.life_line import LifeLine
 from tests.mcp_client import connected, each_era, fields, in_process, parameters, rules_file
 from tests.processes import children_of, descendants_of, open_descriptors
-from tests.serving import serving
 
 CALLS_AT_ONCE = 20
 SOAK_CALLS = 2000
@@ -24,19 +21,6 @@ WARM_UP = 100
 GROWTH_LIMIT_BYTES = 20 * 1024 * 1024
 LOOK_S = 0.1
 """Between two looks at processes that nobody tells the end of."""
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("--allow-escalation") as server:
-        yield server.url
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:

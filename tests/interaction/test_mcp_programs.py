@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,20 +20,6 @@ from tests.processes import children_of, descendants_of
 from tests.serving import serving
 
 TOKEN = "s" * 40
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def life_line(workspace: Path) -> Iterator[LifeLine]:
-    line = LifeLine(workspace)
-    yield line
-    line.close()
 
 
 def call(command: str, workspace: Path, **more: object) -> dict[str, Any]:

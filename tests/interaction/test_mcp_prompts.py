@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +25,6 @@ from tests.mcp_client import (
     in_process,
     rules_file,
 )
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("--allow-escalation") as server:
-        yield server.url
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def life_line(workspace: Path) -> Iterator[LifeLine]:
-    line = LifeLine(workspace)
-    yield line
-    line.close()
 
 
 class Silent:

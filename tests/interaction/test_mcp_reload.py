@@ -6,7 +6,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,13 +25,6 @@ from tests.serving import serving
 
 FORBIDDEN = 'prefix_rule(pattern=["whoami"], decision="forbidden", justification="private")\n'
 ALLOWED = 'prefix_rule(pattern=["whoami"], decision="allow")\n'
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
 
 
 async def status_of(server: RawStdio, number: int, workspace: Path) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from paddock.config import Settings
 from paddock.mcp_server.catalogue import ALL_TOOLS
@@ -23,23 +21,9 @@ from paddock.mcp_server.workplace import Terms
 from paddock.server.http_door import HttpDoor
 from tests.life_line import LifeLine
 from tests.mcp_client import META, rules_file, workplace
-from tests.serving import serving
 
 VERSION = "2026-07-28"
 EXTENSION = "io.modelcontextprotocol/tasks"
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("--allow-escalation") as server:
-        yield server.url
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    # Not in /tmp, which the profile of a workspace lets every command write.
-    with tempfile.TemporaryDirectory(prefix="paddock-mcp-", dir="/var/tmp") as directory:
-        yield Path(directory)
 
 
 class Stateless:

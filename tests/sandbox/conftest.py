@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from paddock.sandbox.enforce.janitor import Janitor
-from tests.sandbox.identity import ORDINARY
+from tests.sandbox.identity import ORDINARY, directory_of
 from tests.sandbox.launcher import Launcher
 from tests.sandbox.ways import WAYS, go
 
@@ -92,10 +92,8 @@ def launcher_way(request: pytest.FixtureRequest, launcher: Launcher) -> Iterator
 @pytest.fixture
 def workspace(ground: Path, launcher: Launcher) -> Iterator[Path]:
     """An empty directory of the user who runs the command, removed afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="w-", dir=ground))
-    os.chown(directory, launcher.user, launcher.user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(launcher.user, ground) as directory:
+        yield directory
 
 
 @pytest.fixture(params=WAYS)

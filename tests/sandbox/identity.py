@@ -6,6 +6,11 @@ Run by root they cover both; run by anybody else, only that user.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +20,15 @@ ORDINARY = 61234
 
 PYTHON = "/usr/bin/python3"
 """The interpreter of the host: that of the tests may be where an ordinary user can't reach it."""
+
+
+@contextmanager
+def directory_of(user: int, ground: Path) -> Iterator[Path]:
+    """A new directory that belongs to a user, removed afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="w-", dir=ground))
+    os.chown(directory, user, user)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def drop_to(user: int) -> dict[str, Any]:

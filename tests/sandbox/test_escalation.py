@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import paddock
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 from tests.processes import has_ended
-from tests.sandbox.identity import PYTHON
+from tests.sandbox.identity import PYTHON, directory_of
 from tests.sandbox.intercepted import rule, rules, run, told
 from tests.sandbox.job_control import require_job_control
 from tests.sandbox.user_server import APART, user_server
@@ -38,19 +37,15 @@ def url(user: int, ground: Path) -> Iterator[str]:
 
 @pytest.fixture(name="workspace")
 def workspace_of_the_user(ground: Path, user: int) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="e-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 @pytest.fixture
 def outside(ground: Path, user: int) -> Iterator[Path]:
     """A directory that no sandbox here lets anybody write."""
-    directory = Path(tempfile.mkdtemp(prefix="o-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 async def test_an_allowed_program_runs_outside_and_no_other_does(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from tests.sandbox.identity import PYTHON
+from tests.sandbox.identity import PYTHON, directory_of
 from tests.sandbox.intercepted import rule, rules, run, told
 from tests.sandbox.user_server import user_server
 
@@ -27,10 +27,8 @@ def url(user: int, ground: Path) -> Iterator[str]:
 
 @pytest.fixture(name="workspace")
 def workspace_of_the_user(ground: Path, user: int) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="t-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 MAKE = r"""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 
 import paddock
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
-from tests.sandbox.identity import PYTHON
+from tests.sandbox.identity import PYTHON, directory_of
 from tests.sandbox.intercepted import denied, rule, rules, run, told
 from tests.sandbox.user_server import user_server
 
@@ -36,10 +34,8 @@ def url(user: int, ground: Path) -> Iterator[str]:
 
 @pytest.fixture(name="workspace")
 def workspace_of_the_user(ground: Path, user: int) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="i-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 def planted(workspace: Path, user: int, name: str, text: str) -> Path:

@@ -9,7 +9,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from paddock.sandbox.host import probe
 from paddock.sandbox.host.facts import is_placeholder
 from paddock.sandbox.plan import landlock
 from tests.processes import children_of, command_of, descendants_of, parent_of
+from tests.sandbox.identity import directory_of
 from tests.sandbox.launcher import Launcher
 from tests.sandbox.profiles import READ_ONLY
 from tests.sandbox.user_server import user_server
@@ -76,10 +76,8 @@ def project_of_the_user(ground: Path, user: int) -> Iterator[Path]:
 
 
 def _directory(ground: Path, user: int) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="e-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 def hostile(variable: str, library: Path, outside: Path) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 import paddock
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 from tests.interop.wrapper_programs import needs_patched_bash
-from tests.sandbox.identity import PYTHON
+from tests.sandbox.identity import PYTHON, directory_of
 from tests.sandbox.intercepted import denied, rule, rules, run, told
 from tests.sandbox.job_control import require_job_control
 from tests.sandbox.user_server import user_server
@@ -40,19 +38,15 @@ def url(user: int, ground: Path) -> Iterator[str]:
 
 @pytest.fixture(name="workspace")
 def workspace_of_the_user(ground: Path, user: int) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="x-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 @pytest.fixture
 def outside(ground: Path, user: int) -> Iterator[Path]:
     """A directory of the user that the sandbox can't write."""
-    directory = Path(tempfile.mkdtemp(prefix="o-", dir=ground))
-    os.chown(directory, user, user)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of(user, ground) as directory:
+        yield directory
 
 
 async def bash(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+
+import pytest
 
 from paddock.network.address import Address
 from paddock.network.gateway import Gateway, Secrets, connect_by_system
@@ -22,6 +25,32 @@ from paddock.network.wire_server import WireServer
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 LOOPBACK = ip_address("127.0.0.1")
+
+GOOD = "192.0.2.1"
+"""The address of good.test."""
+
+
+def request(target: str, host: str = "good.test", *more: str, method: str = "GET") -> bytes:
+    """What a client of the proxy asks for, as its only request."""
+    lines = (f"{method} {target} HTTP/1.1", f"Host: {host}", "Connection: close", *more)
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+def body_of(answer: bytes) -> dict[str, object]:
+    """Why the proxy has blocked a request."""
+    blocked: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return blocked
+
+
+def client_hello(name: str | None) -> bytes:
+    """What a TLS client says first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=name)
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:

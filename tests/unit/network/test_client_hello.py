@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.network.client_hello import HELLO_LIMIT_BYTES, Unnamed, server_name
-from tests.unit.network.test_proxy import client_hello
+from tests.unit.network.scene import client_hello
 
 HELLO = client_hello("good.test")
 

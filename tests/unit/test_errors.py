@@ -7,7 +7,17 @@ import pickle
 
 import pytest
 
-from paddock.errors import FileError, FileMissing, PaddockError, RequestTimeout, RunTimeout, WaitTimeout
+from paddock.errors import (
+    FileError,
+    FileMissing,
+    HandshakeRefused,
+    PaddockError,
+    RequestTimeout,
+    RulesFileError,
+    RunTimeout,
+    WaitTimeout,
+    WriteLost,
+)
 
 TIMEOUTS = [
     RunTimeout(("sleep", "5"), 0.2, b"out", b"err"),
@@ -23,7 +33,14 @@ def test_timeout_has_no_error_number_and_no_file(error: PaddockError) -> None:
     assert (error.errno, error.strerror, error.filename) == (None, None, None)
 
 
-@pytest.mark.parametrize("error", [*TIMEOUTS, MISSING], ids=lambda error: type(error).__name__)
+OTHERS = [
+    HandshakeRefused("ws://127.0.0.1:1", 401, "no token"),
+    RulesFileError("team.rules", "no such function", (1, 2), "x()", is_unreadable=False),
+    WriteLost("/a", "unchanged", "the connection was reset"),
+]
+
+
+@pytest.mark.parametrize("error", [*TIMEOUTS, MISSING, *OTHERS], ids=lambda error: type(error).__name__)
 def test_error_arrives_whole_in_another_process(error: PaddockError) -> None:
     arrived = pickle.loads(pickle.dumps(error))
     assert type(arrived) is type(error)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class PaddockError(Exception):
     """Base of everything Paddock raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., PaddockError], tuple[object, ...]]:
+        # pickle would call `__init__` with `args`, which not every class below takes.
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(
+    kind: type[PaddockError], args: tuple[object, ...], attributes: dict[str, object]
+) -> PaddockError:
+    """Make an error that arrives from another process."""
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(attributes)
+    return error
 
 
 class ConfigError(PaddockError):

@@ -36,9 +36,6 @@ class RunTimeout(CommandError, TimeoutError):
         self.stdout = stdout
         self.stderr = stderr
 
-    def __reduce__(self) -> tuple[type[RunTimeout], tuple[object, ...]]:
-        return type(self), (self.argv, self.timeout_s, self.stdout, self.stderr)
-
     def __str__(self) -> str:
         return f"command `{_joined(self.argv)}` did not end within {self.timeout_s} s and was killed"
 
@@ -66,9 +63,6 @@ class WaitTimeout(CommandError, TimeoutError):
         self.process_id = process_id
         self.timeout_s = timeout_s
         self.awaited = awaited
-
-    def __reduce__(self) -> tuple[type[WaitTimeout], tuple[object, ...]]:
-        return type(self), (self.process_id, self.timeout_s, self.awaited)
 
     def __str__(self) -> str:
         return f"process {self.process_id!r} did not {self.awaited} within {self.timeout_s:g} s"

@@ -8,6 +8,7 @@ host. This module finds them in the table of mounts; the planner denies them und
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Final
 
 from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
@@ -36,18 +37,23 @@ def kernel_mounts(table: bytes) -> tuple[str, ...]:
 
     Raises ProfileRefused if it can't be told what is at one of these paths.
     """
+    found = {mount.point for mount in _candidates(table) if _is_in_sight(mount)}
+    return tuple(
+        sorted(path for path in found if not any(is_within(path, other) for other in found - {path}))
+    )
+
+
+@lru_cache(maxsize=1)
+def _candidates(table: bytes) -> tuple[Mount, ...]:
+    """Return the lines of a table that may be what is looked for. Most hosts have none."""
     mounts = mounts_in(table)
     # In containers /dev is a tmpfs, which may be mounted elsewhere too.
     of_nodes = {mount.device for mount in mounts if mount.point == DEV}
-    found = {
-        mount.point
+    return tuple(
+        mount
         for mount in mounts
         if (mount.kind in KERNEL_FILE_SYSTEMS or mount.device in of_nodes)
         and not any(is_within(mount.point, usual) for usual in (PROC, KERNEL_OBJECTS, DEV))
-        and _is_in_sight(mount)
-    }
-    return tuple(
-        sorted(path for path in found if not any(is_within(path, other) for other in found - {path}))
     )
 
 

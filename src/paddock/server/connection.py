@@ -99,6 +99,42 @@ class ClientConnection:
     reaches every session. `number` names the connection in logs.
     """
 
+    # CPython 3.11 keeps at most 29 attributes without a table for each object, in which finding them takes
+    # longer. Every message looks up dozens. `__dict__` is for the cached properties.
+    __slots__ = (
+        "__dict__",
+        "_answers",
+        "_arrived_at_s",
+        "_dispatcher",
+        "_has_operator_rights",
+        "_is_congested",
+        "_is_greeted",
+        "_is_next_timed",
+        "_is_open",
+        "_is_reading",
+        "_journal",
+        "_latency",
+        "_link",
+        "_on_closed",
+        "_output_stall",
+        "_protocol",
+        "_reading_stall",
+        "_slow_streams",
+        "_unsent",
+        "_wanted_notifications",
+        "answer_turns",
+        "answered_methods",
+        "capabilities",
+        "confined",
+        "files",
+        "is_operator",
+        "local_operations",
+        "number",
+        "services",
+        "session",
+        "unanswered_starts",
+    )
+
     def __init__(
         self,
         link: Link,
@@ -119,6 +155,10 @@ class ClientConnection:
         self._wanted_notifications: frozenset[str] = frozenset()
         self.unanswered_starts: set[SessionProcess] = set()
         """Processes whose events wait for the answer to their start."""
+        self.local_operations: Operations | None = None
+        """The object that carries out the client's unconfined file operations, once it has asked for one.
+
+        None until then, and not a cached property: every request about a file reads it."""
         self.confined: set[ConfinedOperations] = set()
         """The operations under a profile that have files open."""
         self.files = ClientFiles()
@@ -188,12 +228,13 @@ class ClientConnection:
 
     # Services that few clients use are imported and made on first use (`preload`).
 
-    @cached_property
-    def operations(self) -> Operations:
-        """Return the object that carries out the client's file operations."""
-        from paddock.fs.local import LocalOperations
+    def make_local_operations(self) -> Operations:
+        """Make `local_operations`, if nobody has yet, and return it."""
+        if self.local_operations is None:
+            from paddock.fs.local import LocalOperations
 
-        return LocalOperations(self.services.lanes)
+            self.local_operations = LocalOperations(self.services.lanes)
+        return self.local_operations
 
     @cached_property
     def downloads(self) -> Downloads:
@@ -323,8 +364,8 @@ class ClientConnection:
         """Cancel the requests that nobody waits for any more."""
         self._link.abort()
         await self._dispatcher.aclose()
-        if "operations" in self.__dict__:
-            await self.operations.aclose()
+        if self.local_operations is not None:
+            await self.local_operations.aclose()
         for confined in list(self.confined):
             await confined.aclose()
         self.services.file_workers.give_up_placeholders()

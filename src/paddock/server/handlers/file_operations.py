@@ -25,16 +25,16 @@ def operations_for(connection: ClientConnection, sandbox: SandboxContext | None)
     """
     if sandbox is None and connection.services.profiles.cap is None:
         # A shortcut with the same result as below: most requests ask for this.
-        return connection.operations
+        return connection.local_operations or connection.make_local_operations()
     wanted = _confinement(connection, sandbox)
-    return connection.operations if wanted is None else _confined(connection, wanted)
+    return connection.make_local_operations() if wanted is None else _confined(connection, wanted)
 
 
 def own_operations(connection: ClientConnection) -> Operations:
     """Return the object that reads files of the server's own choice for a client, within any cap."""
     cap = connection.services.profiles.cap
     if cap is None or restricted_files(cap.profile) is None:
-        return connection.operations
+        return connection.make_local_operations()
     wanted = Confinement(cap.profile, cap.project_roots, cap.name, client=connection.number)
     return _confined(connection, wanted)
 

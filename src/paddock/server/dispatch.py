@@ -97,7 +97,10 @@ class Dispatcher:
 
     def submit(self, call: Call[Params]) -> bool:
         """Run a call now, or when its turn comes. Return whether it runs now."""
-        is_control = call.method.queue is _CONTROL and not self._must_follow(call)
+        # Mostly nothing waits, and then nothing has to be followed.
+        is_control = call.method.queue is _CONTROL and not (
+            self._ordinary.waiting and self._must_follow(call)
+        )
         queue = self._control if is_control else self._ordinary
         if queue.running < queue.limit and not queue.waiting:
             self._begin(call, queue, 0.0)
@@ -127,10 +130,10 @@ class Dispatcher:
 
         It must if it opens the subject, or if this one closes it.
         """
-        waiting = self._ordinary.waiting
         is_closing = later.method.is_closing
-        return bool(waiting) and any(
-            (is_closing or call.method.is_opening) and call.subject == later.subject for call, _ in waiting
+        return any(
+            (is_closing or call.method.is_opening) and call.subject == later.subject
+            for call, _ in self._ordinary.waiting
         )
 
     def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:

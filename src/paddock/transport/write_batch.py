@@ -48,9 +48,15 @@ class WriteBatch:
         self._is_parsing = False
         # Frames, and not one growing buffer: transports pass bytes on faster than anything that could change.
         self._held: list[bytes] = []
-        self.held_bytes = 0
-        """Bytes that wait for the end of the parse."""
+        self._held_controls = 0
         self._left_bytes = HELD_LIMIT_BYTES
+
+    @property
+    def held_bytes(self) -> int:
+        """Return how many bytes wait for the end of the parse."""
+        # Worked out from what `send` counts anyway: it takes every answer, and few ask for this.
+        messages = len(self._held) - self._held_controls
+        return HELD_LIMIT_BYTES - self._left_bytes - messages * _MESSAGE_BYTES
 
     def begin(self) -> None:
         """Begin: a read is about to be parsed. `end` must follow."""
@@ -72,10 +78,9 @@ class WriteBatch:
             self.flush()
             self._send(message)
             return
-        head = _HEADS[length] if length < _MADE_HEADS else frame_head(TEXT, length)
-        self._held.append(head + message)
-        self.held_bytes += len(head) + length
-        self._left_bytes -= length + _MESSAGE_BYTES
+        frame = (_HEADS[length] if length < _MADE_HEADS else frame_head(TEXT, length)) + message
+        self._held.append(frame)
+        self._left_bytes -= len(frame) + _MESSAGE_BYTES
         if self._left_bytes <= 0:
             self.flush()
 
@@ -85,7 +90,7 @@ class WriteBatch:
             self._write(frame)
             return
         self._held.append(frame)
-        self.held_bytes += len(frame)
+        self._held_controls += 1
         # Nobody works on control frames, so many may wait.
         self._left_bytes -= len(frame)
         if self._left_bytes <= 0:
@@ -96,6 +101,6 @@ class WriteBatch:
         if self._held:
             frames = b"".join(self._held)
             self._held.clear()
-            self.held_bytes = 0
+            self._held_controls = 0
             self._left_bytes = HELD_LIMIT_BYTES
             self._write(frames)

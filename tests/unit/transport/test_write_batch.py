@@ -116,6 +116,17 @@ def test_control_frames_keep_their_place_among_the_messages(wire: Wire) -> None:
     assert wire.pieces == 2
 
 
+def test_control_frames_count_as_held_bytes_beside_messages(wire: Wire) -> None:
+    wire.batch.begin()
+    wire.batch.send(b"x" * 600)
+    wire.batch.send_control(b"\x8a\x01a")
+    wire.batch.send_control(b"\x8a\x00")
+    held = wire.batch.held_bytes
+    wire.batch.end()
+
+    assert (held, wire.batch.held_bytes) == (4 + 600 + 3 + 2, 0)
+
+
 def test_no_more_control_frames_are_held_back_than_allowed(wire: Wire) -> None:
     wire.batch.begin()
     more_than_fit = HELD_LIMIT_BYTES // 2 + 2

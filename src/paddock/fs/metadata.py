@@ -36,14 +36,14 @@ def get_metadata(operation: GetMetadata) -> Metadata:
         if operation.follow:
             status = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
             is_link = S_ISLNK(status[0])
-            return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link=is_link)
+            return _metadata(statx(AT_FDCWD, path, 0) if is_link else status, is_link)
         with parent_of(path) as entry:
             status = statx(entry.directory, entry.name, AT_SYMLINK_NOFOLLOW)
     except OSError as error:
         raise map_os_error(error, "look at", path) from error
     if S_ISLNK(status[0]):
         raise refuse_link(path)
-    return _metadata(status, is_link=False)
+    return _metadata(status, False)
 
 
 _NOT_NOW = frozenset({errno.EAGAIN, errno.ENOSYS, errno.EINVAL, errno.EPERM})
@@ -58,7 +58,7 @@ def get_metadata_at_once(path: bytes) -> Metadata | None:
         if error.errno in _NOT_NOW:
             return None
         raise map_os_error(error, "look at", path) from error
-    return None if S_ISLNK(status[0]) else _metadata(status, is_link=False)
+    return None if S_ISLNK(status[0]) else _metadata(status, False)
 
 
 def refuse_link(path: bytes) -> InvalidRequest:
@@ -66,7 +66,7 @@ def refuse_link(path: bytes) -> InvalidRequest:
     return InvalidRequest(f"path {os.fsdecode(path)!r} contains a symbolic link, which must not be followed")
 
 
-def _metadata(status: Status, *, is_link: bool) -> Metadata:
+def _metadata(status: Status, is_link: bool) -> Metadata:
     mode, size_bytes, born_at_ms, modified_at_ms = status
     return Metadata(
         is_directory=S_ISDIR(mode),

@@ -141,19 +141,19 @@ def get_metadata(
     path = local_path(params.path)
     follow = params.follow_symlinks is not False
     found = operations.metadata_at_once(path) if follow else None
-    with_mode = connection.has_extensions
+    with_mode = connection.capabilities.extensions
     if found is not None:
-        return _metadata_result(found, with_mode=with_mode)
-    return _get_metadata(operations, engine.GetMetadata(path=path, follow=follow), with_mode=with_mode)
+        return _metadata_result(found, with_mode)
+    return _get_metadata(operations, engine.GetMetadata(path=path, follow=follow), with_mode)
 
 
 async def _get_metadata(
-    operations: Operations, operation: engine.GetMetadata, *, with_mode: bool
+    operations: Operations, operation: engine.GetMetadata, with_mode: bool
 ) -> MetadataResult:
-    return _metadata_result(await operations.perform(operation), with_mode=with_mode)
+    return _metadata_result(await operations.perform(operation), with_mode)
 
 
-def _metadata_result(found: Metadata, *, with_mode: bool) -> MetadataResult:
+def _metadata_result(found: Metadata, with_mode: bool) -> MetadataResult:
     return MetadataResult(
         is_directory=found.is_directory,
         is_file=found.is_file,

@@ -54,9 +54,14 @@ class PolicyLog:
         """Return the number of events that wait until the log can be written."""
         return len(self._kept)
 
+    def redacted(self, stamped: Stamped) -> Stamped:
+        """Return an event without its secrets. `write` does it too, and others wait for that; any thread
+        may do it before."""
+        return Stamped(stamped.time_ns, self._redactor.redact(stamped.event), is_redacted=True)
+
     def write(self, stamped: Sequence[Stamped]) -> Written:
         """Write the kept events, then these. Deals with those that it can't write: never repeat them."""
-        redacted = [Stamped(each.time_ns, self._redactor.redact(each.event)) for each in stamped]
+        redacted = [each if each.is_redacted else self.redacted(each) for each in stamped]
         notice: list[Stamped] = []
         if self._failure is not None:
             resumed = Resumed(reason=self._failure, lost=self.lost)

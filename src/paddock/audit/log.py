@@ -38,6 +38,8 @@ class Stamped(Struct, frozen=True):
 
     time_ns: int
     event: Event
+    is_redacted: bool = False
+    """Whether its secrets are out already."""
 
 
 class Appended(Struct, frozen=True):

@@ -4,20 +4,23 @@ Names show what is secret: those of variables, of flags, of headers, of paramete
 redactor replaces a value whose name looks secret, wherever it is: in the environment, as a word
 of argv, and inside a word, because a whole shell script is one word. It also removes the value
 of a secret variable from every other place. It does not recognise a secret without such a name.
+
+A client chooses the secrets and the texts to search, so the time is bounded: the redactor looks for the
+beginnings of secrets only, in texts that are cut, and shows no arguments at all next to very many secrets.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from paddock.audit.event import Event
 from paddock.excerpt import excerpt
-from paddock.wildcard import simple_wildcard
+from paddock.wildcard import SimpleWildcard
 
 REDACTED = "[redacted]"
 
@@ -30,6 +33,20 @@ FIELD_LIMIT_CHARS = 4096
 
 PROPAGATED_CHARS = 8
 """The shortest value of a secret variable to search for elsewhere: `1` or `yes` is everywhere."""
+
+SEARCHED_CHARS = 96
+"""How much of a long secret to search for. What follows it in a text is hidden as far as it is the secret.
+CPython's search takes time in proportion to the text for less than 100 characters, however alike they are."""
+
+SEARCHED_SECRETS = 256
+"""Most secrets to search for in lists, each of which takes half a millisecond in a list of full length. Next
+to more, a record has neither arguments nor values of variables."""
+
+LARGE_CHARS = 16 * 1024
+"""An event with more text takes milliseconds to redact."""
+
+LARGE_ITEMS = 256
+"""The same for the words of argv and variables."""
 
 ITEM_CHARS = 3
 """What an item of a list takes in addition to its text: quotes and a comma."""
@@ -52,6 +69,18 @@ _USER_INFORMATION = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*+://)[^/?#\s\"']*@
 _WHOLE_WORD = re.compile(rf"{_NAME}(?P<gap>=|:\s)(?P<value>.++)", re.DOTALL)
 _SCRIPT_FLAG = re.compile(r"-\w*[ce]|--eval|--command")
 _USER_FLAGS = ("-u", "--user", "-U", "--proxy-user")
+
+
+class Secrets(Struct, frozen=True):
+    """The values of secret variables."""
+
+    rests: Mapping[str, Sequence[str]]
+    """What follows SEARCHED_CHARS, by what they begin with; if nothing, all that follows is hidden."""
+    are_too_many: bool = False
+    """Whether there are too many to search for in lists."""
+
+
+NO_SECRETS: Final = Secrets({})
 
 
 class _Form(Struct, frozen=True):
@@ -91,7 +120,7 @@ class Redactor:
     """
 
     def __init__(self, extra_names: Iterable[str] = ()) -> None:
-        self._extra = [simple_wildcard(name) for name in extra_names]
+        self._extra = [SimpleWildcard(name) for name in extra_names]
         self._judge = lru_cache(REMEMBERED_NAMES)(self._is_secret)
 
     def is_secret(self, name: str) -> bool:
@@ -107,7 +136,10 @@ class Redactor:
         return any(wildcard.matches(bare) for wildcard in self._extra)
 
     def redact(self, event: Event) -> Event:
-        """Return the event in the form that may be written."""
+        """Return the event in the form that may be written.
+
+        If it `is_large`, this takes a while: a thread that others wait for should not do it.
+        """
         changes: dict[str, Any] = {}
         secrets = self._secrets_of(getattr(event, "env", {}))
         for name in event.__struct_fields__:
@@ -120,22 +152,26 @@ class Redactor:
                 changes[name] = self.text(value, secrets)
         return structs.replace(event, **changes)
 
-    def environment(self, env: Mapping[str, str], secrets: Sequence[str] = ()) -> dict[str, str]:
+    def environment(self, env: Mapping[str, str], secrets: Secrets = NO_SECRETS) -> dict[str, str]:
         """Return variables with their values, without secrets. Names stay."""
         kept: dict[str, str] = {}
         room = LIST_LIMIT_CHARS
+        found = _found_in([value for name, value in env.items() if not self.is_secret(name)], secrets)
         for name, value in env.items():
             if room <= 0:
                 kept["…"] = f"(+{len(env) - len(kept)} more)"
                 break
-            kept[excerpt(name, FIELD_LIMIT_CHARS)] = (
-                REDACTED if self.is_secret(name) else self.text(value, secrets, room)
-            )
+            is_hidden = secrets.are_too_many or self.is_secret(name)
+            kept[excerpt(name, FIELD_LIMIT_CHARS)] = REDACTED if is_hidden else self.text(value, found, room)
             room -= len(name) + len(value) + ITEM_CHARS
         return kept
 
-    def arguments(self, argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
+    def arguments(self, argv: Sequence[str], secrets: Secrets = NO_SECRETS) -> tuple[str, ...]:
         """Return words of a command line, without secrets."""
+        if secrets.are_too_many:
+            more = (f"{REDACTED} (+{len(argv) - 1} more)",) if len(argv) > 1 else ()
+            return (*(self.text(word, secrets) for word in argv[:1]), *more)
+        found = _found_in(argv, secrets)
         kept: list[str] = []
         room = LIST_LIMIT_CHARS
         previous = ""
@@ -143,12 +179,12 @@ class Redactor:
             if room <= 0:
                 kept.append(f"… (+{len(argv) - len(kept)} more)")
                 break
-            kept.append(self._word(word, previous, secrets, room))
+            kept.append(self._word(word, previous, found, room))
             room -= len(word) + ITEM_CHARS
             previous = word
         return tuple(kept)
 
-    def _word(self, word: str, previous: str, secrets: Sequence[str], limit_chars: int) -> str:
+    def _word(self, word: str, previous: str, secrets: Secrets, limit_chars: int) -> str:
         is_value = previous.startswith("-") and "=" not in previous and not word.startswith("--")
         if is_value and self.is_secret(previous):
             return REDACTED
@@ -160,11 +196,17 @@ class Redactor:
             return f"{excerpt(whole['name'], FIELD_LIMIT_CHARS)}{whole['gap']}{REDACTED}"
         return self.text(word, secrets, limit_chars)
 
-    def text(self, text: str, secrets: Sequence[str] = (), limit_chars: int = FIELD_LIMIT_CHARS) -> str:
+    def text(self, text: str, secrets: Secrets = NO_SECRETS, limit_chars: int = FIELD_LIMIT_CHARS) -> str:
         """Cut any text, and hide `secrets` and those of assignments, flags, headers and URLs."""
-        for secret in secrets:
-            text = text.replace(secret, REDACTED)
-        text = excerpt(text, limit_chars)
+        searched = text[: limit_chars + SEARCHED_CHARS]
+        for beginning, rests in secrets.rests.items():
+            if beginning in searched:
+                searched = _without(searched, beginning, rests)
+        if len(text) <= limit_chars + SEARCHED_CHARS:
+            text = excerpt(searched, limit_chars)
+        else:
+            # The end may be the beginning of a secret that is cut.
+            text = f"{searched[:-SEARCHED_CHARS][:limit_chars]}… (+{len(text) - limit_chars})"
         if "://" in text:
             text = _USER_INFORMATION.sub(rf"\g<1>{REDACTED}@", text)
         for form in _FORMS:
@@ -182,9 +224,61 @@ class Redactor:
                 copied_to = at = value.end()
         return "".join((*kept, text[copied_to:])) if kept else text
 
-    def _secrets_of(self, env: Mapping[str, str]) -> list[str]:
-        secrets = {
+    def _secrets_of(self, env: Mapping[str, str]) -> Secrets:
+        values = {
             value for name, value in env.items() if len(value) >= PROPAGATED_CHARS and self.is_secret(name)
         }
+        are_too_many = len(values) > SEARCHED_SECRETS
+        rests: dict[str, list[str]] = {}
         # Replace the longest first: one may be the beginning of another.
-        return sorted(secrets, key=len, reverse=True)
+        for value in sorted(values, key=len, reverse=True):
+            same = rests.setdefault(value[:SEARCHED_CHARS], [])
+            if not are_too_many:
+                same.append(value[SEARCHED_CHARS:])
+        return Secrets(rests, are_too_many)
+
+
+def is_large(event: Event) -> bool:
+    """Return whether it takes long to redact an event."""
+    items = chars = 0
+    for texts in (getattr(event, "argv", ()), getattr(event, "env", {}).values()):
+        items += len(texts)
+        if items > LARGE_ITEMS:
+            return True
+        chars += sum(map(len, texts))
+    return chars > LARGE_CHARS
+
+
+def _found_in(texts: Collection[str], secrets: Secrets) -> Secrets:
+    """Return the secrets to search for in each text of a list. Few are in any, and the texts may be many."""
+    if not secrets.rests or secrets.are_too_many:
+        return NO_SECRETS
+    kept, room = list[str](), LIST_LIMIT_CHARS
+    for text in texts:
+        if room <= 0:
+            break
+        kept.append(text[: room + SEARCHED_CHARS])
+        room -= len(text) + ITEM_CHARS
+    everything = "\0".join(kept)
+    return Secrets({start: rests for start, rests in secrets.rests.items() if start in everything})
+
+
+def _without(text: str, beginning: str, rests: Sequence[str]) -> str:
+    """Return the text without the secrets that begin in this way."""
+    first, *others = text.split(beginning)
+    if not rests:
+        return first + REDACTED
+    shown = (other[max(_common_chars(other, rest) for rest in rests) :] for other in others)
+    return REDACTED.join((first, *shown))
+
+
+def _common_chars(text: str, other: str) -> int:
+    """Return the number of characters with which both begin."""
+    same, different = 0, min(len(text), len(other)) + 1
+    while different - same > 1:
+        middle = (same + different) // 2
+        if text.startswith(other[same:middle], same):
+            same = middle
+        else:
+            different = middle
+    return same

@@ -21,7 +21,7 @@ from msgspec import Struct
 from paddock.audit.event import Event
 from paddock.audit.failure_policy import PolicyLog
 from paddock.audit.log import AuditLog, Stamped
-from paddock.audit.redaction import Redactor
+from paddock.audit.redaction import Redactor, is_large
 from paddock.errors import AuditUnwritable
 from paddock.journal import Journal
 from paddock.model.audit_failure import AuditFailure
@@ -107,21 +107,29 @@ class Audit:
 
     def record(self, event: Event) -> None:
         """Record what has happened. Never waits; the log has the events in the order of the calls."""
-        self._put(event, None)
+        self._put(Stamped(time.time_ns(), event), None)
 
     async def commit(self, event: Event) -> None:
         """Record what is about to happen, and return once it is written. Raises AuditUnwritable.
 
         Under `AuditFailure.CONTINUE` it also returns if the event could not be written.
-        Cancelling the call does not take the event back.
+        Cancelling the call does not take back what is queued. If the log `is_slow_with` the event, another
+        thread redacts it before that, so that only its own caller waits.
         """
+        stamped = Stamped(time.time_ns(), event)
+        if self.is_slow_with(event):
+            stamped = await asyncio.to_thread(self._policy_log.redacted, stamped)
         waiter = self._loop.create_future()
         if self._broken is not None:
             self._answer(waiter, self._broken)
         else:
             self._waiters.add(waiter)
-            self._put(event, waiter)
+            self._put(stamped, waiter)
         await waiter
+
+    def is_slow_with(self, event: Event) -> bool:
+        """Return whether `commit` needs another thread for the event, of which there are few."""
+        return is_large(event)
 
     @property
     def condition(self) -> Condition:
@@ -149,13 +157,13 @@ class Audit:
         self._queue.put(None)
         await asyncio.shield(self._ended)
 
-    def _put(self, event: Event, waiter: asyncio.Future[None] | None) -> None:
+    def _put(self, stamped: Stamped, waiter: asyncio.Future[None] | None) -> None:
         if self._broken is not None:
             return
         self._queued += 1
         if self._queued >= QUEUE_LIMIT:
             self._room.clear()
-        self._queue.put(_Entry(Stamped(time.time_ns(), event), waiter))
+        self._queue.put(_Entry(stamped, waiter))
 
     # --- in the thread ------------------------------------------------------
 

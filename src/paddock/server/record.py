@@ -9,9 +9,11 @@ arguments and environments, without what looks secret by its name.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os.path
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -76,7 +78,7 @@ class Client(Struct, frozen=True):
 class SessionRecord:
     """Records what happens to one session in the counters, the log and the audit log, if there is one."""
 
-    __slots__ = ("_audit", "_journal", "_metrics", "_output_bytes", "_session")
+    __slots__ = ("_audit", "_journal", "_large_event", "_metrics", "_output_bytes", "_session")
 
     def __init__(self, session_id: str, metrics: Metrics, audit: Audit | None = None) -> None:
         self._session = shown_id(session_id)
@@ -84,6 +86,7 @@ class SessionRecord:
         self._journal = Journal(logging.getLogger(__name__), session=self._session)
         self._metrics = metrics
         self._output_bytes = metrics.output_bytes
+        self._large_event = asyncio.Lock()
 
     # --- the session --------------------------------------------------------
 
@@ -151,7 +154,7 @@ class SessionRecord:
             terminal=description.is_terminal,
             sandbox=sandbox,
         )
-        await self._audit.commit(event)
+        await self._commit(self._audit, event)
 
     def started(
         self, process: ManagedProcess, duration_s: float, connection: int, request: RequestId
@@ -247,7 +250,7 @@ class SessionRecord:
             justification=note.justification,
             not_escalated=note.not_escalated,
         )
-        await self._audit.commit(event)
+        await self._commit(self._audit, event)
 
     async def reaches(self, process_id: str, endpoint: Endpoint, ruling: Ruling) -> None:
         """Record a policy's decision on a host, which may be reached once this returns. Raises
@@ -274,7 +277,7 @@ class SessionRecord:
             rule=ruling.rule,
             reason=ruling.message or ruling.reason,
         )
-        await self._audit.commit(event)
+        await self._commit(self._audit, event)
 
     def output(self, chunk: Chunk) -> None:
         """Count output that was read. Do no more: this is on the path of every chunk."""
@@ -387,6 +390,11 @@ class SessionRecord:
         )
 
     # --- the audit log ------------------------------------------------------
+
+    async def _commit(self, audit: Audit, event: Event) -> None:
+        """Write an event. Of those that take long, a session has one written at a time."""
+        async with self._large_event if audit.is_slow_with(event) else nullcontext():
+            await audit.commit(event)
 
     def _tell(self, event: Event) -> None:
         if self._audit is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from typing import SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,15 @@ from paddock.audit.event import (
     Start,
     encode,
 )
-from paddock.audit.redaction import FIELD_LIMIT_CHARS, LIST_LIMIT_CHARS, REDACTED, Redactor
+from paddock.audit.redaction import (
+    FIELD_LIMIT_CHARS,
+    LIST_LIMIT_CHARS,
+    PROPAGATED_CHARS,
+    REDACTED,
+    SEARCHED_CHARS,
+    SEARCHED_SECRETS,
+    Redactor,
+)
 
 redactor = Redactor()
 
@@ -193,6 +202,73 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
     assert event.argv == ("a" * LIST_LIMIT_CHARS, "… (+2 more)")
     assert event.env["…"] == "(+1 more)"
     assert len(encode(event)) < 3 * LIST_LIMIT_CHARS
+
+
+class CountedText(str):
+    """A text that counts how often it is searched."""
+
+    searches = 0
+
+    def __contains__(self, part: object) -> bool:
+        CountedText.searches += 1
+        return isinstance(part, str) and str.__contains__(self, part)
+
+    def __getitem__(self, index: SupportsIndex | slice) -> str:
+        return CountedText(str.__getitem__(self, index))
+
+
+def start_with(secrets: int, argv: tuple[str, ...], **env: str) -> Start:
+    tokens = {f"TOKEN{number}": f"zq7-{number:08}" for number in range(secrets)}
+    event = redactor.redact(Start(argv=argv, cwd="/", env=tokens | env))
+    assert isinstance(event, Start)
+    return event
+
+
+def test_words_are_not_searched_for_secrets_that_are_in_none_of_them() -> None:
+    CountedText.searches = 0
+    words = tuple(CountedText(f"word {number}") for number in range(1000))
+
+    assert start_with(SEARCHED_SECRETS, ("sh", *words)).argv[1:] == words
+    # Each form of a secret in a word is looked for; the secrets are looked for in all words at once.
+    assert CountedText.searches < 10 * len(words)
+
+
+def test_very_many_secrets_are_not_searched_for_and_no_argument_is_shown() -> None:
+    event = start_with(SEARCHED_SECRETS + 1, ("sh", "zq7-00000001", "plain"), HOME="/zq7-00000001")
+
+    assert event.argv == ("sh", f"{REDACTED} (+2 more)")
+    assert set(event.env.values()) == {REDACTED}
+    assert start_with(SEARCHED_SECRETS + 1, ("x-zq7-00000001-x",)).argv == (f"x-{REDACTED}",)
+
+
+def test_many_secrets_are_found() -> None:
+    event = start_with(SEARCHED_SECRETS, ("sh", "a zq7-00000001 b", "plain"), HOME="/zq7-00000009")
+
+    assert event.argv == ("sh", f"a {REDACTED} b", "plain")
+    assert event.env["HOME"] == f"/{REDACTED}"
+
+
+@given(
+    st.integers(0, 3 * SEARCHED_CHARS), st.integers(0, 3 * SEARCHED_CHARS), st.sampled_from(["", "!", "a"])
+)
+def test_long_secrets_that_begin_alike_are_hidden_as_a_whole(one: int, other: int, end: str) -> None:
+    secrets = ["zq7" + "a" * SEARCHED_CHARS + "b" * one, "zq7" + "a" * SEARCHED_CHARS + "c" * other]
+    env = {f"TOKEN{number}": secret for number, secret in enumerate(secrets)}
+    event = redactor.redact(Start(argv=tuple(f"({secret}){end}" for secret in secrets), cwd="/", env=env))
+
+    assert isinstance(event, Start)
+    assert event.argv == (f"({REDACTED}){end}",) * 2
+
+
+@given(st.integers(0, 2 * SEARCHED_CHARS), st.integers(PROPAGATED_CHARS, 2 * SEARCHED_CHARS))
+def test_a_secret_that_is_cut_is_hidden_too(before: int, length: int) -> None:
+    secret = ("zq7" * length)[:length]
+    text = "." * (FIELD_LIMIT_CHARS - before) + secret + "." * 500
+    event = redactor.redact(Start(argv=("sh",), cwd=text, env={"TOKEN": secret}))
+
+    assert isinstance(event, Start)
+    assert "zq7" not in event.cwd
+    assert len(event.cwd) < FIELD_LIMIT_CHARS + SEARCHED_CHARS
 
 
 @pytest.mark.parametrize(

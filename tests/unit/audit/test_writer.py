@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from paddock.audit.event import Event
 from paddock.audit.failure_policy import PolicyLog
+from paddock.audit.redaction import LARGE_CHARS, LARGE_ITEMS, Redactor
 from paddock.audit.segment import verify
 from paddock.audit.writer import QUEUE_LIMIT, Audit, AuditOptions
 from paddock.errors import AuditLogError, AuditUnwritable
@@ -50,6 +54,29 @@ async def test_a_commit_returns_once_its_record_is_in_the_log(path: Path) -> Non
     async with audit_at(path) as audit:
         await audit.commit(a_start("build"))
         assert told(path)[-1]["process"] == "build"
+
+
+async def test_a_large_event_is_redacted_where_only_its_caller_waits(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str | None, str] = {}
+    original = Redactor.redact
+
+    def redact(self: Redactor, event: Event) -> Event:
+        assert event.process not in threads, "an event is redacted once"
+        threads[event.process] = threading.current_thread().name
+        return original(self, event)
+
+    monkeypatch.setattr(Redactor, "redact", redact)
+    large = structs.replace(a_start("large"), argv=("sh",) * (LARGE_ITEMS + 1))
+    long = structs.replace(a_start("long"), argv=("x" * (LARGE_CHARS + 1),))
+    async with audit_at(path) as audit:
+        for event in (a_start("small"), large, long):
+            await audit.commit(event)
+
+    assert [line["process"] for line in told(path)[1:-1]] == ["small", "large", "long"]
+    assert threads.pop("small") == "paddock-audit"
+    assert "paddock-audit" not in threads.values()
 
 
 async def test_records_are_written_in_the_order_of_the_calls_and_none_is_lost_at_the_end(path: Path) -> None:

@@ -7,6 +7,7 @@ so these are addresses here too; the normal form is lower case and has no dot at
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ ANY: Final = "*"
 
 # `re` compiles these on first use: most profiles name no host.
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+# One match for all labels: a client may bring a thousand names.
+_NAME: Final = rf"{_LABEL}(?:\.{_LABEL})*"
 _NUMBER: Final = r"0[xX][0-9a-fA-F]*|[0-9]+"
 _PORT: Final = r"[0-9]{1,5}"
 
@@ -31,6 +34,10 @@ LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "localhost.localdo
 """Names that hosts use for themselves."""
 
 MAX_PORT: Final = 0xFFFF
+
+REMEMBERED_PATTERNS: Final = 4096
+"""Patterns that need not be read again: a start reads those of its profile several times. A pattern that is
+valid is short; all of them take 2 MiB at most."""
 
 
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
@@ -57,10 +64,9 @@ def normal_host(text: str) -> str:
             raise ValueError(f"the host {text!r} is not an IPv6 address") from error
         return str(address.ipv4_mapped or address)
     host = host.lower().removesuffix(".")
-    labels = host.split(".")
-    if re.fullmatch(_NUMBER, labels[-1]):
-        return str(_numeric_address(text, labels))
-    if len(host) > NAME_LIMIT or not all(re.fullmatch(_LABEL, label) for label in labels):
+    if re.fullmatch(_NUMBER, host.rpartition(".")[2]):
+        return str(_numeric_address(text, host.split(".")))
+    if len(host) > NAME_LIMIT or not re.fullmatch(_NAME, host):
         raise ValueError(f"the host {text[:NAME_LIMIT]!r} is not a host name; write it in ASCII")
     return host
 
@@ -130,6 +136,10 @@ class HostPattern(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> HostPattern:
         """Read a pattern. Raises ValueError with a text that explains the fault."""
+        return _parsed(text)
+
+    @classmethod
+    def _parse(cls, text: str) -> HostPattern:
         name, port_text = split_port(text)
         has_any_port = port_text == ANY
         try:
@@ -176,3 +186,6 @@ class HostPattern(Struct, frozen=True):
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = ":*" if self.has_any_port else "" if self.port is None else f":{self.port}"
         return f"{ANY if self.is_for_all else stars + host}{port}"
+
+
+_parsed = lru_cache(REMEMBERED_PATTERNS)(HostPattern._parse)

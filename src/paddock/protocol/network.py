@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from paddock.model.endpoint import NetworkProtocol
 from paddock.model.verdict import HostRemember
-from paddock.protocol.bound import MAX_ENTRIES, MAX_HOSTS, Name
+from paddock.protocol.bound import MAX_HOSTS, Name
 from paddock.protocol.question import QuestionParams
 from paddock.protocol.structure import Params, Result, Unsigned
 
@@ -35,7 +35,7 @@ class ProxyConfig(Params, frozen=True, kw_only=True):
     """Must be true."""
     mode: Literal["full", "limited"] = "full"
     """The server refuses `limited`: it can't see requests inside TLS."""
-    domains: Annotated[dict[str, Literal["allow", "deny"]], Meta(max_length=MAX_ENTRIES)] | None = None
+    domains: Annotated[dict[str, Literal["allow", "deny"]], Meta(max_length=MAX_HOSTS)] | None = None
     """Hosts by pattern, on every port."""
     allow_local_binding: bool = False
     """Whether allowed hosts may have loopback and private addresses."""

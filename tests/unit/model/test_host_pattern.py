@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.model import host_pattern
 from paddock.model.host_pattern import HostPattern, normal_host
 
 
@@ -58,3 +59,19 @@ def test_whatever_is_a_host_stays_what_it_is(text: str) -> None:
         return
     assert normal_host(host) == host
     assert host == host.lower()
+
+
+def test_a_pattern_is_read_once_however_often_a_start_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = host_pattern.normal_host
+
+    def counted(text: str) -> str:
+        read.append(text)
+        return original(text)
+
+    monkeypatch.setattr(host_pattern, "normal_host", counted)
+    name = ".".join(["only-here"] * 20)
+    for _ in range(3):
+        assert HostPattern.parse(name).host == name
+
+    assert read == [name]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from paddock.wildcard import Wildcard, simple_wildcard
+from paddock.wildcard import SimpleWildcard
 
 SECRET_NAMES: Final = (
     "KEY",
@@ -27,7 +27,7 @@ SECRET_NAMES: Final = (
 )
 
 _WORDS: Final = ("key", "secret", "token", "password", "passwd")
-"""Each pattern contains one of these words. Few names do, so the slow compilation of patterns is rare."""
+"""Each pattern contains one of these words. Few names do, so most need no pattern."""
 
 SECRETS_HELP: Final = (
     "variables whose names look like secrets (KEY, SECRET, TOKEN or PASSWORD as a word) are left out"
@@ -48,5 +48,5 @@ def _is_secret(name: str) -> bool:
 
 
 @cache
-def _patterns() -> tuple[Wildcard, ...]:
-    return tuple(simple_wildcard(pattern) for pattern in SECRET_NAMES)
+def _patterns() -> tuple[SimpleWildcard, ...]:
+    return tuple(map(SimpleWildcard, SECRET_NAMES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import assert_never
@@ -10,7 +10,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from paddock.errors import InvalidParams
-from paddock.wildcard import Wildcard, simple_wildcard
+from paddock.wildcard import WildcardList, folded
 
 CORE_VARIABLES = frozenset(
     {"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"}
@@ -30,15 +30,16 @@ NEVER_INHERITED = frozenset(
 )
 """Credentials of the server's launcher. No child gets them, not even if a client names them."""
 
-WORK_LIMIT = 64_000_000
-"""Limit for the size of all names times that of all patterns: at worst about a tenth of a second, in which
-the server does nothing else. 280 variables and 280 patterns of 20 characters each are just within it."""
+WORK_LIMIT = 8_000_000
+"""Limit for the size of all names times that of all patterns with wildcards: a few milliseconds, in which the
+server does nothing else. 400 variables and 25 patterns of 20 characters each are just within it."""
 
-TEXT_COST = 8
-"""What a name or a pattern adds to the size in addition to its characters."""
+NAME_COST = 8
+"""What a name adds to the size in addition to its characters."""
 
 REMEMBERED_POLICIES = 16
-"""Number of pattern lists kept compiled: nearly every start brings the same ones."""
+"""Number of pattern lists that are kept ready: nearly every start brings the same ones. The wire bounds their
+lengths (`protocol/bound.py`)."""
 
 TOOL_CALL_VARIABLE = "CODEX_TOOL_CALL_ID"
 THREAD_VARIABLE = "CODEX_THREAD_ID"
@@ -99,18 +100,13 @@ def _inherited(base: Mapping[str, str], policy: InheritancePolicy) -> dict[str, 
 
 def _named(names: Collection[str], patterns: Collection[str]) -> set[str]:
     """Return the names that match the patterns. Raises InvalidParams if matching would take long."""
-    if _size(names) * _size(patterns) > WORK_LIMIT:
+    ready = _ready(tuple(patterns))
+    if sum(NAME_COST + len(name) for name in names) * ready.size > WORK_LIMIT:
         raise InvalidParams(
             f"params.envPolicy: {len(patterns)} patterns for {len(names)} variables take too long; give fewer"
         )
-    return {name for name in names if any(wildcard.matches(name) for wildcard in _wildcards(tuple(patterns)))}
+    return {name for name in names if ready.matches_folded(folded(name))}
 
 
-def _size(texts: Iterable[str]) -> int:
-    return sum(TEXT_COST + len(text) for text in texts)
-
-
-@lru_cache(REMEMBERED_POLICIES)
-def _wildcards(patterns: tuple[str, ...]) -> tuple[Wildcard, ...]:
-    # Brackets stand for themselves, as in the reference.
-    return tuple(map(simple_wildcard, patterns))
+# Brackets stand for themselves, as in the reference.
+_ready = lru_cache(REMEMBERED_POLICIES)(WildcardList)

@@ -28,7 +28,14 @@ MAX_ENTRIES: Final = 4096
 """Entries of a profile, or paths in any other list. Each costs about 5 µs before its path is examined."""
 
 MAX_HOSTS: Final = 1024
-"""Patterns of hosts in a change of the network. Each costs some 15 µs."""
+"""Patterns of hosts in a start, or in a change of the network. Each costs some 15 µs."""
+
+MAX_VARIABLE_PATTERNS: Final = 256
+"""Patterns of variables in one list of a policy. Policies that people write have some dozens."""
+
+MAX_VARIABLE_PATTERN_CHARS: Final = 8 * 1024
+"""Characters of all patterns of variables of a start together: 256 patterns of 32 characters. To prepare them
+takes a millisecond or two."""
 
 MAX_RULE_WORDS: Final = 256
 """Words at one position of a rule. Rules that people write have a handful."""

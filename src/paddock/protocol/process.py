@@ -18,7 +18,7 @@ from paddock.model.sandbox_start import SandboxStart
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
 from paddock.model.terminal import MAX_CELLS
-from paddock.protocol.bound import Name
+from paddock.protocol.bound import MAX_VARIABLE_PATTERN_CHARS, MAX_VARIABLE_PATTERNS, Name
 from paddock.protocol.denial import Denial
 from paddock.protocol.intercept import ExecSummary, InterceptParams
 from paddock.protocol.network import ManagedNetwork, NetworkProxy
@@ -34,6 +34,9 @@ SessionId = Name | None | UnsetType
 """The session of the process. Only operators send it, so that other servers never see it."""
 
 
+VariablePatterns = Annotated[list[Name], Meta(max_length=MAX_VARIABLE_PATTERNS)]
+
+
 class EnvironmentPolicy(Params, frozen=True, kw_only=True):
     """How the server derives the child's environment from its own."""
 
@@ -41,12 +44,19 @@ class EnvironmentPolicy(Params, frozen=True, kw_only=True):
     """Which variables of the server the child starts with: all, those a shell needs (core), or none."""
     ignore_default_excludes: bool
     """Whether the child also inherits variables with KEY, SECRET or TOKEN in their name."""
-    exclude: list[str]
+    exclude: VariablePatterns
     """Patterns, with `*` and `?`, of names to leave out."""
     set: dict[str, str]
     """Variables to set after that."""
-    include_only: list[str]
+    include_only: VariablePatterns
     """Patterns of the only names to keep, if there are any."""
+
+    def __post_init__(self) -> None:
+        chars = sum(map(len, self.exclude)) + sum(map(len, self.include_only))
+        if chars > MAX_VARIABLE_PATTERN_CHARS:
+            raise ValueError(
+                f"exclude and includeOnly have {chars} characters; they may have {MAX_VARIABLE_PATTERN_CHARS}"
+            )
 
 
 class SnapshotShell(Params, frozen=True, kw_only=True):

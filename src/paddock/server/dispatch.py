@@ -7,7 +7,8 @@ until something happens to a process, does not count in its queue. Parked reques
 beyond which they are refused. With `concurrency` 1 everything runs strictly in the order of arrival, parked
 or not.
 
-A handler that finishes without waiting costs no task.
+A handler that finishes without waiting costs no task. A long request that opens something takes a while to
+check, so what follows it in its queue waits for the next turn of the loop.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ from paddock.server.memory_budget import Grant
 
 # Looked up once, not per call.
 _CONTROL: Final = RequestQueue.CONTROL
+
+LONG_OPENING_BYTES: Final = 4 * 1024
+"""The checks of a longer start, or open, may take ten milliseconds. Most starts are shorter; for the others
+a turn of the loop is little."""
 
 Handler = Callable[[Call[Params]], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
@@ -68,11 +73,13 @@ class Encoded(Struct, frozen=True):
 class _Queue:
     """The requests of one kind that run, and those that wait for their turn."""
 
-    __slots__ = ("limit", "running", "waiting")
+    __slots__ = ("is_resting", "limit", "running", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.running = 0
+        self.is_resting = False
+        """Whether nothing more begins in this turn of the loop."""
         self.waiting: deque[tuple[Call[Params], float]] = deque()
 
 
@@ -102,7 +109,7 @@ class Dispatcher:
             self._ordinary.waiting and self._must_follow(call)
         )
         queue = self._control if is_control else self._ordinary
-        if queue.running < queue.limit and not queue.waiting:
+        if queue.running < queue.limit and not queue.waiting and not queue.is_resting:
             self._begin(call, queue, 0.0)
             return True
         queue.waiting.append((call, perf_counter()))
@@ -137,6 +144,9 @@ class Dispatcher:
         )
 
     def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:
+        if call.size_bytes > LONG_OPENING_BYTES and call.method.is_opening:
+            queue.is_resting = True
+            asyncio.get_running_loop().call_soon(self._end_rest, queue)
         try:
             result = self._handler(call)
         except Exception as error:
@@ -171,14 +181,20 @@ class Dispatcher:
             self._finish(call, None, error, since_s)
         else:
             raise error
-        if queue.waiting:
+        if queue.waiting and not queue.is_resting:
             self._advance(queue)
             # No parked request may finish, and announce room, before the connection reads another request.
             self._advanced()
 
     def _advance(self, queue: _Queue) -> None:
-        while queue.waiting and queue.running < queue.limit and not self._is_closed:
+        while queue.waiting and queue.running < queue.limit and not queue.is_resting and not self._is_closed:
             call, since_s = queue.waiting.popleft()
             self.waiting -= 1
             self.waiting_bytes -= call.size_bytes
             self._begin(call, queue, since_s)
+
+    def _end_rest(self, queue: _Queue) -> None:
+        queue.is_resting = False
+        if queue.waiting:
+            self._advance(queue)
+            self._advanced()

@@ -65,6 +65,11 @@ def test_policy_that_would_take_long_to_apply_is_refused() -> None:
         build(assign=dict.fromkeys(map(str, range(10_000)), ""), include_only=many)
 
 
+def test_any_number_of_plain_names_may_be_given() -> None:
+    many = {f"NAME_{n}": "" for n in range(5000)}
+    assert build(assign=many, include_only=tuple(many)) == many
+
+
 def test_include_only_filters_assignments_but_not_the_overlay() -> None:
     built = build({"EXTRA": "e"}, assign={"SET": "s"}, include_only=("path",))
 

@@ -82,6 +82,19 @@ HEADERS, ENTRIES = bound.MAX_HEADERS, bound.MAX_ENTRIES
 WORDS, POSITIONS = bound.MAX_RULE_WORDS, bound.MAX_RULE_POSITIONS
 
 
+VARIABLES, VARIABLE_CHARS = bound.MAX_VARIABLE_PATTERNS, bound.MAX_VARIABLE_PATTERN_CHARS
+
+
+def inheriting(exclude: list[str], include_only: list[str]) -> dict[str, Any]:
+    return {
+        "inherit": "all",
+        "ignoreDefaultExcludes": False,
+        "exclude": exclude,
+        "set": {},
+        "includeOnly": include_only,
+    }
+
+
 def rule(pattern: list[list[str]], **more: Any) -> dict[str, Any]:
     return {"pattern": pattern, "action": "prompt", "path": "/r", "line": 1, **more}
 
@@ -105,6 +118,21 @@ BOUNDED: dict[str, tuple[Callable[[int], tuple[str, dict[str, Any]]], int]] = {
     "exceptions from a rule": (
         lambda n: start(intercept={"rules": [rule([["git"]], unless=[[["git"]]] * n)]}),
         POSITIONS,
+    ),
+    "excluded variables": (lambda n: start(envPolicy=inheriting(["A*"] * n, [])), VARIABLES),
+    "included variables": (lambda n: start(envPolicy=inheriting([], ["A*"] * n)), VARIABLES),
+    "pattern of a variable": (lambda n: start(envPolicy=inheriting(["A" * n], [])), NAME),
+    "patterns of variables together": (
+        lambda n: start(
+            envPolicy=inheriting(["A" * NAME] * 20, ["A" * NAME] * (n // NAME - 20) + ["A" * (n % NAME)])
+        ),
+        VARIABLE_CHARS,
+    ),
+    "hosts of a proxy": (
+        lambda n: start(
+            networkProxy={"proxy": {"enabled": True, "domains": {f"h{i}": "allow" for i in range(n)}}}
+        ),
+        bound.MAX_HOSTS,
     ),
     "broken files": (lambda n: start(intercept={"brokenFiles": ["/x"] * n}), ENTRIES),
     "missing paths": (lambda n: ("fs/watchMissing", {"watchId": 1, "missing": ["/x"] * n}), ENTRIES),

@@ -9,10 +9,11 @@ from paddock.errors import InvalidRequest, TooManyWaits
 from paddock.protocol.call import Call
 from paddock.protocol.methods import METHODS
 from paddock.protocol.structure import NoParams, Params
-from paddock.server.dispatch import Dispatcher, Parked
+from paddock.server.dispatch import LONG_OPENING_BYTES, Dispatcher, Parked
 
 ORDINARY = METHODS["process/read"]
 CONTROL = METHODS["environment/status"]
+OPENING = METHODS["process/start"]
 
 PARKED = 100
 """Handlers of requests numbered from here on park; below 0 they do not wait."""
@@ -34,6 +35,9 @@ class Bench:
 
     def submit(self, number: int, *, is_control: bool = False) -> None:
         self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
+
+    def submit_start(self, number: int, size_bytes: int) -> None:
+        self.dispatcher.submit(Call(number, OPENING, NoParams(), size_bytes=size_bytes))
 
     def handle(self, call: Call[Params]) -> Any:
         assert isinstance(call.id, int)
@@ -167,6 +171,40 @@ async def test_a_bound_of_one_is_strictly_serial_for_parked_requests_too() -> No
     await bench.open(PARKED + 1)
 
     assert [number for number, _ in bench.finished] == [PARKED, PARKED + 1, -2]
+
+
+async def test_one_turn_of_the_loop_begins_one_long_start() -> None:
+    bench = Bench(4)
+    for number in (-1, -2, -3):
+        bench.submit_start(number, LONG_OPENING_BYTES + 1)
+    bench.submit(-4)
+
+    assert bench.begun == [-1]
+    await asyncio.sleep(0)
+    assert bench.begun == [-1, -2]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert bench.begun == [-1, -2, -3, -4]
+    assert bench.left_at_advances == [2, 1, 0]
+
+
+async def test_long_starts_that_waited_for_a_place_begin_one_by_one_too() -> None:
+    bench = Bench(1)
+    bench.submit(1)
+    for number in (-1, -2, -3):
+        bench.submit_start(number, LONG_OPENING_BYTES + 1)
+
+    await bench.open(1)
+
+    assert bench.begun == [1, -1]
+
+
+async def test_short_starts_begin_at_once() -> None:
+    bench = Bench(4)
+    for number in (-1, -2, -3):
+        bench.submit_start(number, LONG_OPENING_BYTES)
+
+    assert bench.begun == [-1, -2, -3]
 
 
 async def test_an_error_of_a_handler_is_its_outcome() -> None:

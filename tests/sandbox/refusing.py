@@ -1,6 +1,6 @@
-"""Executes a program under a filter that refuses what interception by the kernel needs.
+"""Executes a program under a filter that refuses a call that Paddock can do without.
 
-    python -m tests.sandbox.refusing ptrace|listener COMMAND...
+    python -m tests.sandbox.refusing ptrace|listener|mount_setattr COMMAND...
 
 As many containers do, it answers EPERM.
 """
@@ -18,6 +18,8 @@ from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan import bpf
 from paddock.sandbox.plan.bpf import Condition, Refusal, Word
 
+MOUNT_SETATTR = 442
+"""The same on every machine."""
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
@@ -35,6 +37,7 @@ def refuse(what: str) -> None:
     listening = Condition(Word(1), (0,), NEW_LISTENER, is_negated=True)
     refusal = {
         "ptrace": Refusal(machine.numbers["ptrace"], errno.EPERM, ()),
+        "mount_setattr": Refusal(MOUNT_SETATTR, errno.EPERM, ()),
         "listener": Refusal(machine.numbers["seccomp"], errno.EPERM, (listening,)),
     }[what]
     code = bpf.assemble(machine.audit_architecture, [refusal], foreign_abi_bit=machine.foreign_abi_bit)

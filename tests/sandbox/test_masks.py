@@ -313,9 +313,13 @@ def test_mask_in_a_directory_that_can_not_be_read_is_watched_too(
     (directory / ".env").write_text("secret")
     os.chown(directory, launcher.user, launcher.user)
     directory.chmod(0o311)
-    masked = place.start(WAIT, SECRETIVE)
-    _move(directory / ".env")
-    _assert_ended(masked, directory / ".env")
+    try:
+        masked = place.start(WAIT, SECRETIVE)
+        _move(directory / ".env")
+        _assert_ended(masked, directory / ".env")
+    finally:
+        # An ordinary user could not remove what is in it.
+        directory.chmod(0o700)
 
 
 @pytest.mark.parametrize("options", [(), ("--no-proc",)], ids=["plain", "no-proc"])

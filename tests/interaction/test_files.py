@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -362,6 +363,23 @@ async def test_a_thousand_requests_of_every_kind_at_once_are_all_answered(tmp_pa
 
     # What is written before its directory was made is not found; nothing else can go wrong.
     assert set(codes) <= {NOT_FOUND}
+
+
+async def test_failed_close_that_is_confirmed_fails_alike_however_often_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    opening = {"handleId": "h", "path": str(directory / "file"), "mode": "replace", "atomic": True}
+    told = []
+    async with session() as client:
+        await client.call("fs/open", opening)
+        shutil.rmtree(directory)
+        for _ in range(3):
+            with pytest.raises(WireError) as raised:
+                await client.call("fs/close", {"handleId": "h", "confirm": True})
+            told.append((raised.value.code, raised.value.message))
+    assert told == [told[0]] * 3
 
 
 async def test_the_close_of_an_earlier_file_is_not_taken_for_that_of_a_later_one(tmp_path: Path) -> None:

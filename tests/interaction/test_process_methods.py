@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.wire import WireClient, WireError, attach, encode, served, session, shell, start_params
+
+MIB = 1024 * 1024
 
 
 async def refused(client: WireClient, method: str, params: Any) -> WireError:
@@ -84,6 +88,34 @@ async def test_a_failed_start_frees_its_id_and_its_key() -> None:
         assert (await refused(client, "process/start", bad)).code == -32603
         await client.call("process/start", start_params("p", "/bin/true", idempotencyKey="k"))
         await client.finish("p")
+
+
+@pytest.mark.parametrize("keys", ["", "kkkkkkkk", "abcdefgh"])
+async def test_failed_starts_keep_nothing_of_their_requests(keys: str) -> None:
+    """Neither under their keys nor in circles, which only the garbage collector would find."""
+    async with session() as client:
+
+        async def fail(number: int) -> None:
+            params = start_params(f"p{number}", "/no/such", env={"A": str(number) * MIB})
+            key = {"idempotencyKey": keys[number]} if keys else {}
+            # The second waits for the first, if they have a key.
+            requests = [client.request("process/start", params | key) for _ in range(2 if keys else 1)]
+            for request in requests:
+                with pytest.raises(WireError, match="can't start '/no/such'"):
+                    await client.answer(request)
+
+        await fail(0)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            for number in range(1, 8):
+                await fail(number)
+            assert tracemalloc.get_traced_memory()[0] - before < 2 * MIB
+        finally:
+            tracemalloc.stop()
+            gc.enable()
 
 
 async def test_a_taken_id_is_refused_even_while_it_is_being_started() -> None:

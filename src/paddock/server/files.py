@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from paddock.errors import InvalidRequest, NotFound
+from paddock.errors import InvalidRequest, NotFound, RequestError
 from paddock.fs.operations import Operations
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class ConfirmedCloses:
     """How the files of a session were closed, for clients that ask again over another connection."""
 
     def __init__(self) -> None:
-        self._closes: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
+        self._closes: OrderedDict[str, asyncio.Task[RequestError | None]] = OrderedDict()
 
-    def get(self, handle_id: str) -> asyncio.Task[None]:
+    def get(self, handle_id: str) -> asyncio.Task[RequestError | None]:
         """Return the close of a file, under way or over. Raises NotFound."""
         close = self._closes.get(handle_id)
         if close is None:
@@ -129,7 +129,7 @@ class ConfirmedCloses:
         """Forget how an earlier file of this id was closed: another one has it now."""
         self._closes.pop(handle_id, None)
 
-    def add(self, handle_id: str, close: asyncio.Task[None]) -> None:
+    def add(self, handle_id: str, close: asyncio.Task[RequestError | None]) -> None:
         """Remember a close. It must go on if its connection is lost."""
         self._closes[handle_id] = close
         self._closes.move_to_end(handle_id)

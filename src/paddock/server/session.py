@@ -16,7 +16,7 @@ import contextlib
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -40,7 +40,7 @@ from paddock.protocol.usage import encode_usage
 from paddock.server.files import ConfirmedCloses
 from paddock.server.questions import SessionQuestions
 from paddock.server.record import SessionRecord
-from paddock.server.session_process import SessionProcess
+from paddock.server.session_process import SessionProcess, has_failed
 
 if TYPE_CHECKING:
     from paddock.intercept.approvals import RememberedAnswers
@@ -272,16 +272,20 @@ class Session:
     def first_start(self, key: str) -> asyncio.Task[StartResult] | None:
         """Return the start that used this idempotency key first; one that failed does not count."""
         start = self._starts.get(key)
-        if start is not None and start.done() and (start.cancelled() or start.exception() is not None):
-            return None
-        return start
+        return None if start is None or has_failed(start) else start
 
     def remember_start(self, key: str, start: asyncio.Task[StartResult]) -> None:
-        """Remember the start that used this idempotency key first."""
+        """Remember the start that used this idempotency key first, unless it fails."""
         self._starts[key] = start
         self._starts.move_to_end(key)
         if len(self._starts) > REMEMBERED_STARTS:
             self._starts.popitem(last=False)
+        start.add_done_callback(partial(self._forget_failed_start, key))
+
+    def _forget_failed_start(self, key: str, start: asyncio.Task[StartResult]) -> None:
+        # A failed task keeps the frames that its exception came through, and they keep the whole request.
+        if has_failed(start) and self._starts.get(key) is start:
+            del self._starts[key]
 
     # --- events of processes ------------------------------------------------
 

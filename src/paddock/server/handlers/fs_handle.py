@@ -20,7 +20,7 @@ from paddock.protocol.fs import (
 )
 from paddock.protocol.structure import Empty
 from paddock.server.connection import ClientConnection, HandlerTable
-from paddock.server.dispatch import Encoded
+from paddock.server.dispatch import Encoded, Then
 from paddock.server.files import ClientFile
 from paddock.server.handlers.file_operations import local_path, operations_for
 
@@ -111,7 +111,7 @@ def _lose(connection: ClientConnection, file: ClientFile) -> None:
     connection.files.forget(file)
 
 
-def close(connection: ClientConnection, call: Call[CloseParams]) -> Empty | Coroutine[Any, Any, Empty]:
+def close(connection: ClientConnection, call: Call[CloseParams]) -> Empty | Coroutine[Any, Any, Empty | Then]:
     """Close a file after everything that was asked of it before; its id is free at once."""
     params = call.params
     if params.confirm:
@@ -126,7 +126,7 @@ async def _close(file: ClientFile, *, discard: bool) -> Empty:
     return EMPTY
 
 
-def _confirm(connection: ClientConnection, params: CloseParams) -> Coroutine[Any, Any, Empty]:
+def _confirm(connection: ClientConnection, params: CloseParams) -> Coroutine[Any, Any, Empty | Then]:
     """Close a file as `close` does, or return the outcome of an earlier close. Raises NotFound."""
     session = connection.session
     file = connection.files.take(params.handle_id)
@@ -138,18 +138,23 @@ def _confirm(connection: ClientConnection, params: CloseParams) -> Coroutine[Any
     return _closed(closing)
 
 
-async def _close_confirmed(file: ClientFile, *, discard: bool) -> None:
+async def _close_confirmed(file: ClientFile, *, discard: bool) -> RequestError | None:
+    """Return the outcome as a value: a task that raises keeps the frames that its exception comes through."""
     async with file.turn:
-        await file.close_confirmed(discard=discard)
+        try:
+            await file.close_confirmed(discard=discard)
+        except RequestError as error:
+            return error.with_traceback(None)
+    return None
 
 
-async def _closed(closing: asyncio.Task[None]) -> Empty:
+async def _closed(closing: asyncio.Task[RequestError | None]) -> Empty | Then:
     # The request that waits for the close may be cancelled; the close is not.
     await asyncio.wait([closing])
     if closing.cancelled():
         raise OperationFailed("the server ended while the file was closed; what became of it is not known")
-    closing.result()
-    return EMPTY
+    error = closing.result()
+    return EMPTY if error is None else Then(error, lambda: None)
 
 
 HANDLERS: HandlerTable = {

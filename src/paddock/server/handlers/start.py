@@ -8,7 +8,7 @@ the client that resumes, and the same idempotency key finds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -126,8 +126,11 @@ def _local_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return {local_text(name): local_text(value) for name, value in variables.items()}
 
 
-async def _repeat(first: asyncio.Task[StartResult]) -> StartResult:
-    return await asyncio.shield(first)
+async def _repeat(first: asyncio.Task[StartResult]) -> StartResult | Then:
+    try:
+        return await asyncio.shield(first)
+    except RequestError as error:
+        return _failed(error, lambda: None)
 
 
 async def _answer(
@@ -140,8 +143,14 @@ async def _answer(
     except RequestError as error:
         connection.unanswered_starts.discard(entry)
         failed = FailedEvent(process_id=process_id, message=str(error))
-        return Then(error, partial(connection.notify, "process/failed", failed, is_optional=True))
+        return _failed(error, partial(connection.notify, "process/failed", failed, is_optional=True))
     return Then(result, partial(_announce, connection, entry))
+
+
+def _failed(error: RequestError, action: Callable[[], None]) -> Then:
+    """Answer with the error of a start, without its frames: they lead back to the start, and such a circle
+    keeps the whole request until the garbage collector comes by."""
+    return Then(error.with_traceback(None), action)
 
 
 def _announce(connection: ClientConnection, entry: SessionProcess) -> None:

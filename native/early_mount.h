@@ -62,15 +62,6 @@ static bool can_bind(void) {
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Returns whether the kernel, and a filter of whoever runs the launcher, know the calls for it. Call this with own
- * mounts: these arguments are never valid, and whoever may not mount gets EPERM instead. */
-static bool has_calls(void) {
-    const unsigned no_flags = ~0u;
-    return syscall(OPEN_TREE, -1, "", no_flags) < 0 && errno == EINVAL &&
-           syscall(MOUNT_SETATTR, -1, "", no_flags, NULL, (size_t)0) < 0 && errno == EINVAL &&
-           syscall(MOVE_MOUNT, -1, "", -1, "", no_flags) < 0 && errno == EINVAL;
-}
-
 static void bind_all(char *list, size_t size) {
     for (char *item = list; item < list + size; item += strlen(item) + 1) {
         bool is_read_only = *item == 'r';
@@ -82,12 +73,11 @@ static void bind_all(char *list, size_t size) {
     }
 }
 
-/* Returns the paths to mount, or NULL where that is not possible: bubblewrap then gets all of its options. With
- * `has_own`, this process has mounts of its own already, since the sandbox can't be made without them. */
-static char *take_early(char *value, const char *word, size_t *size, bool has_own) {
+/* Returns the paths to mount, or NULL where that is not possible: bubblewrap then gets all of its options. */
+static char *take_early(char *value, const char *word, size_t *size) {
     int list = (int)number(&value, 10, ':', word), options = (int)number(&value, 10, ':', word);
     int all_options = (int)number(&value, 10, '\0', word);
-    if (has_own ? has_calls() : can_bind())
+    if (can_bind())
         return map_strings(list, size);
     if (syscall(SYS_dup3, all_options, options, 0) < 0)
         refuse("options", "");

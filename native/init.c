@@ -300,12 +300,8 @@ static _Noreturn void start_bubblewrap(int argc, char **argv) {
     bool has_own = value_of(argv[i], "own-mounts");
     i += has_own;
     char *value = i < argc ? value_of(argv[i], "early-mounts") : NULL;
-    const char *word = value ? argv[i++] : NULL;
-    has_own = has_own || (i < argc && strcmp(argv[i], "--") != 0);
-    if (has_own)
-        own_mounts();
-    char *paths = value ? take_early(value, word, &size, has_own) : NULL;
-    if (paths && !has_own)
+    char *paths = value ? take_early(value, argv[i++], &size) : NULL;
+    if (has_own || paths || (i < argc && strcmp(argv[i], "--") != 0))
         own_mounts();
     bind_all(paths, size);
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {

@@ -1,6 +1,6 @@
-"""Executes a program under a filter that refuses a call that Paddock can do without.
+"""Executes a program under a filter that refuses what interception by the kernel needs.
 
-    python -m tests.sandbox.refusing ptrace|listener|mount_setattr COMMAND...
+    python -m tests.sandbox.refusing ptrace|listener COMMAND...
 
 As many containers do, it answers EPERM.
 """
@@ -18,8 +18,6 @@ from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan import bpf
 from paddock.sandbox.plan.bpf import Condition, Refusal, Word
 
-MOUNT_SETATTR = 442
-"""The same on every machine."""
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
@@ -37,7 +35,6 @@ def refuse(what: str) -> None:
     listening = Condition(Word(1), (0,), NEW_LISTENER, is_negated=True)
     refusal = {
         "ptrace": Refusal(machine.numbers["ptrace"], errno.EPERM, ()),
-        "mount_setattr": Refusal(MOUNT_SETATTR, errno.EPERM, ()),
         "listener": Refusal(machine.numbers["seccomp"], errno.EPERM, (listening,)),
     }[what]
     code = bpf.assemble(machine.audit_architecture, [refusal], foreign_abi_bit=machine.foreign_abi_bit)

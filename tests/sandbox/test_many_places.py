@@ -11,7 +11,6 @@ import os
 import resource
 import shutil
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pytest
 from paddock.sandbox.enforce import init
 from tests.sandbox.identity import ORDINARY, PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome
-from tests.sandbox.refusing import refuse
 
 SUBMODULES = 150
 """More than places ever had descriptors, and more than are left to bubblewrap."""
@@ -143,11 +141,11 @@ def test_bubblewrap_makes_all_mounts_where_none_can_be_made_before(new_directory
     def few_processes() -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 
-    def options(user: int, *, has_own_mounts: bool = False, **more: Any) -> str:
+    def options(user: int, **more: Any) -> str:
         for file in files:
             os.lseek(file, 0, os.SEEK_SET)
         words = [
-            *init.bubblewrap_words(has_own_mounts=has_own_mounts, early_fds=(files[0], files[1], files[2])),
+            *init.bubblewrap_words(early_fds=(files[0], files[1], files[2])),
             "--",
             "/bin/cat",
             f"/proc/self/fd/{files[1]}",
@@ -167,9 +165,6 @@ def test_bubblewrap_makes_all_mounts_where_none_can_be_made_before(new_directory
     try:
         assert options(user) == "left"
         assert options(user, preexec_fn=few_processes) == "all"
-        # Where bubblewrap needs such mounts in any case, nobody has to try.
-        assert options(user, has_own_mounts=True, preexec_fn=few_processes) == "left"
-        assert options(user, has_own_mounts=True, preexec_fn=partial(refuse, "mount_setattr")) == "all"
     finally:
         for file in files:
             os.close(file)

@@ -111,7 +111,7 @@ def write_script(
     )
     program = seccomp.program(plan.network, host.arch)
     told = [*said, "--", *command.argv]
-    early, left = split(plan.mounts, has_namespace=has_own_mounts or needs_own_mounts)
+    early, left = split(plan.mounts)
     all_options = options(plan)
     return Script(
         plan=plan,

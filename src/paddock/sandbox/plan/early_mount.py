@@ -17,11 +17,8 @@ EARLY_FROM: Final = 48
 """Number of mounts that is worth a namespace, which costs as much as about ten mounts by bubblewrap."""
 
 
-def split(mounts: Sequence[Mount], *, has_namespace: bool) -> tuple[list[Bind], list[Mount]]:
-    """Return the mounts to make early, in order, and those left to bubblewrap.
-
-    Few are not made early, unless bubblewrap `has_namespace` anyway.
-    """
+def split(mounts: Sequence[Mount]) -> tuple[list[Bind], list[Mount]]:
+    """Return the mounts to make early, in order (none if there are few), and those left to bubblewrap."""
     placed: dict[str, Mount] = {}
     early: list[Bind] = []
     left: list[Mount] = []
@@ -34,4 +31,4 @@ def split(mounts: Sequence[Mount], *, has_namespace: bool) -> tuple[list[Bind], 
         else:
             left.append(mount)
         placed.setdefault(mount.path, mount)
-    return (early, left) if has_namespace or len(early) >= EARLY_FROM else ([], list(mounts))
+    return (early, left) if len(early) >= EARLY_FROM else ([], list(mounts))

@@ -7,6 +7,7 @@ tell the two apart.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
@@ -19,6 +20,7 @@ import pytest
 from paddock.errors import ConfigError
 from paddock.network import name_lookup
 from paddock.network.address import Address
+from paddock.server.process_network import ProcessNetwork
 from tests.wire import WireClient, WireError, attach, served, start_params
 
 ASK = "network/policyRequest"
@@ -241,6 +243,20 @@ async def test_process_without_a_proxy_has_no_policy_to_change() -> None:
         with pytest.raises(WireError, match="the network of 'p' is not proxied") as raised:
             await client.call("network/policyUpdate", {"processId": "p", "allow": ["a.test"]})
         assert raised.value.code == -32602
+
+
+async def test_closed_process_keeps_no_policy_and_a_late_change_of_it_is_no_error() -> None:
+    def networks() -> int:
+        gc.collect()
+        return sum(isinstance(each, ProcessNetwork) for each in gc.get_objects())
+
+    async with connected(extensions=True) as client:
+        await client.start("p", "/bin/sh", "-c", "read x", sandbox=proxied("a.test"), pipeStdin=True)
+        assert networks() == 1
+        await client.call("process/terminate", {"processId": "p"})
+        await client.finish("p")
+        assert networks() == 0
+        await client.call("network/policyUpdate", {"processId": "p", "allow": ["b.test"]})
 
 
 async def test_policy_of_a_session_changes_also_for_what_is_started_later() -> None:

@@ -331,7 +331,7 @@ class Session:
             return
         self.network_changes.append(more)
         for entry in self._processes.values():
-            if entry.network is not None and entry.network.judge is not None and not entry.managed.is_closed:
+            if entry.network is not None and entry.network.judge is not None:
                 entry.network.judge.change(more)
 
     @cached_property
@@ -386,6 +386,8 @@ class Session:
     def _retire(self, process_id: str) -> None:
         self._live -= 1
         entry = self._processes[process_id]
+        # Its policy may be as large as a request, and nothing asks for it any more.
+        entry.network = None
         self._closed_bytes += entry.managed.log.retained_bytes
         is_kept = entry.managed.description.is_kept_alive
         ttl_s = self._settings.kept_process_ttl_s if is_kept else self._settings.closed_process_ttl_s

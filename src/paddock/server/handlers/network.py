@@ -183,7 +183,11 @@ def update(connection: ClientConnection, call: Call[PolicyUpdateParams]) -> Empt
         if params.process_id is UNSET:
             session.change_network(params.allow, params.deny)
             return EMPTY
-        network = session.get(params.process_id).network
+        entry = session.get(params.process_id)
+        if entry.managed.is_closed:
+            # It reaches nobody any more, and a client can't know that before it asks.
+            return EMPTY
+        network = entry.network
         if network is None or network.judge is None:
             raise InvalidParams(f"params.processId: the network of {params.process_id!r} is not proxied")
         network.judge.change(network.judge.budget.take(params.allow, params.deny))

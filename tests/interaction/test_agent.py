@@ -499,3 +499,60 @@ async def test_file_outside_of_the_workspace_is_asked_for(
         assert str(outside) in request.changes[0]
         assert reply.is_error == (approver is refusing)
         assert outside.read_text() == ("old\n" if approver is refusing else "new\n")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "is a large script",
+        "is a script of env with options",
+        "is a script of a script",
+        "is a link to a link",
+        "is found behind one that can't be executed",
+    ],
+)
+@pytest.mark.parametrize("is_planted", [True, False])
+async def test_rule_lets_out_no_program_that_leads_into_the_workspace(
+    plant: str, is_planted: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the way: the same line is let out unasked if nothing on its way can be written inside."""
+    work, outside, opt = project / "work", project / "outside", project / "opt"
+    for directory in (work, outside, opt / "first", opt / "sound"):
+        directory.mkdir(parents=True)
+    place = work if is_planted else opt / "sound"
+    # As good as any interpreter: it runs the script.
+    (opt / "sound" / "py").symlink_to("/bin/sh")
+    (work / "py").symlink_to("/bin/sh")
+    script = f"#!{place}/py\n: > {outside}/done\n"
+
+    def install(path: Path, content: str, mode: int = 0o755) -> None:
+        path.write_text(content)
+        path.chmod(mode)
+
+    tool = opt / "first" / "tool"
+    match plant:
+        case "is a large script":
+            install(tool, script + "#" * 300 * 1024)
+        case "is a script of env with options":
+            # Without options where it is to be let out: Paddock reads none.
+            options = "-S -u FOO " if is_planted else ""
+            install(tool, script.replace("#!", f"#!/usr/bin/env {options}"))
+        case "is a script of a script":
+            install(tool, f"#!{opt}/first/shim\n")
+            install(opt / "first" / "shim", script)
+        case "is a link to a link":
+            install(opt / "sound" / "tool", script.replace(str(place), str(opt / "sound")))
+            (place / "link").symlink_to(opt / "sound" / "tool")
+            tool.symlink_to(place / "link")
+        case _:
+            install(tool, script, 0o644)
+            install(place / "tool", script)
+    monkeypatch.setenv("PATH", f"{opt}/first:/usr/bin:/bin:{place}")
+    rule = PrefixRule((("tool",),), Action.ALLOW, Origin("test.rules", 1))
+    answers = Recorder("denied")
+    async with paddock.Agent(rules=Policy([rule]), approver=answers, cwd=str(work)) as tools:
+        assert (await exec_command(tools, cmd=f"echo > {outside}/done")).exit_code != 0
+        free = {"cmd": "tool", "sandbox_permissions": "require_escalated"}
+        assert (await tools.call("exec_command", free)).is_error == is_planted
+    assert os.listdir(outside) == ([] if is_planted else ["done"])
+    assert len(answers.requests) == is_planted

@@ -83,10 +83,16 @@ class BoxFiles:
         self.read_file = files.read_file
         self.metadata = files.metadata
         self.canonicalize = files.canonicalize
+        self.way = files.way
         self.walk = files.walk
         self.search = files.search
         self.create_directory = files.create_directory
         self.remove = files.remove
+
+    async def read_head(self, path: str, limit_bytes: int) -> bytes:
+        """Return the first bytes."""
+        async with self._files.reader(path) as reader:
+            return await reader.read_block(0, limit_bytes)
 
     async def write_file(self, path: str, data: bytes, *, atomic: bool = False) -> None:
         """Replace the content, as a whole where the server can do that."""

@@ -94,6 +94,9 @@ class FileAccess(Protocol):
     async def read_file(self, path: str) -> bytes:
         """Return the whole content."""
 
+    async def read_head(self, path: str, limit_bytes: int) -> bytes:
+        """Return the first bytes of a file, however long it is."""
+
     async def write_file(self, path: str, data: bytes, *, atomic: bool = False) -> None:
         """Replace the content of a file, or create it."""
 
@@ -105,6 +108,9 @@ class FileAccess(Protocol):
 
     async def canonicalize(self, path: str) -> str:
         """Return the absolute path without links and dots. Raises NotFound."""
+
+    async def way(self, path: str) -> list[str]:
+        """Return each link that a path leads through, each directory that it leaves by `..`, and its end."""
 
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return everything below a directory."""

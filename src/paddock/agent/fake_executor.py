@@ -115,6 +115,8 @@ class FakeExecutor:
         self.directories: set[str] = {self.cwd}
         self.modes: dict[str, int] = {}
         """Permissions of files that are not the usual."""
+        self.links: dict[str, str] = {}
+        """Symbolic links, and where they lead."""
         self.sandboxes: list[Sandbox | None] = []
         """The sandboxes under which the files were asked for."""
         self.behave = behave
@@ -143,7 +145,7 @@ class FakeExecutor:
     def files(self, sandbox: Sandbox | None) -> FileAccess:
         """Return the files, whatever the sandbox."""
         self.sandboxes.append(sandbox)
-        return FakeFiles(self.contents, self.refused, self.directories, self.modes)
+        return FakeFiles(self.contents, self.refused, self.directories, self.modes, self.links)
 
     async def aclose(self) -> None:
         """Do nothing."""

@@ -8,14 +8,15 @@ from difflib import unified_diff
 from typing import Literal
 
 from paddock.client.files import Found, Match, Tree
-from paddock.errors import InvalidRequest, NotFound
+from paddock.errors import InvalidRequest, NotFound, OperationFailed
+from paddock.fs.way import way_of
 from paddock.protocol.fs import MetadataResult
 
 
 class FakeFiles:
     """Files by path in `contents`; `directories` are those that are there without one.
 
-    `refused` are paths that can't be written.
+    `refused` are paths that can't be written, and `links` lead from a path to another, for those who read.
     """
 
     def __init__(
@@ -24,7 +25,9 @@ class FakeFiles:
         refused: set[str],
         directories: set[str],
         modes: dict[str, int] | None = None,
+        links: dict[str, str] | None = None,
     ) -> None:
+        self._links = {} if links is None else links
         self._modes = {} if modes is None else modes
         self._contents = contents
         self._refused = refused
@@ -33,6 +36,10 @@ class FakeFiles:
     async def read_file(self, path: str) -> bytes:
         """Return the content."""
         return self._content(path)
+
+    async def read_head(self, path: str, limit_bytes: int) -> bytes:
+        """Return the first bytes."""
+        return self._content(path)[:limit_bytes]
 
     async def write_file(self, path: str, data: bytes, *, atomic: bool = False) -> None:
         """Replace the content."""
@@ -53,14 +60,15 @@ class FakeFiles:
         )
 
     async def metadata(self, path: str) -> MetadataResult:
-        """Return what a path is."""
+        """Return what a path leads to."""
+        is_link, path = path in self._links, self._way(path)[-1]
         is_file = path in self._contents
         if not is_file and not self._is_directory(path):
             raise NotFound(f"{path} does not exist")
         return MetadataResult(
             is_directory=not is_file,
             is_file=is_file,
-            is_symlink=False,
+            is_symlink=is_link,
             size=len(self._contents.get(path, b"")),
             created_at_ms=0,
             modified_at_ms=0,
@@ -68,10 +76,13 @@ class FakeFiles:
         )
 
     async def canonicalize(self, path: str) -> str:
-        """Return the path without dots: there are no links."""
-        plain = posixpath.normpath(path)
-        await self.metadata(plain)
-        return plain
+        """Return the path without links and dots."""
+        await self.metadata(path)
+        return self._way(path)[-1]
+
+    async def way(self, path: str) -> list[str]:
+        """Return what a path leads through."""
+        return self._way(path)
 
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return what is below a directory, as deep as that."""
@@ -132,7 +143,15 @@ class FakeFiles:
             self._modes.pop(name, None)
         self._directories.add(posixpath.dirname(path))
 
+    def _way(self, path: str) -> list[str]:
+        links = {name.encode(): target.encode() for name, target in self._links.items()}
+        try:
+            return [place.decode() for place in way_of(path.encode(), links.get)]
+        except OSError as error:
+            raise OperationFailed(f"can't resolve {path}: {error.strerror}") from error
+
     def _content(self, path: str) -> bytes:
+        path = self._way(path)[-1]
         if path not in self._contents:
             raise NotFound(f"{path} does not exist")
         return self._contents[path]

@@ -1,27 +1,39 @@
 """Whether a rule that allows a line may let it out of the sandbox: is the program what its name says?
 
-A rule names a program. Anyone who can write the file, or a directory in which a shell looks for it, decides
-what the name stands for. So a line that runs anything in reach of the sandbox is asked about, whatever a rule
-says. Links are followed to their end; a link on the way that lies in reach of the sandbox is not seen.
+A rule names a program. Anyone who can write the file, a link to it, or a directory in which a shell looks for
+it, decides what the name stands for; so does anyone who can write the interpreter of a script. So a line that
+runs anything in reach of the sandbox is asked about, whatever a rule says. This looks at programs and the
+scripts' first lines, and not at the libraries and files that a program loads.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from paddock.agent.executor import Executor, FileAccess
 from paddock.agent.permission import Reach
-from paddock.agent.real_path import real_path
 from paddock.client.confinement import Sandbox
 from paddock.errors import NotFound, PaddockError
 from paddock.intercept.trust import first_writable
+from paddock.protocol.fs import MetadataResult
+from paddock.sandbox.denial.shebang import HEAD_BYTES, Interpreter, interpreter_of
 
-SCRIPT_LIMIT_BYTES: Final = 256 * 1024
-"""Size of a program whose first line is read: what is larger is hardly a script."""
+DEPTH_LIMIT: Final = 8
+"""Programs that stand for one another: the kernel follows five interpreters, and `env` begins a new count."""
 
 ENV: Final = "env"
+PROCESSES: Final = "/proc"
+ELF: Final = b"\x7fELF"
+
+_EXECUTABLE: Final = 0o111
+_ENV_NAME: Final = re.compile(r"[\w.+/][\w.+/-]*")
+"""What `env` executes, and nothing but that: no option, no variable, no second word."""
+_OPTION: Final = re.compile(r"-[^/]*")
 
 
 class ProgramTrust:
@@ -47,7 +59,7 @@ class ProgramTrust:
         try:
             search_path = await self._executor.search_path(sandbox)
             files = self._executor.files(None)
-            writable = {*written, *[await real_path(files, path) for path in written]}
+            writable = {*written, *[(await files.way(path))[-1] for path in written]}
             look = _Look(files, frozenset(writable), (search_path or "").split(":"))
             for program in dict.fromkeys(programs):
                 if (doubt := await look.doubt(program)) is not None:
@@ -55,6 +67,15 @@ class ProgramTrust:
         except PaddockError as error:
             return f"its programs can't be looked up: {error}"
         return None
+
+
+class _Finding(Struct, frozen=True):
+    """What is known of a path that is to be executed."""
+
+    doubt: str | None = None
+    """Why it is not trusted."""
+    runs: bool = False
+    """Whether it certainly runs. If not, a shell looks for the name in the next directory."""
 
 
 class _Look:
@@ -65,51 +86,69 @@ class _Look:
         self._writable = writable
         self._directories = directories
 
-    async def doubt(self, program: str, *, is_interpreter: bool = False) -> str | None:
-        """Return why a program is not trusted."""
-        if "/" not in program:
-            for directory in self._directories:
-                path = posixpath.join(directory, program)
-                # A command could put a program there before the shell looks.
-                if (doubt := await self._doubt_path(path)) is not None:
-                    return doubt
-                if await _is_file(self._files, path):
-                    return await self._doubt_interpreter(path, is_interpreter=is_interpreter)
-            return None
-        return await self._doubt_path(program) or await self._doubt_interpreter(
-            program, is_interpreter=is_interpreter
-        )
+    async def doubt(self, program: str, depth: int = 0) -> str | None:
+        """Return why a program is not trusted, as a shell or `env` is told to run it."""
+        if "/" in program:
+            return (await self._find(program, depth)).doubt
+        for directory in self._directories:
+            # Even if nothing is there: a command could put a program there before the shell looks.
+            found = await self._find(posixpath.join(directory, program), depth)
+            if found.doubt is not None or found.runs:
+                return found.doubt
+        return None
 
-    async def _doubt_path(self, path: str) -> str | None:
+    async def _find(self, path: str, depth: int) -> _Finding:
+        """Look at a path that the kernel is told to execute, and at all that it executes instead."""
+        if depth > DEPTH_LIMIT:
+            return _Finding(f"{path} is the last of too many interpreters")
+        if (doubt := await self._doubt_place(path)) is not None:
+            return _Finding(doubt)
+        status = await _status(self._files, path)
+        if status is None or not status.is_file:
+            return _Finding()
+        # A server of the reference protocol does not say who may execute it.
+        mode = status.mode if isinstance(status.mode, int) else None
+        if mode is not None and not mode & _EXECUTABLE:
+            return _Finding()
+        may_everybody = mode is not None and mode & _EXECUTABLE == _EXECUTABLE
+        head = await self._files.read_head(path, HEAD_BYTES)
+        interpreter = interpreter_of(head)
+        if interpreter is not None:
+            found = await self._follow(path, interpreter, depth)
+            return _Finding(found.doubt, found.runs and may_everybody)
+        if not head.startswith(ELF):
+            # Each shell does something else with such a file.
+            return _Finding(f"{path} is not something that the kernel executes")
+        return _Finding(runs=may_everybody)
+
+    async def _doubt_place(self, path: str) -> str | None:
         if not path.startswith("/") or {".", ".."} & set(path.split("/")):
             return f"{path} is not an absolute path"
-        for reached in (path, await real_path(self._files, path)):
-            if first_writable(reached, self._writable.__contains__) is not None:
-                return f"commands in the sandbox can write {path}"
+        for place in (path, *await self._files.way(path)):
+            if first_writable(place, self._writable.__contains__) is not None:
+                through = "" if place == path else f", which {path} leads through"
+                return f"commands in the sandbox can write {place}{through}"
+            if f"{place}/".startswith(f"{PROCESSES}/"):
+                return f"{path} leads through {place}, which is another file for each process"
         return None
 
-    async def _doubt_interpreter(self, path: str, *, is_interpreter: bool) -> str | None:
-        """Look at the program that the first line of a script names; the kernel runs that in its place."""
-        if is_interpreter or not await _is_file(self._files, path):
-            return None
-        if (await self._files.metadata(path)).size > SCRIPT_LIMIT_BYTES:
-            return None
-        first, _, _ = (await self._files.read_file(path)).partition(b"\n")
-        words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
-        if words and posixpath.basename(words[0]) == ENV:
-            words = [words[0], *(word for word in words[1:] if not word.startswith("-") and "=" not in word)][
-                :2
-            ]
-        else:
-            words = words[:1]
-        for word in words:
-            if (doubt := await self.doubt(word, is_interpreter=True)) is not None:
-                return doubt
-        return None
+    async def _follow(self, script: str, interpreter: Interpreter, depth: int) -> _Finding:
+        """Look at the program that the kernel runs in place of a script, and at what that one runs."""
+        path = interpreter.path.decode("utf-8", "surrogateescape")
+        found = await self._find(path, depth + 1)
+        if found.doubt is not None or interpreter.argument is None:
+            return found
+        argument = interpreter.argument.decode("utf-8", "surrogateescape")
+        names = {posixpath.basename(place) for place in (path, *await self._files.way(path))}
+        if ENV in names and _ENV_NAME.fullmatch(argument):
+            return _Finding(await self.doubt(argument, depth + 1), found.runs)
+        if ENV not in names and all(_OPTION.fullmatch(word) for word in argument.split()):
+            return found
+        return _Finding(f"the first line of {script} has {argument!r} for {path}, which may run anything")
 
 
-async def _is_file(files: FileAccess, path: str) -> bool:
+async def _status(files: FileAccess, path: str) -> MetadataResult | None:
     try:
-        return (await files.metadata(path)).is_file
+        return await files.metadata(path)
     except NotFound:
-        return False
+        return None

@@ -193,10 +193,29 @@ class Files:
         """
         return (await self._canonical(path, tells_read_only=True)).read_only is not False
 
+    async def way(self, path: RemotePathLike) -> list[str]:
+        """Return what an absolute path leads through: each link on the way, each directory that is left by
+        `..`, and at last where it leads.
+
+        None of them has links in it. Whoever can change one of them can make the path lead elsewhere. Nothing
+        need exist there.
+        """
+        self._require("fsWay", "see what a path leads through")
+        way = (await self._canonical(path, tells_way=True)).way
+        if not way:
+            raise ProtocolViolation(f"the server did not say what {fsdecode(path)!r} leads through")
+        return [local_name(place) for place in way]
+
     async def _canonical(
-        self, path: RemotePathLike, *, tells_read_only: bool | None = None
+        self,
+        path: RemotePathLike,
+        *,
+        tells_read_only: bool | None = None,
+        tells_way: bool | None = None,
     ) -> CanonicalizeResult:
-        params = CanonicalizeParams(path=self._wire(path), tells_read_only=tells_read_only)
+        params = CanonicalizeParams(
+            path=self._wire(path), tells_read_only=tells_read_only, tells_way=tells_way
+        )
         return await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)
 
     async def walk(

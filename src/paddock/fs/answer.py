@@ -55,6 +55,8 @@ class CanonicalPath(Answer, frozen=True, kw_only=True):
     path: bytes
     is_read_only: bool | None = None
     """Whether it is on a mount that can't be written; None if nobody asked."""
+    way: list[bytes] | None = None
+    """See `fs.way`; None if nobody asked."""
 
 
 class WalkedDirectory(Struct, frozen=True, kw_only=True, array_like=True):

@@ -18,6 +18,7 @@ from paddock.fs.failure import map_os_error
 from paddock.fs.operation import Canonicalize, GetMetadata
 from paddock.fs.resolve import parent_of
 from paddock.fs.syscall import AT_FDCWD, AT_SYMLINK_NOFOLLOW, Status, statx
+from paddock.fs.way import way_of
 
 describe_at_once: Callable[[bytes], Status]
 try:
@@ -82,9 +83,25 @@ def _metadata(status: Status, is_link: bool) -> Metadata:
 def canonicalize(operation: Canonicalize) -> CanonicalPath:
     """Find the path without links and dots."""
     try:
+        if operation.tells_way:
+            way = way_of(operation.path, _link_at)
+            return CanonicalPath(path=way[-1], way=way)
         path = os.path.realpath(operation.path, strict=True)
         if not operation.tells_read_only:
             return CanonicalPath(path=path)
         return CanonicalPath(path=path, is_read_only=bool(os.statvfs(path).f_flag & os.ST_RDONLY))
     except OSError as error:
         raise map_os_error(error, "resolve", operation.path) from error
+
+
+_NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR})
+"""Errors of readlink(2) where something else is, or nothing."""
+
+
+def _link_at(path: bytes) -> bytes | None:
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return None
+        raise

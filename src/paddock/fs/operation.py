@@ -76,10 +76,14 @@ class CreateDirectory(Operation[Done], frozen=True, kw_only=True):
 
 
 class Canonicalize(Operation[CanonicalPath], frozen=True, kw_only=True):
-    """Find the path without links and dots. It must exist. If `tells_read_only`, look at its mount too."""
+    """Find the path without links and dots. It must exist, unless it is only about its way.
+
+    If `tells_read_only`, look at its mount too. If `tells_way`, list what it passes.
+    """
 
     path: bytes
     tells_read_only: bool = False
+    tells_way: bool = False
 
 
 class Walk(Operation[Walked], frozen=True, kw_only=True):

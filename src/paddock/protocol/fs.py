@@ -33,12 +33,15 @@ class ReadDirectoryParams(Params, frozen=True, kw_only=True):
 class CanonicalizeParams(Params, frozen=True, kw_only=True):
     """Find the path without links and dots."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"tells_read_only"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"tells_read_only", "tells_way"})
 
     path: HostPath
     sandbox: SandboxContext | None = None
     tells_read_only: bool | None = None
     """Whether to say whether the path can be written under the profile."""
+    tells_way: bool | None = None
+    """Whether to list what the path leads through. Then nothing need exist there, and nothing is said of
+    writing."""
 
 
 class MoveParams(Params, frozen=True, kw_only=True):
@@ -246,12 +249,15 @@ class ReadDirectoryResult(Result, frozen=True, kw_only=True):
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
     """The path without links and dots."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"read_only"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"read_only", "way"})
 
     path: str
     read_only: bool | UnsetType = UNSET
     """Whether it lies on a mount that can't be written, as all does that a sandbox protects. Only if asked
     for."""
+    way: list[str] | UnsetType = UNSET
+    """Each link on the way, each directory that is left by `..`, and the path itself at the end; all without
+    links. Whoever can change one of them can make the path lead elsewhere. Only if asked for."""
 
 
 class WalkEntry(Result, frozen=True, kw_only=True):

@@ -63,6 +63,7 @@ EXTENSION_CAPABILITIES = (
     "confirmedCloses",
     "treeTransfers",
     "fsLinks",
+    "fsWay",
     "namedProfiles",
     "sandboxTrace",
     "proxiedNetwork",

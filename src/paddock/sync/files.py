@@ -96,6 +96,7 @@ class Files(Facade[AsyncFiles]):
     read_directory = blocking(AsyncFiles.read_directory)
     canonicalize = blocking(AsyncFiles.canonicalize)
     is_read_only = blocking(AsyncFiles.is_read_only)
+    way = blocking(AsyncFiles.way)
     walk = blocking(AsyncFiles.walk)
     create_directory = blocking(AsyncFiles.create_directory)
     remove = blocking(AsyncFiles.remove)

@@ -17,10 +17,17 @@ from tests.unit.agent.scene import Answers, saying, write_denied
 STATUS = Policy([PrefixRule((("git",), ("status",)), Action.ALLOW, Origin("test.rules", 1))])
 
 
+ELF = b"\x7fELF"
+
+
 class Host(FakeExecutor):
     """With programs in it."""
 
     path: str | None = "/usr/bin:/bin"
+
+    def install(self, *paths: str, content: bytes = ELF, mode: int = 0o755) -> None:
+        for path in paths:
+            self.contents[path], self.modes[path] = content, mode
 
     async def search_path(self, sandbox: Sandbox | None) -> str | None:
         return self.path
@@ -28,7 +35,8 @@ class Host(FakeExecutor):
 
 def host(*endings: Any) -> Host:
     executor = Host(saying(*(endings or (0,))))
-    executor.contents |= {"/usr/bin/git": b"\x7fELF", "/work/git": b"\x7fELF", "/work/bin/git": b"\x7fELF"}
+    executor.install(*(f"/usr/bin/{name}" for name in ("git", "env", "perl")))
+    executor.install(*(f"/work/{name}" for name in ("git", "bin/git", "py")))
     return executor
 
 
@@ -80,15 +88,124 @@ async def test_directory_behind_that_of_the_program_does_not_matter() -> None:
     assert await asked(executor, "git status") == []
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o700, 0o754])
+async def test_file_that_not_everybody_can_execute_does_not_end_the_look(mode: int) -> None:
+    """A shell goes on to the next directory, unless it may execute the file."""
+    executor = host()
+    executor.install("/opt/bin/git", mode=mode)
+    executor.path = "/opt/bin:/usr/bin"
+    assert await asked(executor, "git status") == []
+    executor = host()
+    executor.install("/opt/bin/git", mode=mode)
+    executor.path = "/opt/bin:/work/bin"
+    assert len(await asked(executor, "git status")) == 1
+
+
+@pytest.mark.parametrize("first", [b"#!/opt/missing\n", b"#!/opt/data\n"])
+async def test_script_whose_interpreter_does_not_run_does_not_end_the_look(first: bytes) -> None:
+    """Some shells then try the next directory."""
+    for path, questions in (("/opt/bin:/usr/bin", 0), ("/opt/bin:/work/bin", 1)):
+        executor = host()
+        executor.install("/opt/bin/git", content=first)
+        executor.install("/opt/data", mode=0o644)
+        executor.path = path
+        assert len(await asked(executor, "git status")) == questions
+
+
+async def test_file_that_is_no_program_is_asked_about() -> None:
+    executor = host()
+    executor.install("/usr/bin/git", content=b"echo a shell reads this itself\n")
+    assert len(await asked(executor, "git status")) == 1
+
+
 @pytest.mark.parametrize(
-    "first", [b"#!/work/python\n", b"#! /usr/bin/env -S git x\n", b"#!/usr/bin/env X=1 other\n"]
+    "first",
+    [
+        b"#!/usr/bin/perl\n",
+        b"#!/usr/bin/perl -w -T\n",
+        b"#!/usr/bin/env perl\n",
+        b"#! \t/usr/bin/env   perl \t\n",
+        b"#!/usr/bin/env /usr/bin/perl\n",
+        b"#!/opt/shim -e\n",
+        b"#!/usr/bin/perl\n" + b"#" * 1024 * 1024,
+    ],
+)
+async def test_script_out_of_reach_of_the_sandbox_is_not_asked_about(first: bytes) -> None:
+    executor = host()
+    executor.install("/usr/bin/git", content=first)
+    executor.install("/opt/shim", content=b"#!/usr/bin/env perl\n")
+    executor.path = "/usr/bin:/work/bin"
+    assert await asked(executor, "git status") == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"#!/work/py\n",
+        b"#!/work/py\n" + b"#" * 1024 * 1024,
+        # The kernel looks for these from the working directory.
+        b"#!py\n",
+        b"#!./py\n",
+        b"#!/usr/bin/env /work/py\n",
+        b"#!/usr/bin/env ./py\n",
+        b"#!/usr/bin/env other\n",
+        b"#!/usr/bin/env -S git x\n",
+        b"#!/usr/bin/env -S -u FOO /work/py\n",
+        b"#!/usr/bin/env -iS/work/py\n",
+        b"#!/usr/bin/env X=1 other\n",
+        b"#!/usr/bin/env PATH=/work/bin\n",
+        b"#!/opt/another-env -S -u FOO perl\n",
+        b"#!/opt/another-env -Sother\n",
+        b"#!/usr/bin/perl /work/py\n",
+        b"#!/usr/bin/perl py\n",
+        b"#!/usr/bin/perl -I/work/py\n",
+        b"#!/opt/shim\n",
+        b"#!/usr/bin/env /opt/shim\n",
+        b"#!/opt/again\n",
+        b"#!/usr/bin/env git\n",
+        b"#!/proc/self/cwd/py\n",
+    ],
 )
 async def test_interpreter_counts_as_the_program(first: bytes) -> None:
     executor = host()
-    executor.contents["/usr/bin/git"] = first
+    executor.install("/usr/bin/git", content=first)
+    executor.install("/opt/shim", content=b"#!/work/py\n")
+    executor.install("/opt/again", content=b"#!/opt/again\n")
+    executor.links["/opt/another-env"] = "/usr/bin/env"
     executor.path = "/usr/bin:/work/bin"
-    is_out_of_reach = b"env -S git" in first
-    assert len(await asked(executor, "git status")) == (not is_out_of_reach)
+    assert len(await asked(executor, "git status")) == 1
+
+
+@pytest.mark.parametrize(
+    ("links", "questions"),
+    [
+        ({"/opt/git": "/usr/bin/git"}, 0),
+        ({"/opt/git": "../usr/bin/./git"}, 0),
+        ({"/opt": "/usr/bin"}, 0),
+        # Out at both ends.
+        ({"/opt/git": "/work/link", "/work/link": "/usr/bin/git"}, 1),
+        ({"/opt/git": "/work/sub/../../usr/bin/git"}, 1),
+        ({"/opt": "/work/link", "/work/link": "/usr/bin"}, 1),
+        # Leads nowhere, until a command makes something there.
+        ({"/opt/git": "/work/missing"}, 1),
+        ({"/opt/git": "git"}, 1),
+        ({"/opt/git": "/dev/fd/3", "/dev/fd": "/proc/self/fd"}, 1),
+    ],
+)
+async def test_every_link_on_the_way_counts(links: dict[str, str], questions: int) -> None:
+    for cmd, path in (("/opt/git status", None), ("git status", "/opt:/bin")):
+        executor = host()
+        executor.links |= links
+        executor.path = path or executor.path
+        assert len(await asked(executor, cmd)) == questions
+
+
+async def test_question_names_the_link_that_commands_can_write() -> None:
+    executor = host()
+    executor.links |= {"/opt/git": "/work/link", "/work/link": "/usr/bin/git"}
+    assert await asked(executor, "/opt/git status") == [
+        "a rule allows it, but commands in the sandbox can write /work/link, which /opt/git leads through"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -169,12 +169,15 @@ async def canonicalize(connection: ClientConnection, call: Call[CanonicalizePara
     """Return the path without links and dots."""
     params = call.params
     operation = engine.Canonicalize(
-        path=local_path(params.path), tells_read_only=params.tells_read_only is True
+        path=local_path(params.path),
+        tells_read_only=params.tells_read_only is True,
+        tells_way=params.tells_way is True,
     )
     found = await operations_for(connection, params.sandbox).perform(operation)
     return CanonicalizeResult(
         path=params.path.like(found.path),
         read_only=UNSET if found.is_read_only is None else found.is_read_only,
+        way=UNSET if found.way is None else [params.path.like(place) for place in found.way],
     )
 
 

@@ -39,7 +39,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,7 +122,6 @@ CALL(int, close, (int fd), SYS_close, fd)
 CALL(ssize_t, read, (int fd, void *to, size_t size), SYS_read, fd, to, size)
 CALL(ssize_t, pread, (int fd, void *to, size_t size, off_t offset), SYS_pread64, fd, to, size, offset)
 CALL(ssize_t, write, (int fd, const void *from, size_t size), SYS_write, fd, from, size)
-CALL(ssize_t, writev, (int fd, const struct iovec *parts, int count), SYS_writev, fd, parts, count)
 CALL(int, fstat, (int fd, struct stat *status), SYS_fstat, fd, status)
 CALL(int, statx, (int directory, const char *restrict path, int flags, unsigned mask, struct statx *restrict status),
      SYS_statx, directory, path, flags, mask, status)

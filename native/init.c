@@ -277,6 +277,8 @@ static void serve_signals(int signals, pid_t command) {
 static _Noreturn void end_overdue(void) {
     char digits[NUMBER_BYTES];
     end_with_masks();
+    /* Before the message, which may have to wait for its reader. */
+    kill_the_rest();
     report(&(struct report){.kind = REPORT_WALL_LIMIT});
     SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
     finish(EXIT_WALL);

@@ -201,7 +201,7 @@ static const struct mask *settle_masks(void) {
     return lost;
 }
 
-/* Call this last: the reader of standard error may never read, so this may block forever. */
+/* Call this last: it waits for a while if nobody reads standard error. */
 static void tell_of_loss(const struct mask *lost) {
     char name[NAME_MAX + 1];
     SAY("the command was killed, because ", lost->path,

@@ -18,45 +18,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "text.h"
+
 /* ---- Writing ---- */
 
-/* Counts the bytes written, and keeps them if there is room. Callers write twice: first to measure, then to keep. */
-struct text {
-    char *room;
-    size_t size;
-};
-
-static inline void put_byte(struct text *text, char c) {
-    if (text->room)
-        text->room[text->size] = c;
-    text->size++;
-}
-
-static inline void put(struct text *text, const char *literal) {
-    while (*literal)
-        put_byte(text, *literal++);
-}
-
-/* Returns the length of the UTF-8 character that begins here, or 0 if it is not valid. The NUL that ends a string is no
- * continuation byte. */
-static inline size_t utf8_length(const unsigned char *at) {
-    unsigned char lead = at[0];
-    size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xC0) != 0x80)
-            return 0;
-    /* Overlong, a surrogate, or beyond the last character. */
-    if ((lead == 0xE0 && at[1] < 0xA0) || (lead == 0xED && at[1] > 0x9F) || (lead == 0xF0 && at[1] < 0x90) ||
-        (lead == 0xF4 && at[1] > 0x8F))
-        return 0;
-    return length;
-}
-
-static inline void put_escape(struct text *text, const char *prefix, unsigned char byte) {
-    put(text, prefix);
-    put_byte(text, "0123456789abcdef"[byte >> 4]);
-    put_byte(text, "0123456789abcdef"[byte & 15]);
-}
+/* ---- Writing ---- */
 
 /* Writes one string, up to NUL or `end`, whichever comes first. */
 static inline void put_string(struct text *text, const char *from, const char *end) {

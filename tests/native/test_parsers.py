@@ -60,9 +60,10 @@ FAULTS = [
     Fault("stub", "escalation.h", "escalation->n_files > ESCALATION_FILES ||", ""),
     Fault("wrapper", "wrapper_message.h", "json->at < json->end && *json->at == c;", "*json->at == c;"),
     Fault("wrapper", "wrapper_message.h", "(size_t)(json->end - json->at) < length || memcmp", "memcmp"),
-    Fault(
-        "wrapper", "wrapper_message.h", "if ((at[i] & 0xC0) != 0x80)", "if (!at[1] && (at[i] & 0xC0) != 0x80)"
-    ),
+    Fault("wrapper", "text.h", "if ((at[i] & 0xC0) != 0x80)", "if (!at[1] && (at[i] & 0xC0) != 0x80)"),
+    Fault("text", "text.h", "{0x7F, 0xA0}", "{0x7F, 0x7F}"),
+    Fault("text", "text.h", "PRINTABLE_BYTES = 12", "PRINTABLE_BYTES = 6"),
+    Fault("init", "message.h", "at = put_printable(&piece, at)", "put_byte(&piece, *at++)"),
     Fault(
         "wrapper", "wrapper_message.h", "code >= 0xDC80 && code <= 0xDCFF", "code > 0xDC80 && code <= 0xDCFF"
     ),

@@ -1,6 +1,6 @@
 /*
- * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), paths (native/without_links.h) and the table of mounts
- * (native/isolation.h). Input: which base a number is in and how an open ends, and text.
+ * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), paths (native/without_links.h), the table of mounts
+ * (native/isolation.h) and names in messages (native/text.h). Input: which base a number is in and how an open ends, and text.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,11 +23,13 @@ static ssize_t fake_read(char *to, size_t size);
 #include "descendants.h"
 #include "isolation.h"
 #include "number.h"
+#include "text.h"
 #include "without_links.h"
 
 const char *const dictionary[] = {"1 (sh) S 1 ", "(", ")", ") S ", "18446744073709551615", "18446744073709551616", "4194304",
                                   "ffffffffffffffff", "/", "//", "..",
-                                  "22 1 8:1 / / rw", " shared:1", " master:2", " unbindable", " - ext4 /dev/a rw", "\n", NULL};
+                                  "22 1 8:1 / / rw", " shared:1", " master:2", " unbindable", " - ext4 /dev/a rw", "\n",
+                                  "\033]0;", "\xc2\x9b", "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xf3\xa0\x81\xbf", "\xed\xa0\x80", NULL};
 
 static size_t names_left;
 
@@ -96,6 +98,26 @@ static void try_number(char *text, unsigned base) {
     check(written >= room && strtoull(written, NULL, (int)base) == value, "a number is written as it is read");
 }
 
+static void try_name(const char *name) {
+    for (const char *next; *name; name = next) {
+        char *room = room_of(PRINTABLE_BYTES, 1);
+        struct text text = {.room = room};
+        next = put_printable(&text, name);
+        check(next > name && next <= name + strlen(name), "one character is taken after the other");
+        check(text.size > 0 && text.size <= PRINTABLE_BYTES, "a character has room");
+        size_t length = (size_t)(next - name);
+        if (text.size == length && memcmp(room, name, length) == 0) {
+            check(length == 1 ? *name >= ' ' && *name <= '~' : utf8_length((const unsigned char *)name) == length,
+                  "what is shown as it is can be shown");
+            check(length != 2 || name[0] != '\xc2' || (unsigned char)name[1] > 0xa0, "a control of 8 bits is not shown");
+        } else {
+            check(*room == '\\', "anything else is escaped");
+            for (size_t i = 0; i < text.size; i++)
+                check(room[i] >= ' ' && room[i] <= '~', "an escape is plain text");
+        }
+    }
+}
+
 void try_input(const uint8_t *data, size_t size) {
     struct input input = {data, data + size};
     unsigned base = take_byte(&input) & 1 ? 16 : 10;
@@ -106,5 +128,6 @@ void try_input(const uint8_t *data, size_t size) {
     pid_t parent = parent_in(text);
     check(parent == -1 || (parent >= 0 && parent < PID_LIMIT), "a parent is a process");
     walk_without_links(text);
+    try_name(text);
     try_table(text, left_of(&input));
 }

@@ -8,10 +8,12 @@ import platform
 import pty
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from paddock.printable import printable
 from paddock.sandbox.enforce import init
 from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan import bpf
@@ -130,6 +132,61 @@ def test_a_line_of_any_length_is_said_whole() -> None:
     done = run(word, "--", "true")
     assert done.stderr.endswith(f": word {word}: Invalid argument\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"\x1b]0;title\x07",
+        b"line\nof\rits\town\x7f",
+        b"\x9b31m\xff",
+        "\x85\x9b31m".encode(),
+        "\u202egnp.exe\u2066\u200b\u2028\ufeff".encode(),
+        "\U000e0041\U0010ffff\U0001f600".encode(),
+        "r\xe9sum\xe9 \u65e5\u672c 'quoted' \\n".encode(),
+        b"\xed\xa0\x80\xc0\xaf\xe2\x80",
+        b"\x1b" * 3000,
+    ],
+)
+def test_a_name_in_a_message_is_no_control_of_a_terminal_and_no_second_line(name: bytes) -> None:
+    done = run("--", os.fsdecode(b"/none/" + name))
+    path = printable(os.fsdecode(b"/none/" + name))
+    # Some of the names are too long to be looked for.
+    assert done.stderr in (
+        f"paddock: can't run {path}: {os.strerror(number)}\n" for number in (errno.ENOENT, errno.ENAMETOOLONG)
+    )
+
+
+STOP_OUTPUT = "import termios, time; termios.tcflow(0, termios.TCOOFF); print(flush=True); time.sleep(1000)"
+
+
+def test_a_terminal_that_the_command_has_stopped_does_not_keep_its_end_waiting() -> None:
+    ours, theirs = pty.openpty()
+    command = [PYTHON, "-c", STOP_OUTPUT]
+    argv = [init.PATH, *init.words(environment=ENVIRONMENT), "wall=1", "--", *command]
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb") as terminal:
+        done = subprocess.run(
+            argv, stdin=terminal, stdout=terminal, stderr=terminal, timeout=TIMEOUT_S, check=False
+        )
+    assert done.returncode == init.WALL_LIMIT_STATUS
+
+
+def test_a_command_is_killed_in_time_though_nobody_reads_that_it_is() -> None:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    life, held = os.pipe2(os.O_CLOEXEC)
+    argv = [init.PATH, *init.words(environment=ENVIRONMENT), "wall=1", "--", "sleep", "1000"]
+    with subprocess.Popen(argv, stdout=held, stderr=writer) as started:
+        os.close(held)
+        # The command holds the other end, and so does the init.
+        assert os.read(life, 1) == b""
+        assert started.wait(TIMEOUT_S) == init.WALL_LIMIT_STATUS
+    for file in (reader, writer, life):
+        os.close(file)
 
 
 # --- the environment --------------------------------------------------------

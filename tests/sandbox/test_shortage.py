@@ -48,6 +48,25 @@ def leaves_nothing(new_directory: Path, user: int, kind: str) -> None:
     assert all("Too many open files" in failure for failure in told["failures"])
 
 
+WORDS = [f"{number:07}" for number in range(6000)]
+
+
+def test_a_limit_on_the_size_of_files_takes_no_arguments_from_a_command(new_directory: Path) -> None:
+    counting = ["sh", "-c", "echo $#", "sh", *WORDS]
+    prefix = [sys.executable, "-P", "-m", "paddock", "sandbox", "--"]
+
+    def run(limit_bytes: int, *argv: str) -> subprocess.CompletedProcess[str]:
+        limited = ["prlimit", f"--fsize={limit_bytes}", *argv]
+        return subprocess.run(limited, cwd=new_directory, capture_output=True, text=True, check=False)
+
+    # Eight in a row: an argument has eight bytes with its NUL, and what ends with a NUL looks whole.
+    for limit_bytes in range(40_000, 40_008):
+        done = run(limit_bytes, *prefix, *counting)
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "ulimit -f" in done.stderr
+    assert run(400_000, *prefix, *counting).stdout == run(40_000, *counting).stdout == "6000\n"
+
+
 @pytest.fixture(name="without_descriptors")
 def open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_more: object) -> None:

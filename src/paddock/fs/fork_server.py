@@ -21,6 +21,7 @@ from paddock.fs.failure import to_failure
 from paddock.fs.framing import NOT_BEGUN, Reply, write_frame
 from paddock.fs.namespace_entry import LIBRARY, NAMESPACES, REMEDY, Confine, load
 from paddock.fs.worker import Worker
+from paddock.memory_file import memory_file
 from paddock.model.restriction import Restriction
 
 SOCKET = 3
@@ -43,15 +44,11 @@ def request_worker(
     """Ask the fork server at the other end for a worker, or raise OSError. Descriptors stay the caller's."""
     with contextlib.ExitStack() as stack:
         # In files, because a profile may grant more paths than a message can hold.
-        given = [_memory(stack, content) for content in (restriction.words, restriction.filter)]
+        given = []
+        for content in (restriction.words, restriction.filter):
+            given.append(memory_file("paddock-restriction", content))
+            stack.callback(os.close, given[-1])
         socket.send_fds(connection, [b"w"], [worker.fileno(), *given, *namespaces])
-
-
-def _memory(stack: contextlib.ExitStack, content: bytes) -> int:
-    file = os.memfd_create("paddock-restriction", os.MFD_CLOEXEC)
-    stack.callback(os.close, file)
-    os.write(file, content)
-    return file
 
 
 def serve(connection: socket.socket, confine: Confine, work: Callable[[], None]) -> None:

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from paddock.memory_file import memory_file
 from paddock.sandbox.denial import stub_instruction
 from paddock.sandbox.denial.exec_answer import NOT_BEGUN, Outcome
 from paddock.sandbox.denial.exec_call import ExecCall, open_on_host
@@ -160,9 +161,8 @@ class Escalation(Struct):
         `passed` maps the program's numbers to the descriptors. Raises OSError; nothing is started then.
         """
         with self._failing_with_reason(), ExitStack() as opened:
-            memory = os.memfd_create("program", os.MFD_CLOEXEC)
+            memory = memory_file("program", self.told)
             opened.callback(os.close, memory)
-            write_all(memory, self.told)
             request = partial(self._request, caller, status, tuple(passed))
             files = (self.program, self.directory, memory, caller_end.fileno(), *passed.values())
             leader.request(request, files, self.outcome)
@@ -207,13 +207,6 @@ def escalation_of(call: ExecCall, environment: Sequence[bytes], outcome: Outcome
         escalation = Escalation(outcome, file, directory, told, program.head().startswith(b"#!"))
         opened.pop_all()
     return escalation
-
-
-def write_all(file: int, data: bytes) -> None:
-    """Write to a file in memory."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
 
 
 def open_numbers(told: Sequence[int], size: int) -> Sequence[int]:

@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct
 
 from paddock import own_program
-from paddock.sandbox.denial.escalation import Escalation, Leader, write_all
+from paddock.memory_file import memory_file
+from paddock.sandbox.denial.escalation import Escalation, Leader
 from paddock.sandbox.denial.notification import Listener, Memory, Question
 from paddock.sandbox.denial.pursuit import Pursuits
 from paddock.sandbox.denial.redirection import AT_EMPTY_PATH, EXECVEAT, redirect
@@ -197,9 +198,8 @@ class Stubs:
             _drop(told)
 
     def _tell(self, listener: Listener, question: Question, told: bytes | Copy) -> None:
-        file = os.memfd_create("instruction", os.MFD_CLOEXEC)
+        file = memory_file("instruction", told.told if isinstance(told, Copy) else told)
         try:
-            write_all(file, told.told if isinstance(told, Copy) else told)
             if isinstance(told, Copy):
                 self._copies[question.task] = told.binary
             listener.answer_with(question, file)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from paddock import own_program
 from paddock.c_string import c_strings
 from paddock.errors import ProfileRefused
+from paddock.memory_file import memory_file
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts
 from paddock.model.interceptor import Interceptor
 from paddock.model.network_secret import BUNDLE_PATH
@@ -294,10 +295,7 @@ class _Opened(contextlib.ExitStack):
 
     def memory(self, name: str, content: bytes) -> int:
         """Return a file in memory, positioned at its beginning."""
-        file = self.own(os.memfd_create(f"paddock-{name}", os.MFD_CLOEXEC))
-        os.write(file, content)
-        os.lseek(file, 0, os.SEEK_SET)
-        return file
+        return self.own(memory_file(f"paddock-{name}", content))
 
 
 def _files(

@@ -14,7 +14,7 @@ import os
 import sys
 
 from paddock.adapters.outcome import SHELL
-from paddock.adapters.shell_program import named_profile, run_in
+from paddock.adapters.shell_program import STDERR, STDOUT, named_profile, run_in, write_all
 from paddock.client.process import Process
 from paddock.client.workspace import Workspace
 from paddock.model.stream import Stream
@@ -33,7 +33,7 @@ async def run(profile: str, directory: str, line: str) -> int:
     async def passed_on() -> Process:
         process = await workspace.start([*SHELL, line], cwd=os.getcwd())
         async for output in process:
-            os.write(2 if output.stream is Stream.STDERR else 1, output.data)
+            write_all(STDERR if output.stream is Stream.STDERR else STDOUT, output.data)
         return process
 
     return await run_in(workspace, "The command", passed_on)

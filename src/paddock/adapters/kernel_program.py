@@ -51,7 +51,9 @@ def main() -> None:
         answer = run(request["code"], names)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(1, f"{request['mark']} {json.dumps(answer)}\n".encode())
+        rest = f"{request['mark']} {json.dumps(answer)}\n".encode()
+        while rest:
+            rest = rest[os.write(1, rest) :]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from collections import deque
 from typing import Final
 
 from paddock.adapters.outcome import EXPLAINED_BYTES, explained
-from paddock.adapters.shell_program import named_profile, run_in
+from paddock.adapters.shell_program import STDOUT, named_profile, run_in, write_all
 from paddock.client.process import Process
 from paddock.client.workspace import Workspace
 from paddock.model.stream import Stream
@@ -109,7 +109,7 @@ class Relay:
                 # The tool looks for its marker at the beginning of a line.
                 self._write(1, b"\n")
             await self._explain(command, int(found[1]), os.fsdecode(found[2]))
-            os.write(1, b"%b %b\n" % (marker, found[1]))
+            write_all(STDOUT, b"%b %b\n" % (marker, found[1]))
             data = data[found.end() :]
             self._pass_error(b"")
         marker = self._commands[0][0] if self._commands else b""
@@ -121,15 +121,14 @@ class Relay:
         said = self._said.decode("utf-8", "replace")
         self._said.clear()
         for note in await explained(self._workspace, os.fsdecode(command), said, status, cwd=cwd):
-            os.write(1, f"Note: {note}\n".encode())
+            write_all(STDOUT, f"Note: {note}\n".encode())
 
     def _write(self, descriptor: int, data: bytes) -> None:
         self._said += data
         del self._said[:-EXPLAINED_BYTES]
         if descriptor == 1 and data:
             self._is_in_line = not data.endswith(b"\n")
-        while data:
-            data = data[os.write(descriptor, data) :]
+        write_all(descriptor, data)
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from paddock.client.ending import Ending
 from paddock.client.process import Process
 from paddock.client.workspace import Workspace
 from paddock.errors import PaddockError, SpawnError
+
+STDOUT: Final = 1
+STDERR: Final = 2
 
 
 def named_profile(word: str) -> str | dict[str, Any]:
@@ -41,5 +44,11 @@ async def run_in(workspace: Workspace, what: str, run: Callable[[], Awaitable[Pr
         await workspace.aclose()
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, for as long as that takes."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 def _tell(text: str) -> None:
-    os.write(2, text.encode())
+    write_all(STDERR, text.encode())

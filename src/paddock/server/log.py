@@ -136,6 +136,8 @@ class LineHandler(logging.Handler):
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._dropped = 0
+        self._is_cut = False
+        """Whether the line that was written last has no end."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line, or count it as dropped while nobody reads."""
@@ -151,12 +153,17 @@ class LineHandler(logging.Handler):
     def _write(self, line: str) -> bool:
         if not any(event & select.POLLOUT for _, event in self._poll.poll(0)):
             return False
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        if self._is_cut:
+            data = b"\n" + data
         try:
-            os.write(self._fd, line.encode("utf-8", "backslashreplace") + b"\n")
+            written = os.write(self._fd, data)
         except OSError:
             # The reader has closed its end (EPIPE), or the disk is full: there is nowhere to report it.
             return False
-        return True
+        # A disk that is nearly full takes a part, and so does a pipe that another process made non-blocking.
+        self._is_cut = written < len(data)
+        return not self._is_cut
 
     def _about_dropped(self) -> logging.LogRecord:
         event = Event("log lines dropped", {"count": self._dropped})

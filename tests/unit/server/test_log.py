@@ -6,7 +6,9 @@ import argparse
 import json
 import logging
 import os
+import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -130,6 +132,23 @@ def handler_for(fd: int) -> LineHandler:
     handler = LineHandler(fd)
     handler.setFormatter(TextFormatter())
     return handler
+
+
+def test_a_line_that_was_cut_off_does_not_take_the_next_with_it(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        handler = handler_for(file.fileno())
+        handler.handle(record_of(Event("first", {})))
+        size_bytes = os.fstat(file.fileno()).st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes + 10, before[1]))
+        try:
+            handler.handle(record_of(Event("second", {})))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        handler.handle(record_of(Event("third", {})))
+    first, second, dropped, third = (tmp_path / "log").read_text().splitlines()
+    assert (first[25:], second, third[25:]) == ("INFO first", first[:10], "INFO third")
+    assert dropped.endswith("log lines dropped count=1")
 
 
 def test_a_reader_that_does_not_read_loses_lines_and_learns_how_many(pipe: tuple[int, int]) -> None:

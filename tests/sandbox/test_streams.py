@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import stat
 import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -365,3 +367,102 @@ def test_terminal_can_be_opened_and_typed_at_afterwards(launcher: Launcher, work
     finally:
         os.close(leader)
         os.close(follower)
+
+
+STOP_TERMINAL = "import termios; termios.tcflow(0, termios.TCOOFF)"
+CHANGE_SETTINGS = """
+import termios
+settings = termios.tcgetattr(0)
+settings[3] &= ~(termios.ECHO | termios.ICANON)
+termios.tcsetattr(0, termios.TCSANOW, settings)
+"""
+
+
+@contextmanager
+def _terminal(launcher: Launcher) -> Iterator[tuple[int, int, Stream]]:
+    """Yield both ends of a terminal of the user, and what opens the second as a stream."""
+    leader, follower = os.openpty()
+    try:
+        os.fchown(follower, launcher.user, -1)
+        yield leader, follower, (os.ttyname(follower), os.O_RDWR | os.O_NOCTTY)
+    finally:
+        os.close(leader)
+        os.close(follower)
+
+
+def _takes_output(terminal: int) -> bool:
+    poll = select.poll()
+    poll.register(terminal, select.POLLOUT)
+    return bool(poll.poll(0))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_terminal_that_a_command_has_stopped_takes_output_afterwards(
+    launcher: Launcher, workspace: Path, number: int
+) -> None:
+    with _terminal(launcher) as (_, follower, stream):
+        script = STOP_TERMINAL.replace("(0", f"({number}")
+        outcome = _run(launcher, workspace, {number: stream}, PYTHON, "-c", script)
+        assert (outcome.status, _takes_output(follower)) == (0, True)
+        subprocess.run([PYTHON, "-c", STOP_TERMINAL], stdin=follower, check=True)
+        assert not _takes_output(follower)
+
+
+def test_message_about_a_command_that_has_stopped_the_terminal_is_shown_there(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _terminal(launcher) as (leader, _, stream):
+        script = f"{STOP_TERMINAL}\ntry: open('/etc/new', 'w')\nexcept OSError: pass"
+        words = ["sandbox", "--trace", "--", PYTHON, "-c", script]
+        outcome = launcher.run(words, cwd=workspace, streams={0: stream, 1: stream, 2: stream})
+        assert outcome.status == 0
+        assert b"/etc/new" in os.read(leader, 10_000)
+
+
+def test_terminal_has_its_settings_back_unless_a_pager_may_have_changed_them(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _terminal(launcher) as (_, follower, stream):
+        before = termios.tcgetattr(follower)
+        _run(launcher, workspace, {0: stream, 1: stream, 2: stream}, PYTHON, "-c", CHANGE_SETTINGS)
+        assert termios.tcgetattr(follower) == before
+        _run(launcher, workspace, {0: stream, 2: stream}, PYTHON, "-c", CHANGE_SETTINGS)
+        assert termios.tcgetattr(follower) != before
+        termios.tcsetattr(follower, termios.TCSANOW, before)
+        subprocess.run([PYTHON, "-c", CHANGE_SETTINGS], stdin=follower, check=True)
+        assert termios.tcgetattr(follower) != before
+
+
+STOP_KEY = b"\x13"
+
+
+def test_signal_ends_paddock_though_its_message_can_not_be_shown(launcher: Launcher, workspace: Path) -> None:
+    script = "try: open('/etc/new', 'w')\nexcept OSError: open('ready', 'w')\nimport time; time.sleep(1000)"
+    words = ["sandbox", "--trace", "--", PYTHON, "-c", script]
+    with _terminal(launcher) as (leader, follower, stream), ThreadPoolExecutor(1) as thread:
+        running = thread.submit(launcher.run, words, cwd=workspace, streams={0: stream, 2: stream})
+        wait_until((workspace / "ready").exists)
+        os.write(leader, STOP_KEY)
+        wait_until(lambda: not _takes_output(follower))
+        os.kill(launcher.running(), signal.SIGTERM)
+        assert running.result().status == 128 + signal.SIGTERM
+        # The user has stopped it, so it stays stopped.
+        assert not _takes_output(follower)
+
+
+ASK_FOR_NUMBER = """
+import fcntl
+try:
+    fcntl.ioctl(0, 0x80045430, bytes(4))  # TIOCGPTN
+except OSError:
+    print("no master")
+else:
+    print("master")
+"""
+
+
+def test_command_does_not_get_the_master_of_a_terminal(launcher: Launcher, workspace: Path) -> None:
+    streams: dict[int, Stream] = {0: ("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)}
+    assert _run(launcher, workspace, streams, PYTHON, "-c", ASK_FOR_NUMBER).stdout == "no master\n"
+    outside = _run(launcher, workspace, streams, PYTHON, "-c", ASK_FOR_NUMBER, profile=":danger-full-access")
+    assert outside.stdout == "master\n"

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paddock.cli import exit_status
 from paddock.cli.confined_streams import ConfinedStreams
@@ -24,12 +24,23 @@ if TYPE_CHECKING:
     from paddock.sandbox.enforce.init import Report
 
 PATIENCE_S: Final = 2.0
-"""How long a reader may take for the next 64 KiB of a command that was made to end. A program that sends a
-signal and waits gives up after some ten seconds; a reader that reads at all takes milliseconds."""
+"""How long a reader may take for the next 64 KiB of a command that was made to end, or for a message. A
+program that sends a signal and waits gives up after some ten seconds; a reader that reads at all takes
+milliseconds."""
 
 
-def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> int:
-    """Run the command to its end, leave nothing of it running, and return the exit status.
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    """The exit status of this process."""
+    may_tell: bool = True
+    """Whether to write messages about it: not if it was made to end and nobody reads them. On a terminal that
+    is stopped, they would keep this process from ending too."""
+
+
+def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> Ended:
+    """Run the command to its end, leave nothing of it running, and return how it ended.
 
     `network` is its proxied network, if it has one.
 
@@ -60,10 +71,10 @@ def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> 
         confined.ended(was_killed=False)
         if error.filename is None:
             tell(f"the command can't be started: {error.strerror}")
-            return exit_status.OWN_FAILURE
+            return Ended(exit_status.OWN_FAILURE)
         tell(f"can't run {error.filename}: {error.strerror}")
         is_missing = isinstance(error, FileNotFoundError)
-        return exit_status.NOT_FOUND if is_missing else exit_status.NOT_EXECUTABLE
+        return Ended(exit_status.NOT_FOUND if is_missing else exit_status.NOT_EXECUTABLE)
     # Before the first output is seen: whoever has read it may send signals.
     with _passed_on(child, confined) as passed_on:
         confined.started()
@@ -74,15 +85,19 @@ def run_confined(confined: Confined, network: ConfinedNetwork | None = None) -> 
     if network is not None:
         network.finish()
     reports = confined.ended(was_killed=status < 0)
-    problem = streams.finish(PATIENCE_S if _was_made_to_end(status, passed_on, reports) else None)
+    was_made_to_end = _was_made_to_end(status, passed_on, reports)
+    problem = streams.finish(PATIENCE_S if was_made_to_end else None)
+    may_tell = not was_made_to_end or _is_read(STDERR, PATIENCE_S)
     if status > 0 and confined.plan is not None and not reports:
         # The command was never reached; what bubblewrap has written to stderr says why.
-        tell("bubblewrap could not make the sandbox, and the command was not started")
-        return exit_status.OWN_FAILURE
+        if may_tell:
+            tell("bubblewrap could not make the sandbox, and the command was not started")
+        return Ended(exit_status.OWN_FAILURE, may_tell)
     if problem is not None:
-        _complain(f"can't write the command's output: {problem.strerror}")
+        if _is_read(STDERR, 0):
+            tell(f"can't write the command's output: {problem.strerror}")
         status = status or exit_status.OWN_FAILURE
-    return status if status >= 0 else exit_status.of_signal(-status)
+    return Ended(status if status >= 0 else exit_status.of_signal(-status), may_tell)
 
 
 def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]) -> bool:
@@ -93,12 +108,11 @@ def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]
     return not passed_on.isdisjoint(ENDING_CONFINED) or (bool(passed_on) and status != 0)
 
 
-def _complain(text: str) -> None:
-    """Write it to standard error, unless nobody reads there."""
+def _is_read(fd: int, patience_s: float) -> bool:
+    """Return whether a line can be written there now, or within this time."""
     room = select.poll()
-    room.register(STDERR, select.POLLOUT)
-    if room.poll(0):
-        tell(text)
+    room.register(fd, select.POLLOUT)
+    return bool(room.poll(patience_s * 1000))
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Chooses the descriptors that a confined command has as its standard streams.
 
 The command gets a terminal and /dev/null unchanged, and also a file that its profile lets it write under its
-own name, if the user may open it so. In place of everything else it gets a pipe (`stream_copy`). A directory
-is refused: the whole host could be reached from it.
+own name, if the user may open it so. In place of everything else it gets a pipe (`stream_copy`), also of the
+master of a pseudo-terminal: whoever has that can type to the programs on the terminal. A directory is
+refused: the whole host could be reached from it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from paddock.cli.confined_terminal import ConfinedTerminal, is_master
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT
 from paddock.cli.input_source import source_of
 from paddock.cli.stream_copy import InputCopy, OutputCopy
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 NAMES: Final = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
 NULL_DEVICE: Final = os.makedev(1, 3)
 """See null(4)."""
-ACCESS_LIST: Final = "system.posix_acl_access"
-"""See acl(5)."""
 
 _HOST_ONLY: Final = (DEV, PROC, KERNEL_OBJECTS)
 """Where a sandbox has something else than the host, whatever its profile grants."""
@@ -47,7 +46,7 @@ class ConfinedStreams:
     def __init__(self, confined: Confined) -> None:
         self._input: InputCopy | None = None
         self._outputs: dict[tuple[int, int, int], OutputCopy] = {}
-        self._terminals: list[_Terminal] = []
+        self._terminals: list[ConfinedTerminal] = []
         self.numbers = [STDIN, STDOUT, STDERR]
         """Of the descriptors that the command is to have as 0, 1 and 2."""
         if confined.enforcement is not Enforcement.NONE:
@@ -78,8 +77,8 @@ class ConfinedStreams:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             raise PaddockError(f"{NAMES[fd]} is a directory, which no confined command can have")
-        if os.isatty(fd):
-            self._terminals.append(_Terminal(fd, status))
+        if os.isatty(fd) and not is_master(fd):
+            self._terminals.append(ConfinedTerminal(fd, status))
             return fd
         is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == NULL_DEVICE
         if is_null or (plan is not None and _is_granted(fd, status, plan)):
@@ -94,52 +93,6 @@ class ConfinedStreams:
             clear_set_id(fd, status)
             self._outputs[file] = OutputCopy(fd)
         return self._outputs[file].stream
-
-
-class _Terminal:
-    """What a command could leave changed at a terminal, besides its settings."""
-
-    def __init__(self, fd: int, status: os.stat_result) -> None:
-        self._fd = fd
-        self._group = status.st_gid
-        self._mode = stat.S_IMODE(status.st_mode)
-        self._list = _access_list(fd)
-        self._flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-
-    def restore(self) -> None:
-        """Undo it. A terminal that has hung up needs nothing."""
-        with suppress(OSError):
-            fcntl.fcntl(self._fd, fcntl.F_SETFL, self._flags)
-            mode = self._mode
-            if os.fstat(self._fd).st_gid != self._group and not self._give_back():
-                # Nobody of the other group may read what is typed, or write there.
-                mode &= ~stat.S_IRWXG
-            if _access_list(self._fd) != self._list:
-                self._restore_list()
-            if stat.S_IMODE(os.fstat(self._fd).st_mode) != mode:
-                os.fchmod(self._fd, mode)
-
-    def _give_back(self) -> bool:
-        """Give it to its group again, which a user who is not in that group can't."""
-        try:
-            os.fchown(self._fd, -1, self._group)
-        except PermissionError:
-            return False
-        return True
-
-    def _restore_list(self) -> None:
-        if self._list is None:
-            os.removexattr(self._fd, ACCESS_LIST)
-        else:
-            os.setxattr(self._fd, ACCESS_LIST, self._list)
-
-
-def _access_list(fd: int) -> bytes | None:
-    """Return the list of those who may use a device, besides its mode; consoles can have one."""
-    try:
-        return os.getxattr(fd, ACCESS_LIST)
-    except OSError:
-        return None
 
 
 def _is_granted(fd: int, status: os.stat_result, plan: Plan) -> bool:

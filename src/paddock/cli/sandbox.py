@@ -166,7 +166,9 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
             proxy_ports=() if network.served is None else network.served.ports,
         )
         _tell_of_tmpdir(sandbox, written.profile, confined.plan)
-        status = run_confined(confined, network.served)
+        status, may_tell = run_confined(confined, network.served)
+        if not may_tell:
+            return status
         if confined.has_starved and status != 0:
             tell("the limit totalMemoryBytes of its profile ended it; raise it if that is too low", VERB)
         if network.denials:

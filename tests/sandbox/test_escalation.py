@@ -349,6 +349,30 @@ async def test_an_answer_lets_a_program_out_without_harmful_variables(
     assert b"TAR_OPTIONS" not in done.stdout
 
 
+LINES = {
+    "a link to its interpreter": ("#!{0}/link", "#!{1}/link"),
+    "a path for env": ("#!/usr/bin/env {0}/link", "#!/usr/bin/env {1}/link"),
+    "options for env": ("#!/usr/bin/env -S -u FOO {0}/link", "#!/usr/bin/env sh"),
+    "a program for another": ("#!/usr/bin/setsid {0}/link", "#!/bin/sh -e"),
+}
+
+
+@pytest.mark.parametrize("attack", LINES)
+async def test_script_whose_first_line_leads_into_the_sandbox_stays_inside(
+    url: str, workspace: Path, outside: Path, attack: str
+) -> None:
+    """The link leads to a sound program while that is looked at, and anywhere else afterwards."""
+    for directory in (workspace, outside):
+        (directory / "link").symlink_to("/bin/sh")
+    tool = outside / "tool"
+    for line, is_sound in zip(LINES[attack], (False, True), strict=True):
+        tool.write_text(f"{line.format(workspace, outside)}\n: > {outside}/got-out\n")
+        tool.chmod(0o755)
+        done = await run(url, ["bash", "-c", f"{tool}; true"], workspace, rules(rule("allow", str(tool))))
+        assert told(done, ESCALATED) == (["tool"] if is_sound else []), (done.stderr, done.ending.execs)
+        assert (outside / "got-out").exists() == is_sound
+
+
 async def test_a_variable_of_the_sandbox_makes_no_allowed_program_run_another(
     url: str, workspace: Path, outside: Path
 ) -> None:

@@ -9,7 +9,6 @@ scripts' first lines, and not at the libraries and files that a program loads.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,21 +18,17 @@ from paddock.agent.executor import Executor, FileAccess
 from paddock.agent.permission import Reach
 from paddock.client.confinement import Sandbox
 from paddock.errors import NotFound, PaddockError
-from paddock.intercept.trust import first_writable
+from paddock.intercept.trust import executed_by, first_writable
 from paddock.protocol.fs import MetadataResult
 from paddock.sandbox.denial.shebang import HEAD_BYTES, Interpreter, interpreter_of
 
 DEPTH_LIMIT: Final = 8
 """Programs that stand for one another: the kernel follows five interpreters, and `env` begins a new count."""
 
-ENV: Final = "env"
 PROCESSES: Final = "/proc"
 ELF: Final = b"\x7fELF"
 
 _EXECUTABLE: Final = 0o111
-_ENV_NAME: Final = re.compile(r"[\w.+/][\w.+/-]*")
-"""What `env` executes, and nothing but that: no option, no variable, no second word."""
-_OPTION: Final = re.compile(r"-[^/]*")
 
 
 class ProgramTrust:
@@ -139,12 +134,10 @@ class _Look:
         if found.doubt is not None or interpreter.argument is None:
             return found
         argument = interpreter.argument.decode("utf-8", "surrogateescape")
-        names = {posixpath.basename(place) for place in (path, *await self._files.way(path))}
-        if ENV in names and _ENV_NAME.fullmatch(argument):
-            return _Finding(await self.doubt(argument, depth + 1), found.runs)
-        if ENV not in names and all(_OPTION.fullmatch(word) for word in argument.split()):
-            return found
-        return _Finding(f"the first line of {script} has {argument!r} for {path}, which may run anything")
+        executed = executed_by((path, *await self._files.way(path)), argument)
+        if executed is None:
+            return _Finding(f"the first line of {script} has {argument!r} for {path}, which may run anything")
+        return _Finding(await self.doubt(executed, depth + 1) if executed else None, found.runs)
 
 
 async def _status(files: FileAccess, path: str) -> MetadataResult | None:

@@ -15,6 +15,15 @@ from msgspec import Struct, field
 _WORD_BYTES: Final = 64
 
 
+class ScriptLine(Struct, frozen=True):
+    """The first line of a script."""
+
+    interpreter: str
+    """As the line has it; it may be relative, and have dots and links."""
+    argument: str | None = None
+    """All that follows, which the interpreter gets as one word."""
+
+
 class Execution(Struct, frozen=True):
     """A program that a process wants to become."""
 
@@ -34,6 +43,8 @@ class Execution(Struct, frozen=True):
     interpreters: tuple[str, ...] = ()
     """For a script, the program that its first line names, and the interpreter of that one in turn.
     Absolute, links resolved."""
+    script_lines: tuple[ScriptLine, ...] = ()
+    """The lines that name the interpreters, one for each. The kernel reads them again when it executes it."""
     is_genuine: bool = False
     """Whether the program that is held open, and each interpreter, is the file that its path leads to on the
     host: no file in memory, none that was removed, and none that only the sandbox sees."""

@@ -7,9 +7,16 @@ for. So Paddock never lets a program out of a sandbox that could have written it
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from paddock.intercept.execution import Execution
+
+_ENV: Final = "env"
+_ENV_NAME: Final = re.compile(r"[\w.+/][\w.+/-]*")
+"""What `env` executes, and nothing but that: no option, no variable, no second word."""
+_OPTION: Final = re.compile(r"-[^/]*")
 
 IsWritable = Callable[[str], bool]
 """Returns whether the sandbox may write at an absolute path: the file, under any of its names, or what is
@@ -28,6 +35,8 @@ def distrust(execution: Execution, is_writable: IsWritable) -> str | None:
             return f"the sandbox can write {role}{path}"
         if written is not None:
             return f"the sandbox can write {written}, which {role}{path} is in"
+    if (doubt := _distrust_lines(execution, is_writable)) is not None:
+        return doubt
     if _is_called_into_sandbox(execution, is_writable):
         return f"its caller calls it {execution.argv[0]}, and the sandbox can change what is there"
     return None
@@ -52,6 +61,32 @@ def leads_to_sandbox(path: str, is_writable: IsWritable) -> bool:
 def first_writable(path: str, is_writable: IsWritable) -> str | None:
     """Return the absolute path itself, or the nearest directory above it, that the sandbox may write."""
     return next((directory for directory in _upwards(path) if is_writable(directory)), None)
+
+
+def executed_by(interpreter: Iterable[str], argument: str) -> str | None:
+    """Return the program that an interpreter, by its paths, executes because of its argument in a script.
+
+    It is empty if there is none, and None if anything might be executed.
+    """
+    if _ENV in map(posixpath.basename, interpreter):
+        return argument if _ENV_NAME.fullmatch(argument) else None
+    return "" if all(map(_OPTION.fullmatch, argument.split())) else None
+
+
+def _distrust_lines(execution: Execution, is_writable: IsWritable) -> str | None:
+    """Return why the lines of scripts may lead to another program than the interpreters that were found."""
+    for line, found in zip(execution.script_lines, execution.interpreters, strict=True):
+        if leads_to_sandbox(line.interpreter, is_writable):
+            return f"the sandbox decides where its interpreter {line.interpreter} leads"
+        if line.argument is None:
+            continue
+        executed = executed_by((line.interpreter, found), line.argument)
+        if executed is None:
+            return f"its first line has {line.argument!r} for {line.interpreter}, which may run anything"
+        # `env` looks a name up in PATH, which has no directory left that the sandbox can write.
+        if "/" in executed and leads_to_sandbox(executed, is_writable):
+            return f"its first line runs {executed}, which the sandbox can change"
+    return None
 
 
 def _is_called_into_sandbox(execution: Execution, is_writable: IsWritable) -> bool:

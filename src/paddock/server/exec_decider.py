@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from paddock.errors import AuditUnwritable
 from paddock.host_text import local_text
 from paddock.intercept.approvals import RememberedAnswers
-from paddock.intercept.execution import Execution
+from paddock.intercept.execution import Execution, ScriptLine
 from paddock.intercept.history import note_of
 from paddock.intercept.trust import IsWritable
 from paddock.intercept.verdict import Approval, ExecVerdict, Terms, escalation_refused, undone
@@ -43,6 +43,7 @@ from paddock.sandbox.denial.exec_answer import (
 )
 from paddock.sandbox.denial.exec_call import ExecCall, caller_of
 from paddock.sandbox.denial.observation import restricts_reading
+from paddock.sandbox.denial.shebang import Interpreter
 from paddock.sandbox.denial.writable_path import WritablePaths
 from paddock.server.interception import Ask, Interception
 
@@ -259,10 +260,15 @@ def _whole(execution: Execution, call: ExecCall) -> Execution:
         execution,
         caller=caller_of(call.task),
         environment=dict(_variables(call)),
-        interpreters=tuple(each.path for each in interpreters),
-        is_genuine=execution.is_genuine and is_whole and all(each.is_genuine for each in interpreters),
+        interpreters=tuple(each.file.path for each in interpreters),
+        script_lines=tuple(_script_line(each.line) for each in interpreters),
+        is_genuine=execution.is_genuine and is_whole and all(each.file.is_genuine for each in interpreters),
         is_executable=call.is_executable,
     )
+
+
+def _script_line(line: Interpreter) -> ScriptLine:
+    return ScriptLine(os.fsdecode(line.path), None if line.argument is None else os.fsdecode(line.argument))
 
 
 def _variables(call: ExecCall) -> list[tuple[str, str]]:

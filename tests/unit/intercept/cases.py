@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.intercept.execution import Execution
+from paddock.intercept.execution import Execution, ScriptLine
 from paddock.intercept.verdict import Terms
 from paddock.model.decision import Action, Origin
 from paddock.rules.policy import Policy
@@ -29,6 +29,7 @@ def execution(
     **facts: Any,
 ) -> Execution:
     called = called or program
+    facts.setdefault("script_lines", tuple(map(ScriptLine, facts.get("interpreters", ()))))
     return Execution(
         id=facts.pop("id", "1"),
         program=program,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.intercept.execution import ScriptLine
 from paddock.intercept.verdict import (
     Answer,
     Approval,
@@ -164,6 +165,31 @@ def test_a_host_executable_keeps_a_name_to_its_paths() -> None:
 # --- what is not let out ----------------------------------------------------
 
 
+def line(interpreter: str, argument: str | None = None, found: str | None = None) -> dict[str, Any]:
+    """Return the facts of a script with this first line."""
+    return {
+        "interpreters": (found or f"/usr/bin/{interpreter.rpartition('/')[2]}",),
+        "script_lines": (ScriptLine(interpreter, argument),),
+    }
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "argument"),
+    [
+        ("/usr/bin/perl", None),
+        ("/usr/bin/perl", "-w -T"),
+        ("/usr/bin/env", "perl"),
+        ("/usr/bin/env", "/usr/bin/perl"),
+    ],
+)
+def test_script_that_the_sandbox_can_not_lead_elsewhere_is_let_out(
+    interpreter: str, argument: str | None
+) -> None:
+    facts = line(interpreter, argument)
+    found = verdict(judge(execution(GIT, **facts), policy(rule(ALLOW, "git")).decide, terms()))
+    assert found.verdict is Verdict.ESCALATE
+
+
 @pytest.mark.parametrize(
     ("facts", "changes", "reason"),
     [
@@ -179,6 +205,17 @@ def test_a_host_executable_keeps_a_name_to_its_paths() -> None:
         ({"program": "/a/git"}, {"is_writable": lambda path: path == "/"}, "can write /, which"),
         ({"interpreters": ("/work/sh",)}, {}, "its interpreter /work/sh"),
         ({"interpreters": ("/usr/bin/perl", "/work/sh")}, {}, "its interpreter /work/sh"),
+        (line("/work/link"), {}, "where its interpreter /work/link leads"),
+        (line("perl"), {}, "where its interpreter perl leads"),
+        (line("/usr/bin/../bin/perl"), {}, "where its interpreter /usr/bin/../bin/perl leads"),
+        (line("/usr/bin/perl", "/work/x"), {}, "which may run anything"),
+        (line("/usr/bin/perl", "-w x"), {}, "which may run anything"),
+        (line("/usr/bin/perl", "-I/work"), {}, "which may run anything"),
+        (line("/usr/bin/env", "-S -u FOO /work/sh"), {}, "which may run anything"),
+        (line("/usr/bin/env", "PATH=/work sh"), {}, "which may run anything"),
+        (line("/opt/e", "-Ssh", found="/usr/bin/env"), {}, "which may run anything"),
+        (line("/usr/bin/env", "/work/sh"), {}, "runs /work/sh, which the sandbox can change"),
+        (line("/usr/bin/env", "./sh"), {}, "runs ./sh, which the sandbox can change"),
         ({"environment": GIVEN | {"LD_PRELOAD": "/work/x.so"}}, {}, "LD_PRELOAD"),
         ({"environment": GIVEN | {"GIT_SSH_COMMAND": "evil"}}, {}, "GIT_SSH_COMMAND"),
         ({"environment": GIVEN | {"HOME": "/work"}}, {}, "HOME"),

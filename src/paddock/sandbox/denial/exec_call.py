@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from paddock.sandbox.denial.notification import Memory, Question, Strings
-from paddock.sandbox.denial.shebang import HEAD_BYTES, MAX_INTERPRETERS, interpreter_of
+from paddock.sandbox.denial.shebang import HEAD_BYTES, MAX_INTERPRETERS, Interpreter, interpreter_of
 
 ARGUMENTS_BYTES: Final = 6 << 20
 """The most that the kernel accepts of arguments and variables together: a quarter of the caller's stack, but
@@ -86,6 +86,13 @@ class PinnedFile(Struct, frozen=True):
             os.close(file)
 
 
+class PinnedInterpreter(Struct, frozen=True):
+    """The program that a script is handed to, opened, and the line that names it."""
+
+    line: Interpreter
+    file: PinnedFile
+
+
 class ExecCall(Struct):
     """One call, which waits until somebody answers. `close` it then.
 
@@ -142,9 +149,9 @@ class ExecCall(Struct):
         """Return whether the file is permitted, and a program or a script by its first bytes."""
         return self.is_permitted and self.program is not None and self.program.head().startswith(_MAGIC)
 
-    def interpreters(self) -> tuple[list[PinnedFile], bool]:
+    def interpreters(self) -> tuple[list[PinnedInterpreter], bool]:
         """Return the programs that a script is handed to in turn, and whether these are all of them."""
-        found: list[PinnedFile] = []
+        found: list[PinnedInterpreter] = []
         program = self.program
         while program is not None and len(found) <= MAX_INTERPRETERS:
             interpreter = interpreter_of(program.head())
@@ -154,7 +161,7 @@ class ExecCall(Struct):
                 program = self.pin(interpreter.path)
             except OSError:
                 return found, False
-            found.append(program)
+            found.append(PinnedInterpreter(interpreter, program))
         return found, False
 
     def pin(self, path: bytes) -> PinnedFile:

@@ -291,8 +291,9 @@ class Executions:
         if not is_whole:
             listener.refuse(question, errno.ENOENT)
             return
+        last = interpreters[-1].file if interpreters else call.program
         told = stub_instruction.run(call.path, call.argv, call.environment())
-        self._stubs.redirect(listener, question, Copy(told, [call.program, *interpreters][-1].status))
+        self._stubs.redirect(listener, question, Copy(told, last.status))
 
     def _escalate(self, listener: Listener, question: Question, call: ExecCall, answer: Escalate) -> None:
         try:

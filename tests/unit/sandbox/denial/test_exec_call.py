@@ -78,7 +78,9 @@ def test_interpreters_are_named_in_turn_as_far_as_they_are_there(
     second = script(tmp_path / "second", first)
     call = told(reader, second)
     found, is_whole = call.interpreters()
-    assert ([pinned.path for pinned in found], is_whole) == ([str(first), os.path.realpath("/bin/sh")], True)
+    assert [each.file.path for each in found] == [str(first), os.path.realpath("/bin/sh")]
+    assert [each.line.path for each in found] == [os.fsencode(first), b"/bin/sh"]
+    assert is_whole
     call.close()
     call = told(reader, script(tmp_path / "broken", tmp_path / "missing"))
     assert call.interpreters() == ([], False)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Play a model that uses the tools of `paddock.Agent`: run a command in a read-only sandbox, try to
-write a file, which the sandbox denies, and ask you whether it may. With a yes the command runs again
-with just that permission. Everything happens in a new directory, which is removed at the end.
+write a file, which the sandbox denies, and ask you for permission. If you say yes, the command runs
+again with just that permission. All of this happens in a new directory, which the demo removes at
+the end.
 """
 
 EXAMPLES = """\
@@ -28,7 +29,7 @@ examples:
   echo y | paddock agent-demo                     with a yes to the question
 
 exit status:
-  0 if the demonstration ran to its end, whatever you answered.
+  0 if the demo ran to its end, whatever you answered.
 """
 
 CLIENT_NAME = "paddock-agent-demo"

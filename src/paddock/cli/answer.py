@@ -11,9 +11,9 @@ from paddock.cli.options import Verbs, add_server_option, add_verb
 from paddock.errors import PaddockError, SelectionError
 
 DESCRIPTION = """\
-Answer an open question, whoever was asked: `run`, `escalate` or `deny` for a program that a
-process wants to execute, `allow` or `deny` for a host that it wants to reach, or the whole
-result as a JSON object. The first answer counts.
+Answer an open question, whoever the server has asked. Answer `run`, `escalate` or `deny` about a
+program that a process wants to execute, and `allow` or `deny` about a host that it wants to
+reach, or give the whole result as a JSON object. The first answer counts.
 """
 
 EXAMPLES = """\
@@ -43,7 +43,7 @@ def add_parser(verbs: Verbs) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("--reason", metavar="TEXT", help="why; goes with a verdict")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for whoever gets the verdict")
     parser.add_argument(
         "--remember",
         choices=("process", "session", "rule"),

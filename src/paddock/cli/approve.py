@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from paddock.cli.approval_survey import Question
 
 DESCRIPTION = """\
-List what agents of this user, and your servers, want to be allowed; show one question in full; or answer it.
-The first answer counts, whoever gives it.
+List the questions of your agents and servers, show one in full, or answer it. The first answer
+counts, whoever gives it.
 """
 
 EXAMPLES = """\
@@ -39,7 +39,7 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         "approve",
         run,
-        help="see what agents and servers ask, and answer",
+        help="list what agents and servers ask, and answer",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
@@ -48,7 +48,11 @@ def add_parser(verbs: Verbs) -> None:
     choice.add_argument(
         "--session", action="store_true", help="allow it until the agent, or the session, ends"
     )
-    choice.add_argument("--always", action="store_true", help="allow such commands by a rule; of agents only")
+    choice.add_argument(
+        "--always",
+        action="store_true",
+        help="add a rule that allows such commands; only for an agent's question",
+    )
     choice.add_argument(
         "--decline", metavar="REASON", nargs="?", const="", help="do not allow it; the asker reads the reason"
     )

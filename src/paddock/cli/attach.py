@@ -15,11 +15,11 @@ from paddock.cli.server_choice import add_operated_server_options, operated_serv
 from paddock.errors import PaddockError
 
 DESCRIPTION = """\
-Look at a running process and type to it, whoever started it. Its newest output is
-shown first, then what comes. A process with a terminal gets every key but the detach
-key, and the size of this window for as long as you stay; one without gets what you
-enter line by line, Ctrl-D ends its input, and Ctrl-C or Ctrl-\\ leaves. Leaving lets
-it run on.
+Watch a running process and type to it, whoever started it. You see its newest output,
+then whatever it writes. A process with a terminal gets every key but the detach key,
+and the size of this window for as long as you stay. A process without one gets what
+you enter line by line; Ctrl-D ends its input, and Ctrl-C or Ctrl-\\ leaves. The
+process keeps running when you leave.
 """
 
 EXAMPLES = """\
@@ -45,11 +45,13 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         VERB,
         run,
-        help="look at a running process and type to it",
+        help="watch a running process and type to it",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("--read-only", action="store_true", help="pass no input and no window size on")
+    parser.add_argument(
+        "--read-only", action="store_true", help="only watch: send no input and no window size"
+    )
     parser.add_argument(
         "--detach-keys",
         metavar="KEYS",

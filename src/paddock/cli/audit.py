@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from paddock.audit.verification import Finding, Report
 
 DESCRIPTION = """\
-Look at the audit log that a server writes when its setting `audit_log` names a
-directory. A copy of the directory will do, and a server may be writing.
+Read and verify the audit log that a server writes when its setting `audit_log` names a
+directory. A copy of the directory will do, and a server may be writing to it meanwhile.
 """
 
 EXAMPLES = """\
@@ -43,9 +43,9 @@ examples:
 """
 
 VERIFY_DESCRIPTION = """\
-Find out whether an audit log is what was written: whether lines were changed,
-removed, put in or moved. The last record is printed with its hash; keep it elsewhere,
-and --expect it later to be sure even of somebody who can write the whole log.
+Find out whether anybody has changed, removed, inserted or moved lines of an audit log.
+This prints the last record with its hash. Keep that elsewhere and --expect it later, to
+detect even somebody who can write the whole log.
 """
 
 VERIFY_EXAMPLES = """\
@@ -60,8 +60,8 @@ exit status:
 """
 
 EXPORT_DESCRIPTION = """\
-Print the records of all segments as one file: JSON lines as they were written, or CSV. The
-log is verified on the way, and the status is 1 when something is wrong with it.
+Print the records of all segments as one file: JSON lines as the server wrote them, or CSV.
+This verifies the log on the way, and the exit status is 1 if anything is wrong with it.
 """
 
 EXPORT_EXAMPLES = """\
@@ -78,7 +78,7 @@ def add_parser(verbs: Verbs) -> None:
         "audit",
         # Never called: one of the commands below is required.
         run_show,
-        help="look at an audit log and verify it",
+        help="read an audit log and verify it",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
@@ -100,9 +100,11 @@ def _add_show(views: Verbs) -> None:
         examples=SHOW_EXAMPLES,
     )
     _add_query(parser)
-    parser.add_argument("-n", "--tail", metavar="N", type=count, help="begin with the last N records")
-    parser.add_argument("-f", "--follow", action="store_true", help="continue with what is written later")
-    parser.add_argument("--json", action="store_true", help="the lines as they are in the log")
+    parser.add_argument("-n", "--tail", metavar="N", type=count, help="start with the last N records")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="print new records as the server writes them"
+    )
+    parser.add_argument("--json", action="store_true", help="print the lines as they are in the log")
     _add_directory(parser)
 
 
@@ -121,10 +123,10 @@ def _add_verify(views: Verbs) -> None:
         type=_anchor,
         action="append",
         default=[],
-        help="a record that the log must have, as printed before; repeatable",
+        help="a record that the log must have, as this printed it before; may be repeated",
     )
     parser.add_argument("--pruned", action="store_true", help="the oldest segments may be missing")
-    parser.add_argument("--json", action="store_true", help="the findings, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     _add_directory(parser)
 
 
@@ -156,7 +158,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=_kind,
         default=[],
-        help="only records of this kind, such as start, exit or denial; repeatable",
+        help="only records of this kind, such as start, exit or denial; may be repeated",
     )
     parser.add_argument(
         "--session", metavar="SESSION", default="", help="only sessions whose id begins like this"
@@ -168,7 +170,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         "--since",
         metavar="TIME",
         type=_since,
-        help="only from then on: 30m, 2h, 7d, or a time such as 2026-03-04T05:06 (UTC)",
+        help="only records since then: 30m, 2h or 7d ago, or a time such as 2026-03-04T05:06 (UTC)",
     )
 
 

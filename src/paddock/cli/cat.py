@@ -28,7 +28,7 @@ examples:
   paddock cat wss://build.example:4100:/work/core.gz --token-file ~/.paddock-token | zcat
 
 exit status:
-  0 if every file was written, 1 if one could not be read; the others are written all the same.
+  0 if paddock wrote every file, 1 if it could not read one; it still writes the others.
 """
 
 CLIENT_NAME = "paddock-cat"

@@ -11,7 +11,7 @@ from paddock.cli.options import Verbs, add_verb
 
 DESCRIPTION = """\
 Print a script that completes paddock's commands, options, profiles, process ids, servers
-and files in a shell. With --list, print what the scripts ask for, one per line.
+and files in a shell. With --list, print the values that such a script asks for, one per line.
 """
 
 EXAMPLES = """\
@@ -39,7 +39,7 @@ def add_parser(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument(
-        "--list", choices=LISTS, help="print the values that an argument may have, as of this moment"
+        "--list", choices=LISTS, help="print the values that an argument can have at this moment"
     )
     parser.add_argument(
         "shell", choices=SHELLS, nargs="?", metavar="SHELL", help=f"one of {', '.join(SHELLS)}"

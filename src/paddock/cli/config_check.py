@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from paddock.config import Settings
 
 DESCRIPTION = """\
-Read a file of settings as `paddock serve --config FILE` does: its names and values, the
-profiles, the files with tokens, certificates and keys, and whether they go together.
-It starts nothing, and reports each problem with file and line.
+Read a file of settings as `paddock serve --config FILE` does, and check its names and
+values, its profiles, the files with tokens, certificates and keys, and whether all of
+them go together. Report a problem with file and line. This starts nothing.
 """
 
 EXAMPLES = """\
@@ -37,7 +37,7 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         "check",
         run,
-        help="whether a server would start with it",
+        help="find out whether a server would start with it",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )

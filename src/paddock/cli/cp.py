@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Copy a file, or with -r a directory, to a server's host, from it, or between servers. A
 path without a URL is on this host, :/path is on the server of PADDOCK_URL or on your only
-server, and - is standard input or output. A copy appears in its place as a whole,
-when it is complete. Into a directory that exists, it goes under its own name.
+server, and - is standard input or output. The copy appears only when it is complete. If
+the destination is a directory, the copy goes into it and keeps its name.
 """
 
 EXAMPLES = """\
@@ -36,7 +36,7 @@ examples:
   pg_dump db | paddock cp - ws://127.0.0.1:4100:/backup/db.sql
 
 exit status:
-  0 if it was copied, 1 if not; then nothing has changed at the destination.
+  0 if paddock copied it, 1 if not; then nothing has changed at the destination.
 """
 
 CLIENT_NAME = "paddock-cp"

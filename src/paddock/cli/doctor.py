@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from paddock.cli.finding import Finding
 
 DESCRIPTION = """\
-Look at this host: Python, the kernel's features, the programs and limits that paddock
-uses, the servers that run, and how well commands can be confined. Every problem comes with a
-way out.
+Check this host: Python, the kernel's features, the programs and limits that paddock uses,
+the servers that run, and how well paddock can confine commands. For every problem, say
+what to do about it.
 """
 
 EXAMPLES = """\
@@ -41,7 +41,7 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "doctor", run, help="check this host", description=DESCRIPTION, examples=EXAMPLES
     )
-    parser.add_argument("--json", action="store_true", help="the findings, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

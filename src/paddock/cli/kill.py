@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from paddock.client.operator import OperatedProcess
 
 DESCRIPTION = """\
-End processes and everything in their groups, whoever started them: SIGTERM, a grace
-period, then SIGKILL to what is left. Returns when they have ended. With --signal, only
-that signal is sent, and paddock does not wait.
+End processes and everything in their groups, whoever started them: send SIGTERM, wait
+for a grace period, send SIGKILL to whatever is left, and return when all have ended.
+With --signal, send only that signal and do not wait.
 """
 
 EXAMPLES = """\
@@ -46,7 +46,7 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(verbs, "kill", run, help="end a process", description=DESCRIPTION, examples=EXAMPLES)
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
-        "-s", "--signal", metavar="SIGNAL", type=_signal, help="send only this: TERM, SIGHUP, USR1, …"
+        "-s", "--signal", metavar="SIGNAL", type=_signal, help="send only this signal: TERM, SIGHUP, USR1, …"
     )
     how.add_argument(
         "--grace",

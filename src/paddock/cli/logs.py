@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from paddock.model.stream import Stream
 
 DESCRIPTION = """\
-Print the output of a process, running or ended, that its server retains: the head and
-the newest tail of stdout and stderr together. Its stdout, or the output of its
-terminal, comes out on stdout, its stderr on stderr. A note on stderr stands in
-place of dropped output.
+Print the output that a server retains of a process, running or ended: the head and
+the newest tail of stdout and stderr together. What the process wrote to stdout or to
+its terminal goes to stdout, and what it wrote to stderr goes to stderr. A note on
+stderr marks the place of dropped output.
 """
 
 EXAMPLES = """\
@@ -43,11 +43,11 @@ def add_parser(verbs: Verbs) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="continue until the process has ended")
-    parser.add_argument("-n", "--tail", metavar="LINES", type=count, help="begin with the last LINES lines")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new output until the process ends")
+    parser.add_argument("-n", "--tail", metavar="LINES", type=count, help="start with the last LINES lines")
     streams = parser.add_mutually_exclusive_group()
-    streams.add_argument("--stdout", action="store_true", help="only stdout, or the terminal")
-    streams.add_argument("--stderr", action="store_true", help="only stderr")
+    streams.add_argument("--stdout", action="store_true", help="print only stdout, or the terminal")
+    streams.add_argument("--stderr", action="store_true", help="print only stderr")
     add_operated_server_options(parser)
     parser.add_argument("id", metavar="ID", help=ID_HELP)
 

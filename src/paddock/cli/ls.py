@@ -54,9 +54,11 @@ def add_parser(verbs: Verbs) -> None:
         help="the directory or file, by its absolute path",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("-l", "--long", action="store_true", help="kind, size and time of modification too")
-    form.add_argument("--json", action="store_true", help="everything, as JSON")
-    parser.add_argument("-a", "--all", action="store_true", help="also names that begin with a dot")
+    form.add_argument(
+        "-l", "--long", action="store_true", help="show kind, size and time of modification, too"
+    )
+    form.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("-a", "--all", action="store_true", help="list names that begin with a dot, too")
     add_profile_option(parser, "see no more than it grants")
     add_credential_options(parser)
 

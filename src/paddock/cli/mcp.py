@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Serve the tools of Paddock to MCP clients, on standard input and output or over HTTP: `shell`,
 `exec_command`, `write_stdin` and tools for files, all in a sandbox. Rules decide which programs may
-leave it; where a rule says `prompt`, the client asks its user. A client may narrow the sandbox,
-never widen it.
+leave the sandbox; where a rule says `prompt`, the client asks its user. A client may narrow the
+sandbox but never widen it.
 """
 
 EXAMPLES = """\
@@ -99,7 +99,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="SECONDS",
         type=seconds,
         default=PROMPT_TIMEOUT_S,
-        help="how long to wait for an answer; then it is no (default 300)",
+        help="how long to wait for an answer; no answer means no (default 300)",
     )
     parser.add_argument(
         "--listen", metavar="URL", help="http://IP:PORT, in place of standard input and output"

@@ -13,8 +13,8 @@ from paddock.cli.options import Verbs, add_verb
 from paddock.errors import LocalFileError, PaddockError
 
 DESCRIPTION = """\
-Add `paddock mcp` to the servers of an MCP client. It first shows what would change in the client's
-configuration, and loses nothing that is there.
+Add `paddock mcp` to the servers of an MCP client. First show how the client's configuration would
+change, and ask. Everything that is there stays.
 """
 
 EXAMPLES = """\
@@ -38,7 +38,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--client", choices=CLIENT_NAMES, required=True, help="which client")
     parser.add_argument(
-        "--workspace", metavar="DIR", help="what commands may write (default: what the client says)"
+        "--workspace",
+        metavar="DIR",
+        help="what commands may write (default: the directory that the client names)",
     )
     parser.add_argument("--yes", action="store_true", help="write without asking")
 

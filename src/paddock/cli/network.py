@@ -6,8 +6,8 @@ from paddock.cli import network_groups
 from paddock.cli.options import Verbs
 
 DESCRIPTION = """\
-Show what a command can be allowed to reach by name: `paddock run --allow-group python` means all
-hosts of a group.
+List the groups of hosts that you can allow by name: `paddock run --allow-group python` lets a
+command reach all hosts of a group.
 """
 
 EXAMPLES = """\

@@ -9,8 +9,8 @@ from paddock.cli.options import Verbs, add_verb
 
 DESCRIPTION = """\
 List the groups of hosts, each with its hosts on the same line. A profile names a group as
-`@NAME` in `allow` or `deny`. The settings of a server (`network_groups`) change and add to
-them.
+`@NAME` in `allow` or `deny`. The settings of a server (`network_groups`) can replace groups
+and add others.
 """
 
 EXAMPLES = """\
@@ -26,7 +26,7 @@ def add_parser(verbs: Verbs) -> None:
         verbs, "groups", run, help="list groups of hosts", description=DESCRIPTION, examples=EXAMPLES
     )
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="settings of a server, whose groups are listed too"
+        "--config", metavar="FILE", type=Path, help="settings of a server, to list its groups too"
     )
 
 

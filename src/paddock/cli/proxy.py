@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from paddock.network.policy import Ruling
 
 DESCRIPTION = """\
-Run the policy proxy until it is interrupted: HTTP, CONNECT and SOCKS 5 on one port of the
-loopback. Its URL is the one line on standard output; each host that is blocked is a line on
-standard error. It decides for whoever connects, but keeps nobody from taking another way:
-that is up to the sandbox that uses it.
+Run the policy proxy until you interrupt it: HTTP, CONNECT and SOCKS 5 on one port of the
+loopback. It prints its URL as the one line on standard output, and a line on standard error
+for each host that it blocks. It decides for whoever connects, but it can't keep anybody from
+taking another way: that is the job of the sandbox that uses it.
 """
 
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def add_parser(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument("--port", metavar="PORT", type=_port, default=0, help="where to listen (default any)")
-    parser.add_argument("--upstream", metavar="URL", help="another proxy that everything goes through")
+    parser.add_argument("--upstream", metavar="URL", help="another proxy to send everything through")
     add_network_options(parser)
 
 

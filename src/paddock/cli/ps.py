@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from paddock.protocol.control import ProcessStatus
 
 DESCRIPTION = """\
-List the running processes of every server of this user: who started them, and
-whether that client is there. An id from the first column is what `paddock attach`,
-`logs` and `kill` take.
+List the running processes on all your servers, with the client that started each one
+and whether that client is still connected. Pass an id from the first column to
+`paddock attach`, `logs` or `kill`.
 """
 
 EXAMPLES = """\
@@ -58,10 +58,10 @@ COMMAND_CHARS = 24
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     parser = add_verb(verbs, "ps", run, help="list processes", description=DESCRIPTION, examples=EXAMPLES)
-    parser.add_argument("-a", "--all", action="store_true", help="also processes that have ended")
+    parser.add_argument("-a", "--all", action="store_true", help="list processes that have ended, too")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("-q", "--quiet", action="store_true", help="only the ids, one per line")
-    form.add_argument("--json", action="store_true", help="everything, as JSON")
+    form.add_argument("-q", "--quiet", action="store_true", help="print only the ids, one per line")
+    form.add_argument("--json", action="store_true", help="print everything as JSON")
     add_operated_server_options(parser)
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from paddock.cli.question_selection import Candidate
 
 DESCRIPTION = """\
-List the open questions of every server of this user: what is asked, for which process, and how
-long the server waits for an answer. The client of the session may answer, or you, with `paddock
-answer`; the first answer counts.
+List the open questions of all your servers: what each asks, about which process, and how long
+it waits for an answer. The client of the session may answer, or you may with `paddock answer`.
+The first answer counts.
 """
 
 EXAMPLES = """\
@@ -41,11 +41,11 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         "questions",
         run,
-        help="list what waits for an answer",
+        help="list questions that wait for an answer",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     add_server_option(parser)
 
 

@@ -24,7 +24,7 @@ def add_parser(verbs: Verbs) -> None:
     """Declare the verb and those below it."""
     parser = verbs.add_parser(
         "rules",
-        help="what the rules say about commands",
+        help="ask the rules about commands, or add to them",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )

@@ -9,9 +9,9 @@ from paddock.cli.options import Verbs, add_verb
 from paddock.cli.rules_choice import command_of
 
 DESCRIPTION = """\
-Allow every command that begins with these words, from now on: a line is added to
-default.rules in ~/.config/paddock/rules. Prefixes that would allow nearly anything are
-refused: shells, interpreters, sudo, programs that run others, git or rm without more words.
+Allow every command that begins with these words, from now on, by adding a line to
+default.rules in ~/.config/paddock/rules. Paddock refuses prefixes that would allow nearly
+anything: shells, interpreters, sudo, programs that run others, git or rm without more words.
 A stricter rule elsewhere still decides.
 """
 

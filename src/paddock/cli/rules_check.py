@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Print what the rules say about a command, as JSON in the shape of `codex execpolicy check`:
-every rule that fits and the strictest decision of all. It does not run the command or look
-into shells in it. `decision` is left out when no rule says anything.
+every rule that fits, and the strictest decision. This neither runs the command nor looks into
+shells in it. If no rule fits, the JSON has no `decision`.
 """
 
 EXAMPLES = """\
@@ -39,9 +39,9 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--resolve-host-executables",
         action="store_true",
-        help="judge a program called by its path by its name, if no rule is about the path",
+        help="judge a program given by its path by its name, unless a rule names the path",
     )
-    parser.add_argument("--pretty", action="store_true", help="over several lines")
+    parser.add_argument("--pretty", action="store_true", help="spread the JSON over several lines")
     parser.add_argument(
         "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the command and its arguments"
     )

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     """A command, with None where its program is not known, or not found."""
 
 DESCRIPTION = """\
-Take a shell script apart and show for each program in it what the rules say, and the line
-that says it. Scripts in the script are looked into, as in `bash -c '…'`. A word that depends on
-the moment, such as a variable or a pattern of file names, is shown as it is written and
-fits no rule. What programs start in turn, as `make` and `xargs` do, can't be seen.
+Take a shell script apart and show what the rules say about each program in it, with the line of
+the rule. This looks into scripts within the script, as in `bash -c '…'`. It shows a word that
+depends on the moment, such as a variable or a pattern of file names, as it is written; such a
+word fits no rule. It can't see what programs such as `make` and `xargs` start in turn.
 
-With --exec, programs are looked up in PATH, as the shell does it, and judged by the files that are
-found, as interception judges what is executed.
+With --exec, look programs up in PATH, as the shell does, and judge the files found there, as
+interception judges what a command executes.
 """
 
 EXAMPLES = """\
@@ -51,7 +51,7 @@ def add_parser(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     add_rules_options(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
         "--exec", action="store_true", dest="is_executed", help="judge the files that PATH leads to"
     )

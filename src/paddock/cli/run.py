@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from paddock.protocol.intercept import InterceptParams
 
 DESCRIPTION = """\
-Run a command on a server as if it ran here: its output comes out unchanged, its
-input is this input, signals reach it, and its exit status is the status of
-paddock. In a terminal it gets a terminal. Without --url, PADDOCK_URL or --server it
-runs on a server inside this process, which ends with the command.
+Run a command on a server as if it ran here: its output comes out unchanged, it
+reads this input, signals reach it, and paddock exits with its status. In a terminal
+it gets a terminal. Without --url, PADDOCK_URL or --server it runs on a server inside
+this process, which ends with the command.
 
-With --detach the command is left running on a server that is there already, without
-input unless it has a terminal, and its id is printed: `paddock logs`, `attach` and
-`kill` take it. Without --url, PADDOCK_URL or --server that is your only server.
+With --detach, leave the command running on a server that is there already, and print
+its id for `paddock logs`, `attach` and `kill`. It has no input unless it has a
+terminal. Without --url, PADDOCK_URL or --server it runs on your only server.
 """
 
 EXAMPLES = """\
@@ -63,9 +63,9 @@ examples:
   paddock run --detach --tty -- bash                a shell to come back to, with paddock attach
 
 exit status:
-  the command's own, 128+n if signal n ended it, 127 if it was not found, 126 if it
-  could not be executed, and 125 if paddock itself failed. With --detach, 0 once the
-  command runs.
+  the command's own, 128+n if signal n ended it, 127 if paddock did not find it, 126 if
+  the system could not execute it, and 125 if paddock itself failed. With --detach, 0
+  once the command runs.
 """
 
 VERB = "run"

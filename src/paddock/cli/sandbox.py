@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from paddock.sandbox.profile.table import WrittenProfile
 
 DESCRIPTION = """\
-Run a command that gets exactly the files, network and kernel that a profile grants.
-Its streams are those of paddock, through pipes unless they are a terminal; signals
-reach it, and when it ends, so does everything that it has started. Paddock refuses to start
-what it can't enforce.
+Run a command with exactly the files, network and kernel features that a profile
+grants. It has the streams of paddock, through pipes unless they are a terminal, and
+signals reach it. When it ends, so does everything that it has started. Paddock does
+not start a command if it can't enforce the profile.
 """
 
 EXAMPLES = """\
@@ -87,7 +87,7 @@ def add_parser(verbs: Verbs) -> None:
         "--policy-cwd",
         metavar="DIR",
         action="append",
-        help="what the profile's project roots are; may be repeated (default: here)",
+        help="a project root of the profile; may be repeated (default: this directory)",
     )
     parser.add_argument(
         "--profile",
@@ -107,15 +107,15 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--use-legacy-landlock",
         action="store_true",
-        help="enforce by Landlock alone, without bubblewrap; only where that can express the profile",
+        help="enforce with Landlock alone, without bubblewrap, where Landlock can express the profile",
     )
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="say at the end what the command was refused; it then runs slower",
+        help="list at the end what the sandbox refused; the command then runs slower",
     )
     parser.add_argument(
-        "--explain", action="store_true", help="print what would be enforced, and run nothing"
+        "--explain", action="store_true", help="print what paddock would enforce, and run nothing"
     )
     parser.add_argument("command", metavar="COMMAND", nargs=REMAINDER, help="the program and its arguments")
 

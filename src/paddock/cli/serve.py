@@ -82,7 +82,7 @@ def add_parser(verbs: Verbs) -> None:
         "--use-legacy-landlock",
         action="store_true",
         default=None,
-        help="make sandboxes by Landlock alone, without bubblewrap; only where that can express the profile",
+        help="make sandboxes with Landlock alone, without bubblewrap, where Landlock can express the profile",
     )
     parser.add_argument(
         "--allow-escalation",
@@ -122,7 +122,7 @@ def _add_door_flags(parser: argparse.ArgumentParser) -> None:
         "--ws-max-clock-skew-seconds",
         metavar="N",
         type=_unsigned,
-        help="how far the issuer's clock may be off (default 30)",
+        help="how many seconds the issuer's clock may be off (default 30)",
     )
     doors.add_argument("--tls-cert", metavar="FILE", help="certificate chain in PEM form; makes it wss://")
     doors.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, not encrypted")

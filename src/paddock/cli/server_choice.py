@@ -34,7 +34,7 @@ def add_operated_server_options(parser: argparse.ArgumentParser) -> None:
         help="only this server: its pid, or the path of its control socket (default: all of this user's)",
     )
     where.add_argument(
-        "--url", metavar="URL", help=f"a server that takes operators over the network, {URL_HELP}"
+        "--url", metavar="URL", help=f"a server that accepts operators over the network, {URL_HELP}"
     )
     add_credential_options(parser)
 
@@ -44,7 +44,7 @@ def add_credential_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help=f"file with the token to show the server (default: the token in ${TOKEN_VARIABLE})",
+        help=f"file with the token to send to the server (default: the token in ${TOKEN_VARIABLE})",
     )
     parser.add_argument("--tls-ca", metavar="FILE", help="certificates to trust, for wss://")
 

@@ -11,8 +11,8 @@ import paddock
 from scripts.reference.markdown import code, document, fence, table
 
 INTRODUCTION = """\
-`paddock serve --log-level info` tells what happens, one event on one line of standard error. The name of
-an event is constant, what varies is in its fields. With `--log-format json` a line is an object:"""
+`paddock serve --log-level info` logs what happens, one event on each line of standard error. The name of an
+event is constant, and what varies is in its fields. With `--log-format json` each line is an object:"""
 
 EXAMPLE = """\
 {"time":"2026-03-04T05:06:07.890Z","level":"info","logger":"paddock.server.record","event":"process exited",\
@@ -21,14 +21,14 @@ EXAMPLE = """\
 
 EXPLANATION = """\
 `time`, `level`, `logger` and `event` are always there; an error of the server itself has `error` and
-`traceback` too. A field that has no value is left out, and one that is long is cut. Names and texts that
-clients chose can't break a line: whatever is not printable is escaped.
+`traceback` too. The server leaves out a field without a value, and cuts a long one. Names and texts that
+clients chose can't break a line: the server escapes whatever is not printable.
 
-Events about a connection have the field `connection`, which counts the connections of this server; events
-about a session, its processes and the connection that holds it have `session`, the beginning of its id:
-the whole id would let its reader take the session over. `process` is the id that the client gave,
-`request` the id of the JSON-RPC request. The program of a process is logged, its arguments only with
-`--log-level debug`. Tokens, environments, input and output never are."""
+Events about a connection have the field `connection`, its number among the connections of this server.
+Events about a session, its processes and the connection that holds it have `session`, the beginning of the
+session's id: with the whole id, a reader of the log could take the session over. `process` is the id that
+the client gave, and `request` the id of the JSON-RPC request. The server logs the program of a process, and
+its arguments only with `--log-level debug`. It never logs tokens, environments, input or output."""
 
 LEVELS = ("debug", "info", "warning", "error")
 ROOT = Path(paddock.__file__).parent

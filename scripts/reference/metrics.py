@@ -11,8 +11,8 @@ from scripts.reference.markdown import code, document, table
 
 INTRODUCTION = f"""\
 A server on a websocket address answers `GET {METRICS_PATH}` with these, in the text format of Prometheus
-(0.0.4). Where clients need a token, so does whoever scrapes. Counters begin at 0 with the server; no
-label has a value that a client chooses."""
+(0.0.4). Where clients need a token, so does whoever scrapes. Counters start at 0 with the server. Clients
+can't choose the value of any label."""
 
 
 def page() -> str:

@@ -13,9 +13,9 @@ from scripts.reference.markdown import code, document, fence, table
 from scripts.reference.wire_type import bounds, describe, literal
 
 INTRODUCTION = """\
-Settings are TOML, read by `paddock serve --config FILE`; some have a flag, which wins (see
-[cli.md](cli.md)). A program that embeds a server gives them to `paddock.Settings`. Every setting has a
-default. An unknown name or a bad value is an error that names it, and nothing is started."""
+`paddock serve --config FILE` reads settings from a TOML file. Some have a flag too, which wins (see
+[cli.md](cli.md)). A program that embeds a server passes them to `paddock.Settings`. Every setting has a
+default. If a name is unknown or a value is bad, the server does not start; the error names the setting."""
 
 EXAMPLE = """\
 listen = "ws://127.0.0.1:4100"

@@ -42,10 +42,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     ws_auth: AuthMode | None = None
     """How websocket clients show who they are: `capability-token` or `signed-bearer-token`. By default they
-    need not, and the server can listen on loopback addresses only."""
+    need not, and then the server listens only on loopback addresses."""
 
     ws_token_file: str | None = None
-    """File with the capability token; white space around it does not count."""
+    """File with the capability token. White space around the token does not count."""
 
     ws_token_sha256: str | None = None
     """The SHA-256 digest of the capability token in 64 hexadecimal digits, in place of the file."""
@@ -63,10 +63,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far the clock of the issuer of signed bearer tokens may be off; 30 by default."""
 
     tls_cert: str | None = None
-    """PEM file with the certificate, and those that lead to its root; makes the websocket `wss`."""
+    """PEM file with the certificate and those that lead to its root. With it, the websocket is `wss`."""
 
     tls_key: str | None = None
-    """PEM file with the private key of the certificate, not encrypted."""
+    """PEM file with the private key of the certificate, unencrypted."""
 
     allowed_origins: tuple[str, ...] = ()
     """Origins, such as `https://app.example`, whose web pages may connect; by default none may."""
@@ -75,55 +75,55 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names besides `localhost` that requests to a loopback address may give in `Host`, without the port."""
 
     concurrent_requests: Positive = 64
-    """Ordinary requests of one connection that run at once, parked ones not counted; 1 is strictly serial."""
+    """Ordinary requests of one connection that run at once, without parked ones; 1 is strictly serial."""
 
     max_parked_requests: Positive = 4096
-    """Requests of one connection that are parked, that is `process/wait` and `process/read` while they wait
-    for something to happen; the server refuses more. The default is four for each of the processes that a
-    session may have by default, and takes about 10 MiB."""
+    """Parked requests of one connection: calls of `process/wait` and `process/read` that wait for something
+    to happen. The server refuses more. The default allows four for each process that a session may have by
+    default, and takes about 10 MiB."""
 
     queued_requests: Positive = 1024
-    """Requests of one connection that may wait for their turn before the server stops reading from it."""
+    """Requests of one connection that may wait for their turn; then the server stops reading from it."""
 
     allow_direct_exec: bool = True
-    """Whether `process/start` with argv, cwd and env is allowed."""
+    """Whether clients may call `process/start` with argv, cwd and env."""
 
     allow_prepared_exec: bool = False
-    """Whether `process/start` with a prepared spawn request is allowed."""
+    """Whether clients may call `process/start` with a prepared spawn request."""
 
     require_sandbox: bool = False
-    """Whether everything must be confined: the server refuses `process/start` without a sandbox that it
-    enforces, prepared starts and `http/request`."""
+    """Whether the server must confine everything. It then refuses `process/start` without a sandbox that it
+    can enforce, prepared starts, and `http/request`."""
 
     allow_unsandboxed_http: bool = False
-    """Whether `http/request` is allowed although `require_sandbox` is set. The server itself makes the
-    requests."""
+    """Whether clients may call `http/request` even under `require_sandbox`. The server itself makes these
+    requests, outside any sandbox."""
 
     allow_escalation: bool = False
     """Whether rules and answers may let a program out of the sandbox of a process that was started with
-    `intercept`: it then runs as the server's user, unconfined. Never under `require_sandbox` or
+    `intercept`. Such a program runs unconfined as the server's user. Never under `require_sandbox` or
     `max_profile`."""
 
     interception: Interceptor | None = None
-    """How the server decides on what a process that was started with `intercept` executes: `notify`, through
-    the kernel, or `wrapper`, through a patched Bash, which sees less. By default `notify` where the host has
-    it, otherwise `wrapper`."""
+    """How the server learns what a process that was started with `intercept` executes: `notify` asks the
+    kernel, and `wrapper` uses a patched Bash, which sees less. By default `notify` where the host has it,
+    otherwise `wrapper`."""
 
     interception_shell: Annotated[str, Meta(pattern="^/")] | None = None
-    """The patched Bash of `wrapper`, by its absolute path; by default the one that `make bash` has built."""
+    """Absolute path of the patched Bash for `wrapper`; by default the one that `make bash` has built."""
 
     permissions: dict[str, dict[str, Any]] = {}
     """Profiles that requests may name as `sandbox: {"profile": NAME}`, each a table as in the files of
-    `paddock sandbox --profile`; `:read-only`, `:workspace` and `:danger-full-access` are there anyway."""
+    `paddock sandbox --profile`. Every server knows `:read-only`, `:workspace` and `:danger-full-access`."""
 
     network_groups: dict[str, tuple[str, ...]] = {}
-    """Groups of hosts that profiles may name as `@NAME`, and `paddock run` with `--allow-group`. Those of
-    `paddock network groups` are there anyway; one of the same name takes the place of theirs."""
+    """Groups of hosts that profiles may name as `@NAME`, and `paddock run` with `--allow-group`. They add to
+    those of `paddock network groups`, and replace one of the same name."""
 
     network_rules_file: Annotated[str, Meta(pattern="^/")] | None = None
-    """File of rules, by its absolute path, whose `network_rule`s apply to every proxied process. The
-    server reads it when it starts and on SIGHUP, makes it if it is missing, and adds a line for each answer
-    about a host that is to be remembered as a rule. By default there is none."""
+    """Absolute path of a file of rules whose `network_rule`s apply to every proxied process. The server
+    reads it at the start and on SIGHUP, and makes it if it is missing. It adds a line for each answer about
+    a host that somebody wants remembered as a rule. By default there is none."""
 
     network_secrets: dict[str, NetworkSecret] = {}
     """Secrets that profiles may name in `secrets`, each a table: `hosts`, `file` or `variable`, and
@@ -132,41 +132,41 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     max_profile: str | None = None
     """The name of the profile that no request may exceed: the server refuses more access to any path, more of
-    the network, a looser limit, and whatever would not be confined. Its `:workspace_roots` are those that
-    it lists, or the directory in which the server was started, and `:tmpdir` is the server's."""
+    the network, a looser limit, and anything unconfined. Its `:workspace_roots` are those that it lists, or
+    else the directory in which the server was started; its `:tmpdir` is the server's."""
 
     use_legacy_landlock: bool = False
-    """Whether Landlock alone makes sandboxes, without bubblewrap. They are weaker, and the server refuses,
-    with the reason, profiles that Landlock can't express and confined file operations."""
+    """Whether the server makes sandboxes with Landlock alone, without bubblewrap. They are weaker. The server
+    refuses confined file operations, and profiles that Landlock can't express, with the reason."""
 
     warm_sandboxes: Annotated[int, Meta(ge=0, le=64)] = 2
-    """Spare sandboxes that the server keeps for what clients asked for lately, so that the next such command
-    need not wait for one; 0 keeps none."""
+    """Spare sandboxes that the server keeps ready, of the kinds that clients have asked for lately, so that
+    the next such command need not wait; 0 keeps none."""
 
     warm_ttl_s: Annotated[float, Meta(gt=0)] = 60.0
-    """How long a spare sandbox waits for a command. What it has mounted is in use for as long."""
+    """How long a spare sandbox waits for a command. File systems that it has mounted stay busy meanwhile."""
 
     max_processes_per_connection: Positive = 1024
-    """Live processes of one session; one that has ended counts for as long as others of its group live."""
+    """Live processes of one session. One that has ended counts for as long as others of its group live."""
 
     max_open_questions: Positive = 1024
-    """Questions of one session that wait for its client or an operator; their parameters together take no
-    more than 1 MiB. A further one counts as refused."""
+    """Questions of one session that wait for its client or an operator. Their parameters together take at
+    most 1 MiB. Any further question counts as refused."""
 
     retained_output_bytes_per_process: Annotated[int, Meta(ge=4 * KIB, le=1024 * MIB)] = 1 * MIB
-    """Output of one process kept for readers that come later: the first half of this, never dropped, and
-    the newest of what came after it. stdout and stderr share it in the order of their output, so the one
-    that writes more displaces the other."""
+    """Output of one process that the server keeps for later readers. One half is for the beginning, which it
+    never drops, and the other for the newest output. stdout and stderr share both, so the one that writes
+    more displaces the other."""
 
     closed_process_ttl_s: Seconds = 30.0
-    """How long a closed process and its output can still be asked for."""
+    """How long the server remembers a closed process and its output."""
 
     kept_process_ttl_s: Seconds = 3600.0
-    """The same for a process that was started with `keepAlive`, whose client may come back late."""
+    """The same for a process that was started with `keepAlive`: its client may come back late."""
 
     closed_output_bytes_per_session: Unsigned = 64 * MIB
-    """Output that closed processes may hold in total before the oldest is forgotten early; also what all
-    sessions together may hold that wait for nothing but to be asked for the output of kept processes."""
+    """Output of closed processes that one session keeps in all; beyond that the server forgets the oldest
+    early. The same bound holds for all ended sessions together whose `keepAlive` processes it remembers."""
 
     session_ttl_s: Seconds = 30.0
     """How long a session outlives its connection; 0 ends it with the connection."""
@@ -175,7 +175,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Time between SIGTERM and SIGKILL when a session or the server ends."""
 
     max_connections: Positive = 1024
-    """Connections at once; the server refuses more."""
+    """Connections at one time; the server refuses more."""
 
     max_frame_bytes: Positive = 16 * MIB
     """The largest websocket frame that the server accepts."""
@@ -184,8 +184,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The largest message that the server accepts; more than 8 MiB only if nearly all of it is base64."""
 
     max_json_values: Positive = 65_536
-    """JSON values in one message, each of which costs up to a microsecond in which nobody else is served. The
-    reference protocol takes four times as many."""
+    """JSON values in one message. Each costs up to a microsecond, in which the server serves nobody else. The
+    reference protocol allows four times as many."""
 
     max_json_depth: Annotated[int, Meta(ge=8, le=512)] = 127
     """Nesting of one message; the upper bound keeps readers within Python's recursion limit."""
@@ -201,20 +201,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often the server pings an idle websocket; 0 never."""
 
     ping_timeout_s: Seconds = 10.0
-    """Time for a sign of life after a ping before a websocket counts as lost; 0 tolerates silence. The server
-    keeps a client whose program is stopped while its host answers, and its processes wait."""
+    """How long after a ping a websocket may stay silent before it counts as lost; 0 tolerates silence. The
+    server keeps a client whose program is stopped as long as its host answers; its processes wait."""
 
     control_socket: bool | str | None = None
     """Whether operators (`paddock ps`, `attach`, …) reach the server over a socket in the user's runtime
-    directory, or the absolute path of another socket. By default `paddock serve` has one, an embedded
+    directory, or the absolute path of another socket. By default `paddock serve` has one, and an embedded
     server has none."""
 
     network_operators: bool = False
-    """Whether websocket clients, who have shown a token, may do what operators may: they reach the
-    processes of every session, with `paddock ps --url` for example. Needs `ws_auth`."""
+    """Whether websocket clients, who have shown a token, may act as operators. They then reach the processes
+    of every session, for example with `paddock ps --url`. Needs `ws_auth`."""
 
     log_level: LogLevel = LogLevel.WARNING
-    """What `paddock serve` logs: with `info` all that happens, with `warning` only what is wrong. A program
+    """What `paddock serve` logs: `info` is everything that happens, `warning` only what is wrong. A program
     that embeds a server configures `logging` itself."""
 
     log_format: LogFormat = LogFormat.TEXT
@@ -232,13 +232,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server, but not a power failure."""
 
     audit_failure: AuditFailure = AuditFailure.STOP
-    """What gives way when the audit log can't be written, because the disk is full for example: with
-    `stop` the server starts nothing that it can't record, with `continue` the log tells later how many
-    records are missing."""
+    """What the server does while it can't write the audit log, for example because the disk is full. With
+    `stop` it starts nothing that it can't record; with `continue` it goes on, and the log says later how
+    many records are missing."""
 
     audit_secret_names: tuple[str, ...] = ()
-    """Patterns, such as `CORP_*`, of names besides the usual ones (`*TOKEN*`, `*SECRET*`, `*PASSWORD*`, …)
-    whose values stay out of the audit log: variables, flags, headers. Case does not count."""
+    """Patterns, such as `CORP_*`, for names of variables, flags and headers whose values stay out of the
+    audit log. They add to the usual ones (`*TOKEN*`, `*SECRET*`, `*PASSWORD*`, …). Case does not count."""
 
     @property
     def shutdown_grace_s(self) -> float:

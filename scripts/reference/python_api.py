@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 
 import paddock
 from scripts.reference.docstring import constant_meanings, one_line, tree_of
-from scripts.reference.markdown import anchor, code, document, table
+from scripts.reference.markdown import anchor, code, document, fence, table
 
 INTRODUCTION = """\
 Everything in `paddock.__all__`. `paddock.sync` is the same for programs that block: what is a coroutine or an
@@ -24,6 +25,17 @@ AREAS = (
     ("Values", "paddock"),
 )
 """The title of each part, and the package whose names are in it; the first that fits counts."""
+
+CONSTRUCTED = frozenset({"Agent", "ConsoleApprover", "FakeExecutor", "TerminalApprover", "Workspace"})
+"""Classes with a constructor for callers. Paddock makes the objects of the others."""
+
+OWN_METHODS = frozenset(
+    {
+        *("EventReader.put", "Process.is_handle_of", "Server.open", "Server.quiet", "Server.spawner_lost"),
+        *("Watch.lose", "Watch.receive"),
+    }
+)
+"""Methods that only Paddock itself calls, across its modules."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -54,13 +66,19 @@ def _section(name: str, home: str) -> str:
             # How a value is made is no business of its reader.
             bases = [base for base in bases if base != "Struct"]
             parts.append(code(f"class {name}({', '.join(bases)})" if bases else f"class {name}"))
+            maker = _constructor(node)
+            if name in CONSTRUCTED and maker is not None:
+                parts.append(code(_signature(maker).replace("__init__", name).removesuffix(" -> None")))
             parts.append(_docstring(node))
-            parts.append(table(("field", "type", "meaning"), _fields(node)))
-            parts += [_method(method) for method in _methods(node)]
+            is_error = isinstance(described, type) and issubclass(described, BaseException)
+            attributes = _attributes(maker) if is_error and maker is not None else ()
+            parts.append(table(("field", "type", "meaning"), [*_fields(node), *attributes]))
+            parts += [_method(each) for each in _methods(node) if f"{name}.{each.name}" not in OWN_METHODS]
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             parts.append(code(_signature(node)))
             parts.append(_docstring(node))
         case _:
+            parts.append(code(f"{name} = {_value(name, home)}"))
             parts.append(constant_meanings(import_module(home)).get(name, ""))
     return "\n\n".join(part for part in parts if part)
 
@@ -70,6 +88,27 @@ def _definition(name: str, module: str) -> ast.stmt | None:
         if isinstance(node, ast.ClassDef | Function) and node.name == name:
             return node
     return None
+
+
+def _value(name: str, module: str) -> str:
+    for node in tree_of(import_module(module)).body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=each), value=ast.expr() as value) if each == name:
+                return ast.unparse(value)
+    raise ValueError(f"{module} does not declare {name} with its type")
+
+
+def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+    makers = (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    return next(makers, None)
+
+
+def _attributes(maker: ast.FunctionDef) -> Iterator[tuple[str, str, str]]:
+    """What an error holds: the arguments that its constructor keeps under their own names."""
+    kept = {each.attr for each in ast.walk(maker) if isinstance(each, ast.Attribute)}
+    for argument in (*maker.args.args, *maker.args.kwonlyargs):
+        if argument.arg in kept and argument.annotation is not None:
+            yield code(argument.arg), code(ast.unparse(argument.annotation)), ""
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
@@ -114,4 +153,9 @@ def _signature(node: Function) -> str:
 
 
 def _docstring(node: ast.ClassDef | Function) -> str:
-    return "\n\n".join(one_line(part) for part in (ast.get_docstring(node) or "").split("\n\n"))
+    return "\n\n".join(map(_paragraph, (ast.get_docstring(node) or "").split("\n\n")))
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph on one line, and an indented one as a block of code."""
+    return fence(textwrap.dedent(text), "python") if text.startswith("    ") else one_line(text)

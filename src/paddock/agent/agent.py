@@ -1,5 +1,4 @@
-"""The public entry point for agent builders: takes a target, a profile and an approver, and gives the
-tools of a model."""
+"""The entry point for agent builders: a target, a profile and an approver in, tools for a model out."""
 
 from __future__ import annotations
 
@@ -99,8 +98,8 @@ class Tools:
     def schemas(self, wanted: str | SchemaFormat) -> list[dict[str, Any]]:
         """Return the declarations of all tools in a format.
 
-        "openai" is that of its Responses API, "openai-chat" of Chat Completions; "anthropic" and "mcp" have
-        one each. Raises ValueError for any other.
+        "openai" is the format of the Responses API, and "openai-chat" that of Chat Completions. "anthropic"
+        and "mcp" have one format each. Raises ValueError for any other name.
         """
         known = parse_format(wanted)
         return [tool.schema(known) for tool in self._declared]
@@ -111,15 +110,15 @@ class Tools:
 
     @property
     def sessions(self) -> list[CommandSession]:
-        """Return the commands that still run, or whose end no call has seen."""
+        """Return the commands that still run, or that ended after their last call."""
         return self._exec.sessions
 
     def terminate(self, session_id: int) -> bool:
-        """End a command that still runs; return whether there is one of this number."""
+        """End a command that still runs. Return whether there was one with this number."""
         return self._exec.terminate(session_id)
 
     def terminate_all(self) -> int:
-        """End all commands that still run; return how many there are."""
+        """End all commands that still run, and return how many there were."""
         return sum(self.terminate(session.session_id) for session in self.sessions if session.is_running)
 
     # --- one method for each tool -------------------------------------------
@@ -167,22 +166,21 @@ class Agent:
             reply = await tools.call("exec_command", {"cmd": "make test"})
 
     `target` is the URL of a server, `paddock.connect(...)` with a token or certificates, an open `Box`, an
-    `Executor`, or None for a private server on this host. All commands and files are confined by `profile`,
-    with `cwd` as the workspace; without `cwd` that is the executor's own directory. `rules` is a policy,
-    rules that several agents share, or the paths of files with rules; `amended_file` is where an approval for
-    always is written. The agent asks `approver` as `approval_policy` says: "untrusted", "on-request",
-    "on-failure", "never" or a `Granular`; without an approver nothing is approved. A question that nobody
-    answers within `approval_timeout_s` is over, and the agent tells the model so. `trace` lets the executor
-    watch what commands are refused, so that more denials are certain; they run slower then.
+    `Executor`, or None for a private server on this host. `profile` confines all commands and files. The
+    workspace is `cwd`, by default the executor's own directory, or the directories in `roots`. `rules` is a
+    policy, rules that several agents share, or the paths of files with rules; the agent writes an approval
+    for always to `amended_file`. It asks `approver` as `approval_policy` says: "untrusted", "on-request",
+    "on-failure", "never" or a `Granular`. Without an approver every answer is no. If nobody answers within
+    `approval_timeout_s`, the agent tells the model so. With `trace` the executor watches what the sandbox
+    refuses: commands run slower, and more denials are certain.
 
-    With `allow_escalation` the rules decide on each program that a command executes in its sandbox: one that
-    they allow is let out of it, if the server's own settings let it, and one that they want asked is asked
-    about alone. With `allow_login_shell` commands run in a login shell unless the model says otherwise.
-    `max_output_tokens` bounds every reply. `when_ended` is called with a command that ends while no call
-    waits for it. `roots` are the directories of the workspace, where that is not `cwd`; `distrusted` are
-    directories that commands of other agents may write, so no rule lets a program out from there;
-    `choose_number` gives session ids to try. At the end of the block all commands are ended; a box or
-    executor of the caller's stays open.
+    With `allow_escalation` the rules decide on each program that a command executes in its sandbox. A program
+    that they allow leaves the sandbox, if the server's own settings permit it. If they want approval for a
+    program, the question is about that program alone. With `allow_login_shell` commands run in a login shell
+    unless the model says otherwise. `max_output_tokens` bounds every reply. The agent calls `when_ended` with
+    a command that ends while no call waits for it. Commands of other agents may write the directories in
+    `distrusted`, so no rule lets a program out from there. `choose_number` returns session ids to try. At the
+    end of the block the agent ends all its commands; a box or executor of yours stays open.
 
     Opening it raises ConnectError, RulesError and, for options that do not go together, ValueError.
     """

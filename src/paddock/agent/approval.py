@@ -22,12 +22,12 @@ class Approval(StrEnum):
 
     APPROVED = "approved"
     APPROVED_FOR_SESSION = "approved_for_session"
-    """The same for the same question until the agent is closed."""
+    """Yes, and to the same question until the agent is closed."""
     APPROVED_ALWAYS = "approved_execpolicy_amendment"
-    """The same, and a rule allows such commands from now on."""
+    """Yes, and a rule allows such commands from now on."""
     DENIED = "denied"
     TIMED_OUT = "timed_out"
-    """Nobody answered in time, which is not a refusal."""
+    """Nobody answered in time. That is not a refusal."""
     ABORT = "abort"
     """No, and the model should stop."""
 
@@ -42,52 +42,52 @@ class ApprovalDecision(Struct, frozen=True):
 
     approval: Approval
     reason: str | None = None
-    """Why not, for the model."""
+    """Why not; the model reads it."""
     prefix: tuple[str, ...] = ()
-    """The first words of the commands that a rule is to allow; as proposed if empty."""
+    """The first words of the commands that a rule is to allow; empty for the proposed ones."""
 
 
 class ApprovalRequest(Struct, frozen=True):
-    """A question. Every text may come from the model: show it with `paddock.agent.question_text`."""
+    """A question. Every text may come from the model, so show it with `question_lines`."""
 
     approval_id: str
     call_id: str
     tool: str
     command: tuple[str, ...]
-    """The exact words that would be started; for files, the tool and the paths."""
+    """The exact words of the command; for files, the tool and the paths."""
     cwd: str
     reason: str
-    """Why this has to be asked."""
+    """Why the agent has to ask."""
     changes: tuple[str, ...]
     """The changes that a yes makes, one sentence each."""
     rule: str | None = None
-    """The rule that wants it asked, and where it stands."""
+    """The rule that wants a question asked, and where it stands."""
     justification: str | None = None
     """The model's own reason."""
     denials: tuple[Denial, ...] = ()
-    """What the sandbox denied in the attempt before."""
+    """What the sandbox denied in the earlier attempt."""
     proposed_prefix: tuple[str, ...] = ()
     """Commands that a rule could allow from now on."""
     is_retry: bool = False
-    """Whether it was tried before, and denied."""
+    """Whether the sandbox denied an earlier attempt."""
     is_program: bool = False
-    """Whether it is about one program that a running command wants to execute."""
+    """Whether the question is about one program that a running command wants to execute."""
     permissions: Permissions | None = None
     """The permissions that a yes grants on top of the profile, if any."""
     is_unsandboxed: bool = False
-    """Whether a yes lets it run without the sandbox."""
+    """Whether a yes lets the command run without the sandbox."""
     stdin: str | None = None
-    """All that the command reads as its input, if it is given any."""
+    """The whole input of the command, if it gets any."""
     patch: str | None = None
     """The whole change that a tool for files would make, if it makes one."""
     is_terminal: bool = False
-    """Whether the model may type to it as long as it runs."""
+    """Whether the model may type to the command while it runs."""
     called: str | None = None
-    """The name that a program would get, where it is not its own: some do other things then."""
+    """The name that a program would get, if not its own. Some programs do other things under other names."""
     is_exact: bool = True
-    """Whether the words are shown as they are; if not, others look alike, and an answer holds once."""
+    """Whether the words appear exactly as they are. If not, others look the same; an answer holds once."""
     line: str | None = None
-    """The line that the executor's own shell is to run; None for any other program."""
+    """The line for the executor's own shell; None if the command is another program."""
 
     @property
     def available(self) -> tuple[Approval, ...]:
@@ -98,7 +98,11 @@ class ApprovalRequest(Struct, frozen=True):
 
 
 Answered: TypeAlias = str | ApprovalDecision
+"""An answer: a value of `Approval`, or a decision with its reason."""
+
 Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Answered]]
+"""An asynchronous function that takes a question and returns the answer: a value of `Approval`, such as
+"approved", or an `ApprovalDecision`. The agent cancels it when nobody needs the answer any more."""
 
 
 def decision_of(answer: Answered) -> ApprovalDecision:

@@ -1,4 +1,4 @@
-"""Decides when somebody is asked, and what is refused without asking. Pure."""
+"""Decides when the agent asks somebody, and what it refuses without asking. Pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class ApprovalPolicy(StrEnum):
     """When to ask."""
 
     UNTRUSTED = "untrusted"
-    """Before everything that no rule allows, and after a denial."""
+    """Ask before everything that no rule allows, and after a denial."""
     ON_REQUEST = "on-request"
-    """When the model asks for more than its profile grants."""
+    """Ask when the model wants more than its profile grants."""
     ON_FAILURE = "on-failure"
-    """That, and when the sandbox has denied something: a yes runs the command again."""
+    """Ask then, and also when the sandbox has denied something: a yes runs the command again."""
     NEVER = "never"
-    """Never: anything that needs a question is refused, and denials go to the model."""
+    """Never ask: refuse whatever needs a question, and report denials to the model."""
 
 
 class Granular(Struct, frozen=True):
-    """`on-request` with each kind of question on or off; what may not be asked is refused."""
+    """`on-request` with each kind of question on or off. The agent refuses what it may not ask about."""
 
     sandbox_approval: bool
-    """To run something without the sandbox, or again after a denial."""
+    """Questions whether something may run without the sandbox, or again after a denial."""
     rules: bool
-    """To run a command that a rule asks about."""
+    """Questions whether a command may run that a rule wants somebody to approve."""
     request_permissions: bool = False
-    """To grant more than the profile."""
+    """Questions whether a command may have more than the profile grants."""
 
 
 Policy = ApprovalPolicy | Granular
@@ -42,7 +42,7 @@ class Requirement(Struct, frozen=True):
 
     must_ask: bool = False
     refusal: str | None = None
-    """Why it is not even asked; then nothing is started."""
+    """Why the agent does not even ask. It then starts nothing."""
 
 
 def parse_policy(policy: str | Granular) -> Policy:

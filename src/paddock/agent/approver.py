@@ -35,9 +35,10 @@ async def deny_all(request: ApprovalRequest) -> Answered:
 def allow_list(commands: Iterable[Sequence[str]]) -> Approver:
     """Approve exactly these commands, each as it would be typed, and nothing else.
 
-    A command is given as its words; it is approved if it is what the executor's own shell is to run, word for
-    word, with nothing before or behind it. A command that is given input, or that the model may type to, is
-    not: the words do not say what it will do. Where the shell finds the program is the executor's matter.
+    Give each command as its words. A request is approved if the line for the executor's own shell consists of
+    just these words, with nothing before or after them. A command with input, or one that the model may type
+    to, is not approved, because its words do not say what it will do. The executor decides where its shell
+    finds the program.
     """
     allowed = frozenset(tuple(words) for words in commands)
 
@@ -52,7 +53,7 @@ def allow_list(commands: Iterable[Sequence[str]]) -> Approver:
 
 
 class TerminalApprover:
-    """Asks on a terminal, one question at a time. Anything but a clear yes is a no."""
+    """Asks in the terminal, one question at a time. Anything but a clear yes is a no."""
 
     def __init__(self, answers: TextIO | None = None, questions: TextIO | None = None) -> None:
         self._answers = answers or sys.stdin

@@ -11,7 +11,7 @@ class CommandSession(Struct, frozen=True):
     """A command of an agent that has outlived its call."""
 
     session_id: int
-    """The number that the model knows it by."""
+    """The number by which the model knows it."""
     call_id: str
     """The call that started it."""
     live: LiveProcess
@@ -21,10 +21,10 @@ class CommandSession(Struct, frozen=True):
 
     @property
     def is_running(self) -> bool:
-        """Return whether the command has not ended yet, as far as is known."""
+        """Return whether the command still runs, as far as the agent knows."""
         return not self.live.has_exited
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit status, 128+n for signal n; None while it runs, and if it will never be known."""
+        """Return the exit status, 128+n for signal n; None while it runs, or if nobody will ever know it."""
         return None if self.live.ending is None else self.live.ending.exit_code

@@ -54,12 +54,12 @@ class _Open(Struct, frozen=True):
 
 
 class ConsoleApprover:
-    """Opens a socket for the time of an `async with` block, and waits for answers there.
+    """Opens a socket for the duration of an `async with` block, and waits for answers there.
 
         async with paddock.ConsoleApprover() as ask, paddock.Agent(approver=ask) as tools:
             ...
 
-    Raises ListenError where there is no place for the socket.
+    Raises ListenError if it finds no place for the socket.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Typed events about running tools, for a user interface, a log or a test.
 
-Events of one agent come in order. A reader that is slow holds up nobody: beyond a bound it misses pieces of
-output, and a number says how many. One that does not read at all is cut off, which its last event says. It
-misses nothing else. `to_json` gives an event as one line.
+Events of one agent come in order. A slow reader holds up nobody: beyond a bound it misses pieces of output,
+and an event says how many. A reader that does not read at all gets nothing more, and its last event says so.
+It misses nothing else. `to_json` returns an event as one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAITING_DELTAS_LIMIT: Final = 1024
 
 
 WAITING_EVENTS_LIMIT: Final = 4096
-"""Events that wait for one reader, before it is cut off."""
+"""Events that wait for one reader; beyond them it gets no more."""
 
 WAITING_TEXT_LIMIT: Final = 64 << 20
 """Characters of output in them: the ends of 64 commands that wrote more than is kept."""
@@ -47,7 +47,7 @@ class CallEvent(AgentEvent, frozen=True, kw_only=True):
     """Something that happened in one call."""
 
     call_id: str
-    """As it was given to `Tools.call`."""
+    """The id that the caller passed to `Tools.call`."""
 
 
 class ExecCommandBegin(CallEvent, frozen=True, kw_only=True, tag="exec_command_begin"):
@@ -75,7 +75,7 @@ class ExecCommandOutputDelta(CallEvent, frozen=True, kw_only=True, tag="exec_com
 
 
 class TerminalInteraction(CallEvent, frozen=True, kw_only=True, tag="terminal_interaction"):
-    """Somebody wrote to a command, or asked whether it has written; `call_id` is that of its start."""
+    """The model wrote to a command, or looked for new output. `call_id` is that of the start."""
 
     process_id: str
     stdin: str
@@ -92,23 +92,23 @@ class ExecCommandEnd(CallEvent, frozen=True, kw_only=True, tag="exec_command_end
     attempt: int
     is_sandboxed: bool
     exit_code: int
-    """-1 if it is not known."""
+    """-1 if unknown."""
     aggregated_output: str
     stdout: str
     stderr: str
-    """Why the end is not known, if it is not; the output itself is all in `stdout`."""
+    """Why the end is unknown, if it is. All output is in `stdout`."""
     formatted_output: str
-    """As a model would read it."""
+    """The output as a model reads it."""
     duration_s: float
     status: Literal["completed", "failed"]
     parsed_cmd: tuple[tuple[str, ...], ...] = ()
     source: Literal["unified_exec_startup"] = "unified_exec_startup"
     unsent_bytes: int = 0
-    """Output that no delta carried, because a command has a bounded number of them."""
+    """Output that no delta carried: a command has a bounded number of deltas."""
 
 
 class ApprovalAsked(CallEvent, frozen=True, kw_only=True, tag="approval_request"):
-    """Somebody is asked whether something may be done."""
+    """The agent asks somebody for approval."""
 
     approval_id: str
     started_at_ms: int
@@ -118,7 +118,7 @@ class ApprovalAsked(CallEvent, frozen=True, kw_only=True, tag="approval_request"
     changes: tuple[str, ...]
     """The changes that a yes makes, one sentence each."""
     environment_id: str | None = None
-    """The host and user that it is about."""
+    """The host and user that the question is about."""
     additional_permissions: Permissions | None = None
     """The permissions that a yes grants on top of the profile."""
     proposed_execpolicy_amendment: tuple[str, ...] | None = None
@@ -127,7 +127,7 @@ class ApprovalAsked(CallEvent, frozen=True, kw_only=True, tag="approval_request"
 
 
 class ApprovalAnswered(CallEvent, frozen=True, kw_only=True, tag="approval_answer"):
-    """There is an answer, or there will be none."""
+    """An answer has come, or none will come."""
 
     approval_id: str
     decision: str
@@ -141,7 +141,7 @@ class DeltasMissed(AgentEvent, frozen=True, kw_only=True, tag="deltas_missed"):
 
 
 class ReaderOverrun(AgentEvent, frozen=True, kw_only=True, tag="reader_overrun"):
-    """The reader of the events did not read; it gets no more of them."""
+    """The reader of the events did not read them, and gets no more."""
 
 
 AnyEvent = (
@@ -157,9 +157,9 @@ AnyEvent = (
 
 
 class EventReader:
-    """One reader of events, from the moment when it was made. Iteration ends with the agent, or `close`.
+    """One reader of the events that happen after it was made. Iteration ends with the agent, or with `close`.
 
-    A reader that is let go of costs nothing more.
+    You need not close a reader: one that nobody holds any more costs nothing.
     """
 
     def __init__(self) -> None:
@@ -190,11 +190,11 @@ class EventReader:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether nothing follows the events that wait."""
+        """Return whether no events will follow those that wait."""
         return self._is_closed
 
     def close(self) -> None:
-        """Let the iteration end behind what waits."""
+        """Let the iteration end after the events that wait."""
         self._tell_missed()
         self._is_closed = True
         self._changed.set()
@@ -257,7 +257,7 @@ class EventHub:
         return reader
 
     def close(self) -> None:
-        """End all readers behind what waits for them."""
+        """End all readers after the events that wait for them."""
         self._is_closed = True
         for reader in self._present():
             reader.close()

@@ -1,8 +1,8 @@
-"""Where an agent's commands run and its files are: the seam below which the agent knows nothing.
+"""Where an agent's commands run and its files are: the agent knows nothing below this interface.
 
-An `Executor` is a server far away, a private server or a fake; nothing above can tell which. It starts
-exactly what it is given, confines it as it is told, or refuses. Whether a sandbox was in the way is its word
-alone (`Ending.sandbox_denied`, `Ending.denials`): no caller reads that out of a command's output.
+An `Executor` is a remote server, a private server or a fake; nothing above can tell which. It starts exactly
+what it is given and confines it as requested, or refuses. It alone says whether a sandbox was in the way
+(`Ending.sandbox_denied`, `Ending.denials`): no caller reads that out of a command's output.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 
 
 class PreparedExecSpec(Struct, frozen=True):
-    """A start in which nothing is left to look up: the executor spawns exactly this, without a sandbox."""
+    """A start with nothing left to look up: the executor spawns exactly this, without a sandbox."""
 
     argv: tuple[str, ...]
     """The program by its own path, without links, and its arguments."""
     arg0: str
-    """What the program sees as its own name."""
+    """The name that the program sees as its own."""
     cwd: str
     """The directory, without links."""
     env: Mapping[str, str]
@@ -41,39 +41,39 @@ class ProgramRules(Struct, frozen=True):
     params: InterceptParams
     """The rules, for the executor."""
     decide: Callable[[ExecApprovalParams], Awaitable[ExecApprovalResult]]
-    """Called for a program that the rules want somebody to be asked about; cancelled when that is over."""
+    """Called for a program that needs approval by the rules. Cancelled when nobody needs the answer."""
 
 
 class Command(Struct, frozen=True):
-    """A command to start: plain words, without a shell of the executor's."""
+    """A command to start: a program and its arguments. The executor adds no shell."""
 
     argv: tuple[str, ...]
     cwd: str
     """Absolute, on the executor's host."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """On top of what the executor gives every command."""
+    """Variables on top of those that the executor gives every command."""
     sandbox: Sandbox | None = None
-    """None runs it without one."""
+    """What confines it; None runs it without a sandbox."""
     prepared: PreparedExecSpec | None = None
-    """The start that `Executor.prepare` made of this command, to be spawned unchanged."""
+    """The start that `Executor.prepare` made of this command, for the executor to spawn unchanged."""
     programs: ProgramRules | None = None
-    """Only in a sandbox, and only where the executor intercepts."""
+    """Rules about the programs that it executes. Only in a sandbox, and only if the executor intercepts."""
     is_terminal: bool = False
     has_stdin: bool = False
-    """Whether it can be written to; a terminal always can."""
+    """Whether the agent can write to it. It always can write to a terminal."""
 
 
 class RunningCommand(Protocol):
-    """A command that was started. Its holder reads its output to the end, or terminates it."""
+    """A started command. Whoever holds it reads its output to the end, or kills it."""
 
     def output(self) -> AsyncIterator[Output | Gap]:
-        """Return what it writes, in order, until all of it has come; a Gap stands for what was lost.
+        """Iterate over its output, in order, to the end. A Gap stands for lost output.
 
         Iteration raises ProcessLost if the rest will never be known.
         """
 
     async def wait(self) -> Ending:
-        """Return how it ended, as soon as that is known; output may still come. Raises ProcessLost."""
+        """Wait for its end and return how it ended; output may still come. Raises ProcessLost."""
 
     async def write(self, data: bytes) -> None:
         """Write to its stdin or terminal. Raises StdinClosed, and ProcessLost."""
@@ -82,14 +82,14 @@ class RunningCommand(Protocol):
         """Let it read the end of its input."""
 
     async def interrupt(self) -> None:
-        """Send SIGINT to its process group; nothing happens if it has ended."""
+        """Send SIGINT to its process group. Does nothing if it has ended."""
 
     def kill(self) -> None:
-        """Ask for the end of its process group, without waiting."""
+        """Kill its process group, without waiting for the end."""
 
 
 class FileAccess(Protocol):
-    """Files on the executor's host, under one profile; `client.files.Files` says what each call does."""
+    """Files on the executor's host, under one profile. The methods do what those of `paddock.Files` do."""
 
     async def read_file(self, path: str) -> bytes:
         """Return the whole content."""
@@ -101,10 +101,10 @@ class FileAccess(Protocol):
         """Replace the content of a file, or create it."""
 
     async def edit(self, path: str, old: str, new: str, count: int) -> str:
-        """Replace a text that occurs exactly so often; return the diff."""
+        """Replace a text that occurs exactly `count` times, and return the diff."""
 
     async def metadata(self, path: str) -> MetadataResult:
-        """Return what a path is. Raises NotFound."""
+        """Describe a path. Raises NotFound."""
 
     async def canonicalize(self, path: str) -> str:
         """Return the absolute path without links and dots. Raises NotFound."""
@@ -132,7 +132,7 @@ class FileAccess(Protocol):
         """Make a directory with its parents."""
 
     async def set_mode(self, path: str, mode: int) -> None:
-        """Set the permissions of a file; where the executor has no such thing, nothing happens."""
+        """Set the permissions of a file. Does nothing if the executor knows no permissions."""
 
     async def remove(self, path: str, *, recursive: bool = True) -> None:
         """Remove a file or a directory."""
@@ -143,7 +143,7 @@ class Executor(Protocol):
 
     @property
     def identity(self) -> str:
-        """Return which host and user this is; approvals for one do not count for another."""
+        """Return a name for the host and user. An approval for one does not count for another."""
 
     @property
     def shell(self) -> str:
@@ -151,36 +151,36 @@ class Executor(Protocol):
 
     @property
     def cwd(self) -> str:
-        """Return the directory that commands run in unless they say otherwise."""
+        """Return the directory in which commands run by default."""
 
     @property
     def temporary_directory(self) -> str | None:
-        """Return what TMPDIR names there, if it names anything."""
+        """Return the directory that TMPDIR names there, if it is set."""
 
     @property
     def intercepts(self) -> bool:
-        """Return whether the executor takes `Command.programs`."""
+        """Return whether the executor accepts `Command.programs`."""
 
     async def search_path(self, sandbox: Sandbox | None) -> str | None:
-        """Return PATH as commands have it that run without a sandbox; None if they have none.
+        """Return the PATH of commands that run without a sandbox; None if they have none.
 
-        It reads what it needs for that in `sandbox`. Raises RequestError and RunTimeout.
+        Whatever this has to read, it reads in `sandbox`. Raises RequestError and RunTimeout.
         """
 
     async def prepare(self, command: Command, sandbox: Sandbox | None) -> PreparedExecSpec | None:
-        """Look up all that a start without a sandbox would look up; None where it starts no prepared ones.
+        """Look up everything for a start without a sandbox; None if the executor takes no prepared starts.
 
-        It reads what it needs for that in `sandbox`.
+        Whatever this has to read, it reads in `sandbox`.
         """
 
     async def start(self, command: Command) -> RunningCommand:
-        """Start a command; return once it runs, in its sandbox. Raises RequestError and TransportError.
+        """Start a command, and return once it runs in its sandbox. Raises RequestError and TransportError.
 
-        When cancelled, a command that did start is killed.
+        If the call is cancelled, the executor kills a command that did start.
         """
 
     def files(self, sandbox: Sandbox | None) -> FileAccess:
-        """Return the files, as far as the sandbox lets them be used; all of them for None."""
+        """Return the files, confined by the sandbox; unconfined for None."""
 
     async def aclose(self) -> None:
-        """End what this executor has opened itself."""
+        """Close everything that this executor has opened itself."""

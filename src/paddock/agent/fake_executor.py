@@ -1,7 +1,8 @@
 """An executor that starts nothing: for tests of agents, approvers and the tools themselves.
 
-A test scripts what a command does, from inside (`behave`) or from outside (`started`), and sees what would
-have been started, in which sandbox. Files are a dictionary. What a test does not script is as with a server.
+A test scripts what a command does, from inside (`behave`) or from outside (`started`), and sees what a real
+executor would have started, in which sandbox. Files are a dictionary. Whatever a test does not script behaves
+as with a server.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ class FakeCommand:
         self.interrupts = 0
         self.is_killed = False
         self.when_closed: Callable[[], object] | None = None
-        """Called when its input is at its end."""
+        """Called at the end of its input."""
         self._items: asyncio.Queue[Output | Gap | PaddockError | None] = asyncio.Queue()
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
     # --- for the test ---------------------------------------------------------
 
     def say(self, data: bytes | Gap) -> None:
-        """Write output, or lose some."""
+        """Write output, or lose some, for which the reader gets a Gap."""
         self._items.put_nowait(data if isinstance(data, Gap) else Output(Stream.STDOUT, data))
 
     def end(self, ending: Ending | int = 0, *, closes_output: bool = True) -> None:
-        """Exit. With an open output, a child keeps writing."""
+        """Exit. Unless `closes_output`, a child goes on writing."""
         if not self._ending.done():
             self._ending.set_result(ending if isinstance(ending, Ending) else Ending(ending))
         if closes_output:
@@ -54,7 +55,7 @@ class FakeCommand:
         self._items.put_nowait(failure)
 
     async def ask(self, params: ExecApprovalParams) -> ExecApprovalResult:
-        """Ask what becomes of a program, as a server does."""
+        """Ask the agent about a program, as a server does."""
         assert self.command.programs is not None
         return await self.command.programs.decide(params)
 
@@ -80,7 +81,7 @@ class FakeCommand:
         self.was_written.set()
 
     async def close_stdin(self) -> None:
-        """Note the end of the input."""
+        """Record the end of the input."""
         self.is_stdin_closed = True
         if self.when_closed is not None:
             self.when_closed()
@@ -99,7 +100,7 @@ class FakeCommand:
 
 
 class FakeExecutor:
-    """Starts nothing. `behave` is called with each command; without it, the test drives `started`."""
+    """Starts nothing. Calls `behave` with each command; without it, the test drives those in `started`."""
 
     identity = "fake"
     shell = "/bin/sh"
@@ -114,17 +115,17 @@ class FakeExecutor:
         """Paths that can't be written."""
         self.directories: set[str] = {self.cwd}
         self.modes: dict[str, int] = {}
-        """Permissions of files that are not the usual."""
+        """Permissions of files that differ from the usual."""
         self.links: dict[str, str] = {}
         """Symbolic links, and where they lead."""
         self.sandboxes: list[Sandbox | None] = []
-        """The sandboxes under which the files were asked for."""
+        """The sandboxes for which the agent asked for files."""
         self.behave = behave
         self.takes_prepared = False
         """Whether it accepts prepared starts. If so, every program is found below /real."""
 
     async def search_path(self, sandbox: Sandbox | None) -> str | None:
-        """Return where programs are looked for."""
+        """Return a usual PATH."""
         return "/usr/bin:/bin"
 
     async def prepare(self, command: Command, sandbox: Sandbox | None) -> PreparedExecSpec | None:
@@ -135,7 +136,7 @@ class FakeExecutor:
         return PreparedExecSpec(argv, command.argv[0], command.cwd, {"HOME": "/", **command.env})
 
     async def start(self, command: Command) -> RunningCommand:
-        """Note the command."""
+        """Record the command."""
         fake = FakeCommand(command)
         self.started.append(fake)
         if self.behave is not None:

@@ -1,4 +1,4 @@
-"""Permissions that a command lacks: found in denials, added to a profile, said in words. Pure."""
+"""Permissions that a command lacks: finds them in denials, adds them to a profile, words them. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from paddock.sandbox.profile.glob import Matcher
 from paddock.sandbox.profile.table import BUILT_IN_NAMES, built_in
 
 PATHS_LIMIT: Final = 8
-"""More than a person would read before saying yes; beyond it the question is about the sandbox as a whole."""
+"""A person would not read more before saying yes; beyond this the question is about the whole sandbox."""
 
 METADATA_NAMES: Final = frozenset(PROTECTED_NAMES)
 _DENIED: Final = f"= {Access.DENY}"
@@ -42,14 +42,14 @@ _NOT_GRANTED: Final = "default "
 
 
 class Permissions(Struct, frozen=True):
-    """What is granted on top of a profile. Paths are absolute and stand for everything below them."""
+    """Permissions on top of a profile. A path is absolute and stands for everything below it."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     has_network: bool = False
-    """Whether the network of the host is granted as a whole."""
+    """Whether the command may use the host's whole network."""
     hosts: tuple[str, ...] = ()
-    """Hosts with their ports, where a proxy decides on them."""
+    """Hosts with their ports, if a proxy decides on them."""
 
     def __bool__(self) -> bool:
         return bool(self.read or self.write or self.has_network or self.hosts)

@@ -11,24 +11,24 @@ from msgspec import Struct
 class Reply(Struct, frozen=True):
     """The reply to a call of any tool; `str(reply)` is its text.
 
-    What only a command has is None, or empty, for every other tool.
+    Fields that only a command has are None, or empty, for every other tool.
     """
 
     output: str
     """The result, without the lines about how it came about."""
     is_error: bool = False
-    """Whether the call did nothing, or less than it was asked for. A command that fails is no error."""
+    """Whether the call did nothing, or less than the model wanted. A command that fails is not an error."""
     wall_time_s: float | None = None
     chunk_id: str | None = None
-    """Six hexadecimal digits; None where no process was asked."""
+    """Six hexadecimal digits; None if no process was involved."""
     exit_code: int | None = None
-    """Only of a process that ended in this call, and only if it is known."""
+    """The exit status of a process that ended in this call, if it is known."""
     session_id: int | None = None
-    """Only of a process that still runs: the number to ask for more with."""
+    """The number of a process that still runs, with which to ask for more."""
     original_tokens: int | None = None
-    """Estimated for everything that the process wrote since the call before."""
+    """An estimate for everything that the process wrote since the previous call."""
     notes: tuple[str, ...] = ()
-    """What the sandbox or an approval had to do with it, one sentence each."""
+    """How the sandbox or an approval affected the call, one sentence each."""
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class SchemaFormat(StrEnum):
-    """The API in whose format a tool is declared."""
+    """The API whose format the declaration of a tool follows."""
 
     OPENAI = "openai"
     """The format of the Responses API."""
@@ -34,7 +34,7 @@ class Tool(Struct, frozen=True):
     description: str
     arguments: type[Struct]
     output: type[Struct] | None = None
-    """The fields of the reply beside its text."""
+    """The fields of the reply besides its text."""
     is_read_only: bool = False
     hidden: tuple[str, ...] = ()
     """Parameters that the tool understands but does not show to models."""
